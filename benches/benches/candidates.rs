@@ -1,5 +1,5 @@
-//! Searching for co-reservation candidates: four parts, 2,000 slots for each, and what it takes to copy the slots, to make
-//! them ready and find the best combination, then nine more; beside a search of all combinations where these are few.
+//! The search for co-reservation candidates: four parts with 2,000 slots each. Measures copying the slots, preparing
+//! them and finding the best combination, and nine more; for few slots compared with a search of all combinations.
 
 use bookahead_benches::{Chance, nanoseconds, people};
 use bookahead_plan::placement::Request as Wanted;
@@ -33,7 +33,7 @@ fn main() {
     small();
 }
 
-/// What may have to hold between four parts.
+/// Sets of constraints between four parts.
 fn kinds() -> [(&'static str, Vec<Constraint>); 4] {
     let together = |second| Constraint::Offset { first: 0, second, by: Seconds(0) };
     let together: Vec<Constraint> = (1..PARTS).map(together).collect();
@@ -99,7 +99,7 @@ fn small() {
     );
 }
 
-/// The least cost of four slots with a common begin.
+/// Lowest cost of four slots with a common begin.
 fn all_combinations(found: &[Vec<Found>]) -> Option<u64> {
     let mut least = None;
     for a in &found[0] {
@@ -120,8 +120,8 @@ fn all_combinations(found: &[Vec<Found>]) -> Option<u64> {
     least
 }
 
-/// Slots that begin at some quarter of an hour of a day, with figures to rate them by. Those of the last part are
-/// links to one of the next three sites.
+/// Slots that begin at a random quarter of an hour of a day, with random ratings. Those of the last part are links to
+/// one of the next three sites.
 fn instance(
     sites: u64,
     each: u64,

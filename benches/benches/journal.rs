@@ -1,6 +1,6 @@
-//! The journal of a site: how many events become durable in a second when 64 clients wait for theirs, with one sync for
-//! all who wait, with one sync for each command, and without any; and how fast 100,000 events are read, verified and
-//! understood, beside parsing their text alone. The disk is that of the target folder.
+//! The journal of a site: events per second that become durable with 64 waiting clients, with one sync for all waiting
+//! clients, one sync per command, and none; and the time to read, verify and decode 100,000 events, compared with
+//! parsing their text alone. The disk is that of the target folder.
 
 use bookahead_benches::people;
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 const WRITERS: usize = 64;
 const ROUND: Duration = Duration::from_millis(1_500);
-/// The modes take turns, since a shared disk has its moods; the median counts.
+/// The modes take turns, because the speed of a shared disk varies; the median counts.
 const ROUNDS: usize = 5;
 const REPLAYED: usize = 100_000;
 const MODES: [(&str, Durability); 3] = [
-    ("one sync for each command", Durability::EachAppend),
-    ("one sync for all who wait", Durability::Grouped),
+    ("one sync per command", Durability::EachAppend),
+    ("one shared sync", Durability::Grouped),
     ("no sync", Durability::None),
 ];
 
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     outcome
 }
 
-/// The events of so many holds at a site, by command.
+/// The events of `count` holds at a site, one list per command.
 fn commands(count: u128) -> Vec<Vec<Event>> {
     let placement = placement::Rules {
         policy: Policy::EASY,
@@ -83,7 +83,7 @@ fn writing(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Events that became durable in a second.
+/// Durable events per second.
 fn rate(path: &Path, commands: &[Vec<Event>], durability: Durability) -> Result<f64, JournalError> {
     let options = Options { durability, ..Options::default() };
     let (journal, _) = Journal::<Event>::open_with(path, &kind(), &options)?;

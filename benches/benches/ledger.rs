@@ -1,6 +1,6 @@
-//! The book of a site with 1,000, 10,000 and 100,000 live reservations: a probe of up to 20 slots in a day, a
-//! hold, a commit and an expiry, with and without a queue of 100 jobs, beside a list of spans that is scanned
-//! from one end to the other. Growth is the factor from a tenth of the reservations.
+//! The ledger of a site with 1,000, 10,000 and 100,000 live reservations: a probe of up to 20 slots in a day, a hold, a
+//! commit and an expiry, with and without a queue of 100 jobs, compared with a list of spans that is scanned
+//! completely. Growth is the factor from a tenth of the reservations.
 
 use bookahead_benches::{Chance, people};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
@@ -13,15 +13,15 @@ use std::hint::black_box;
 use std::time::Instant;
 
 const MACHINE: u32 = 1_024;
-/// With this between two of them the machine is reserved to three fifths.
+/// Seconds between the begins of two reservations; three fifths of the machine are then reserved.
 const APART: i64 = 200;
 const LENGTH: Seconds = Seconds(600);
-/// What a probe asks for: as much as is free on average, so that it is to be had now and then.
+/// Capacity of a probe: the average free capacity, so that it fits at some times only.
 const WIDE: u32 = 420;
 const DAY: i64 = 86_400;
-/// So many operations are timed at once,
+/// Number of operations that are timed together.
 const BATCH: usize = 100;
-/// so many times, on a fresh copy; the median counts.
+/// Number of repetitions, each on a fresh copy; the median counts.
 const ROUNDS: usize = 9;
 const NAMES: [&str; 4] = ["probe", "hold", "commit", "expire"];
 
@@ -57,7 +57,7 @@ fn main() {
     }
 }
 
-/// How many slots a probe finds where no job waits.
+/// Slots that a probe finds if no job waits.
 fn slots_found() -> f64 {
     let mut site = Site::new(&spans(1_000));
     let chance = &mut Chance::new(1);
@@ -83,7 +83,7 @@ fn spans(count: i64) -> Vec<Span> {
     (0..count).map(&mut span).collect()
 }
 
-/// A full machine, and jobs for some hours.
+/// A full machine, and waiting jobs for some hours.
 fn queue() -> Views {
     let chance = &mut Chance::new(11);
     let running = (0..60)
@@ -189,7 +189,7 @@ impl Site {
         start.elapsed().as_nanos() as f64 / count
     }
 
-    /// By the users who made the calls from `first` on.
+    /// As the users that made the calls from `first` on.
     fn timed_as(&mut self, first: u128, calls: Vec<Call>, views: &Views) -> f64 {
         let keys = std::mem::replace(&mut self.keys, first);
         let offset = keys - first;
@@ -212,7 +212,7 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// The same with a list: whether a begin fits is found by looking at every span.
+/// The same with a list: every span is visited to find whether a begin fits.
 fn plain_times(spans: &[Span]) -> [f64; 4] {
     let mut list: Vec<(u128, i64, Span)> =
         spans.iter().enumerate().map(|(id, &span)| (id as u128, i64::MAX, span)).collect();

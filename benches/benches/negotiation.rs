@@ -1,6 +1,6 @@
-//! A whole negotiation: a request of four parts that start together at different sites is probed at every site, searched,
-//! held and committed, with messages that take no time. How long do the heads take: the broker's, and all ledgers'
-//! together? Beside it, a broker that asks only as many sites as there are parts.
+//! A complete negotiation: a request of four parts that start together at different sites is probed at every site,
+//! searched, held and committed, with instant messages. Measures the computing time of the broker and of all ledgers,
+//! compared with a broker that asks only as many sites as there are parts.
 
 use bookahead_benches::{Chance, people};
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PARTS: usize = 4;
 const ROUNDS: u128 = 30;
 const DAY: i64 = 86_400;
-/// What is booked at each site beforehand.
+/// Reservations at each site before the measurement.
 const BOOKED: u128 = 300;
 
 fn main() {
@@ -107,7 +107,7 @@ impl Town {
         Town { ledgers, broker }
     }
 
-    /// Books a request of its own for every round, and measures who thinks how long.
+    /// Books one request per round, and measures broker and ledgers separately.
     fn negotiate(&mut self, round: u128) -> Took {
         let now = Moment(round as i64 * 1_000);
         let parts = vec![part(8, DAY + round as i64 * 3_600, 6 * 3_600, 3_600); PARTS];

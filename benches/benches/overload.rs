@@ -1,9 +1,10 @@
-//! One user under attack by another: how long a light client waits for its answers while somebody else does what it can to be in
-//! the way, and how many times as long that is as on an idle service. The light client has another address than the attacker, and
-//! asks for a list, probes, and books and cancels in turn, each 5 ms after the answer before.
+//! One user under attack by another: how long a light client waits for its answers during each attack, compared with an
+//! idle service. The light client has another address than the attacker. It lists, probes, books and cancels in turn,
+//! each call 5 ms after the previous answer.
 //!
-//! The idle service is measured after a round that does not count. Ends with an error where the p99 is more than ten times that of the idle service, or where the light client gets an error.
-//! Service, attacker and light client share the machine; each has threads of its own.
+//! The idle service is measured after a warm-up round. The bench fails if the p99 is more than ten times that of the
+//! idle service, or if the light client gets an error. Service, attacker and light client share the machine, each with
+//! threads of its own.
 
 use bookahead_service::config::{BrokerConfig, PeerLink, SiteConfig};
 use bookahead_service::daemon::{self, OnLostJournal, Running};
@@ -20,17 +21,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpSocket;
 use tokio::runtime::Runtime;
 
-/// How long each attack lasts.
+/// Duration of each attack.
 const ROUND: Duration = Duration::from_secs(6);
-/// The attack has begun to work after this time.
+/// Time for an attack to take effect before the light client is measured.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Between an answer to the light client and its next call.
+/// Pause between an answer to the light client and its next call.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The most that an attack may cost.
+/// Largest accepted ratio of the p99 under attack to that of the idle service.
 const MOST: f64 = 10.0;
-/// Far longer than any answer should take.
+/// Timeout of a call: far longer than any answer should take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What one address is refused in connections.
+/// Connections that an attacker tries to keep open: more than the default limits of an address (256) and of the service
+/// (1,024).
 const CONNECTIONS: usize = 1_100;
 /// Connections on which an attacker sends as fast as it can.
 const BUSY: usize = 8;
@@ -59,7 +61,7 @@ fn all(folder: &Path) -> Outcome<()> {
     let mut bad = Vec::new();
     for (target, attacks) in [(Target::Site, &SITE_ATTACKS[..]), (Target::Broker, &BROKER_ATTACKS[..])] {
         let address = grid.address(target);
-        // The first is slower while everything is done for the first time.
+        // The first round is slower, because caches and connections are set up.
         measure(address, &tokens, target, None)?;
         let idle = measure(address, &tokens, target, None)?;
         idle.print(&format!("{target:?}, idle"), None);
@@ -116,7 +118,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// A guarded site that is asked by itself, seven others, and a guarded broker that asks those.
+    /// A site with authentication, seven sites without, and a broker with authentication over those.
     async fn start(folder: &Path) -> Outcome<Grid> {
         let guard = "[security]\nkeys = \"secret.key\"\n";
         let site = |name: &str, guard: &str| {
@@ -172,7 +174,7 @@ impl Seen {
     }
 }
 
-/// What the light client sees, while an attack goes on.
+/// Measures the light client during an attack.
 fn measure(address: SocketAddr, tokens: &Tokens, target: Target, attack: Option<Attack>) -> Outcome<Seen> {
     let attackers = runtime(2)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -193,7 +195,7 @@ fn measure(address: SocketAddr, tokens: &Tokens, target: Target, attack: Option<
     Ok(seen)
 }
 
-/// Calls in turn from another address, over one connection that is kept; a new one is made where it was closed.
+/// Calls in turn from another address over one persistent connection, which is reopened if it was closed.
 fn light_client(address: SocketAddr, token: &str, target: Target) -> Outcome<Seen> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let connect = || -> Outcome<TcpStream> {
@@ -256,7 +258,7 @@ fn light_client(address: SocketAddr, token: &str, target: Target) -> Outcome<See
     Ok(Seen { calls: took.len(), p50, p99, errors })
 }
 
-/// A number that was not there before.
+/// A number that was not used before.
 fn random() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -277,7 +279,7 @@ fn head((method, path): (&str, &str), token: &str, more: &str, length: usize) ->
     )
 }
 
-/// One request and its answer.
+/// Sends one request and reads its answer.
 fn exchange(
     stream: &mut TcpStream,
     what: (&str, &str),
@@ -308,7 +310,7 @@ fn exchange(
     Ok((status.ok_or("no status")?, String::from_utf8(body)?))
 }
 
-/// Somebody with a token and nothing to lose.
+/// An attacker with a valid token.
 struct Mallory {
     address: SocketAddr,
     token: String,
@@ -320,13 +322,13 @@ impl Mallory {
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// Sends the same kind of request on several connections, as fast as it is answered.
+    /// Sends requests on several connections, each as soon as the previous one is answered.
     fn flood(&self, connections: usize, request: impl Fn(u64) -> (&'static str, String, String) + Sync) {
         std::thread::scope(|scope| {
             for _ in 0..connections {
                 scope.spawn(|| {
                     while self.goes_on() {
-                        // A connection that is closed is made anew.
+                        // A closed connection is opened again.
                         let _ = self.on_one_connection(&request);
                     }
                 });
@@ -346,7 +348,7 @@ impl Mallory {
         Ok(())
     }
 
-    /// Opens as many connections as it can, and sends the beginning of something on each.
+    /// Opens as many connections as it can, and sends the beginning of a request on each.
     fn hoard(&self, first: &str, more: &[u8]) {
         let mut held: Vec<TcpStream> = Vec::new();
         while self.goes_on() {
@@ -357,7 +359,7 @@ impl Mallory {
                 }
                 continue;
             }
-            // Those that were closed are opened again.
+            // Closed connections are replaced.
             held.retain_mut(|stream| stream.write_all(more).is_ok());
             std::thread::sleep(Duration::from_millis(200));
         }
@@ -371,8 +373,8 @@ struct Attack {
 }
 
 const SITE_ATTACKS: [Attack; 8] = [
-    Attack { name: "cancels ids that never were", begin: cancel_invented },
-    Attack { name: "is refused requests of 900 kB", begin: send_large },
+    Attack { name: "cancels unknown ids", begin: cancel_invented },
+    Attack { name: "sends requests of 900 kB that are refused", begin: send_large },
     Attack { name: "does not read its answers", begin: read_nothing },
     Attack { name: "sends bodies a byte at a time", begin: send_slowly },
     Attack { name: "sends heads a byte at a time", begin: ask_slowly },
@@ -382,8 +384,8 @@ const SITE_ATTACKS: [Attack; 8] = [
 ];
 
 const BROKER_ATTACKS: [Attack; 2] = [
-    Attack { name: "asks for what cannot be found", begin: ask_the_impossible },
-    Attack { name: "cancels ids that never were", begin: cancel_invented },
+    Attack { name: "sends requests that cannot be met", begin: ask_the_impossible },
+    Attack { name: "cancels unknown ids", begin: cancel_invented },
 ];
 
 fn cancel_invented(mallory: &Mallory) {
@@ -401,7 +403,7 @@ fn send_large(mallory: &Mallory) {
 }
 
 fn read_nothing(mallory: &Mallory) {
-    let ask = head(("GET", "/v1/openapi.json"), &mallory.token, "", 0).repeat(20);
+    let ask = head(("GET", "/openapi.json"), &mallory.token, "", 0).repeat(20);
     mallory.hoard(&ask, b"");
 }
 
@@ -427,7 +429,7 @@ fn probe(mallory: &Mallory) {
     mallory.flood(BUSY, |_| ("POST", "/v1/probes".to_owned(), body.clone()));
 }
 
-/// Eight parts, each at another site, where there are seven, with as many constraints as are taken.
+/// Requests eight parts at different sites of seven, with the largest accepted number of constraints.
 fn ask_the_impossible(mallory: &Mallory) {
     let pairs = (0..8).flat_map(|second| (0..second).map(move |first| (first, second)));
     let apart =

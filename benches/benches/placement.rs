@@ -1,5 +1,5 @@
-//! Placing requests: a probe on a queue of 1,000 jobs, a run with what-if beside the plain EASY run of the same workload, and
-//! what-if beside an implementation that rebuilds everything for each slot.
+//! Placing requests: a probe on a queue of 1,000 jobs, a run with what-if compared with a plain EASY run of the same
+//! workload, and what-if compared with an implementation that rebuilds everything for each slot.
 
 use bookahead_benches::{Chance, nanoseconds, people};
 use bookahead_plan::placement::{Admission, Method, Preference, Prober, Request, Rules, SlotRules, Weights};
@@ -64,7 +64,8 @@ fn probes() {
     println!("{:>16} {:>10}   what-if is {:.1} times as fast", "rebuilding", people(plain), plain / ours);
 }
 
-/// A plan with a planner of its own for each slot, jobs copied, placed one by one in the order of the queue at every event.
+/// Plans with a new planner for each slot: jobs are copied and placed one by one in the order of the queue at every
+/// event.
 fn rebuild(cluster: &Cluster<'_>, request: &Request) -> i64 {
     let width = (request.latest_start() - request.earliest_start).0;
     let starts = (0..20).map(|at| request.earliest_start + Seconds(width * at / 19));
@@ -77,7 +78,7 @@ fn rebuild(cluster: &Cluster<'_>, request: &Request) -> i64 {
     starts.map(plan).sum()
 }
 
-/// EASY by the book: lists, everything looked at again at every end. The sum of the planned starts.
+/// EASY with lists, where everything is visited again at every end. Returns the sum of the planned starts.
 fn plain_easy(cluster: &Cluster<'_>) -> i64 {
     let mut held: Vec<(i64, i64, i64)> = cluster
         .running

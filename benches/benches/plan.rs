@@ -1,4 +1,4 @@
-//! Planning a queue of 1,000 waiting jobs around 100 reservations: what what-if asks again and again.
+//! Planning a queue of 1,000 waiting jobs around 100 reservations: the inner loop of what-if.
 
 use bookahead_benches::{Chance, nanoseconds, people};
 use bookahead_plan::{Capacity, Cluster, Planner, Policy, Running, Seconds, Span, Time, Waiting};
@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// A full machine, a queue, and reservations over the days that the queue takes.
+/// A full machine, a queue, and reservations over the days until the queue is empty.
 fn state(waiting: i64, reservations: i64) -> (Vec<Running>, Vec<Waiting>, Vec<Span>) {
     let chance = &mut Chance::new(3);
     let mut free = i64::from(MACHINE.0);
@@ -62,7 +62,7 @@ fn state(waiting: i64, reservations: i64) -> (Vec<Running>, Vec<Waiting>, Vec<Sp
     (running, queue, (0..reservations).map(|_| reserved(chance)).collect())
 }
 
-/// Mostly small, some large: eight to half of the machine, in powers of two.
+/// Mostly small jobs and some large ones: from 8 processors to half of the machine, in powers of two.
 fn size(chance: &mut Chance) -> u32 {
     8 << chance.below(7).min(chance.below(7))
 }

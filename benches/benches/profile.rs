@@ -1,6 +1,6 @@
-//! The availability profile with 10^3 to 10^6 live spans, sparse (about 20 at a time) and dense (about 500):
-//! earliest fit from a random time, removing and adding a span, and placing jobs one after another, beside a
-//! sorted list of breakpoints ("plain") on the same operations.
+//! The availability profile with 10^3 to 10^6 live spans, sparse (about 20 at a time) and dense (about 500): earliest
+//! fit from a random time, removing and adding a span, and placing jobs one after another, compared with a sorted list
+//! of breakpoints ("plain") on the same operations.
 
 use bookahead_benches::{Chance, PlainProfile, nanoseconds, people};
 use bookahead_plan::{Capacity, Frontier, Need, Profile, Seconds, Span, Time};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const BUDGET: Duration = Duration::from_millis(400);
 const MEAN_LENGTH: i64 = 1_800;
-/// Beyond this the plain profile takes too long to wait for.
+/// The plain profile is not measured beyond this number of spans: it would take too long.
 const PLAIN_MOST: i64 = 100_000;
 
 fn main() {

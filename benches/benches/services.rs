@@ -1,9 +1,9 @@
 //! Services under load, on loopback and on the disk of the target folder.
 //!
-//! - How many pairs of reserve and commit become durable in a second when 64 clients wait for theirs: at the
-//!   party thread, and over HTTP; with one sync for all who wait, one for each command, and none.
-//! - How many probes a second a site with 10,000 live reservations answers over HTTP, and how long the slowest wait.
-//! - How long a co-reservation of four parts at four sites takes from the request to the commit, over HTTP.
+//! - Pairs of reserve and commit per second that become durable with 64 waiting clients, at the party thread and over
+//!   HTTP; with one sync for all waiting clients, one per command, and none.
+//! - Probes per second over HTTP at a site with 10,000 live reservations, and their latency.
+//! - Latency of a co-reservation of four parts at four sites, from the request to the commit, over HTTP.
 //!
 //! Clients and servers share the machine. The modes take turns; medians count.
 
@@ -39,8 +39,8 @@ const PROBERS: usize = 16;
 const BOOKINGS: usize = 300;
 const PATIENCE: Duration = Duration::from_secs(30);
 const MODES: [(&str, Durability); 3] = [
-    ("one sync for each command", Durability::EachAppend),
-    ("one sync for all who wait", Durability::Grouped),
+    ("one sync per command", Durability::EachAppend),
+    ("one shared sync", Durability::Grouped),
     ("no sync", Durability::None),
 ];
 
@@ -96,7 +96,7 @@ fn site(journal: &Path, durability: Durability) -> Outcome<PartyThread> {
     Ok(options.start(site, |_| Outlets::only(scheduler))?)
 }
 
-/// Where a site can be asked over HTTP.
+/// Serves a site over HTTP and returns its address.
 async fn serve(party: &PartyThread) -> Outcome<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -312,7 +312,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// The figure below which such a share of them lies.
+/// The quantile `share` of the figures, in milliseconds.
 fn milliseconds(figures: &mut [f64], share: f64) -> String {
     figures.sort_by(f64::total_cmp);
     let at = ((figures.len() - 1) as f64 * share).round() as usize;

@@ -1,6 +1,6 @@
-//! A whole log through the simulator, on one core: reading and cleaning it, then each scheduler, and a bare EASY
-//! loop on the same jobs beside them. The log is SDSC Blue Horizon where it lies beside the project, else one of
-//! the same size drawn from a model.
+//! A complete log through the simulator, on one core: reading and cleaning, then each scheduler, and a plain EASY loop
+//! on the same jobs for comparison. The log is SDSC Blue Horizon if it is present beside the project, else one of the
+//! same size drawn from a model.
 
 use bookahead_benches::{bare_easy, people};
 use bookahead_plan::{Capacity, Policy};
@@ -31,7 +31,7 @@ fn main() {
             speed(time + load)
         );
     }
-    println!("\nEASY beside a bare loop that does nothing else, both without reading");
+    println!("\nEASY compared with a plain loop over lists, both without reading");
     println!("{:<24} {:>10} {:>10} {:>7}", "", "ours", "bare loop", "ratio");
     for factor in [1.0, 1.2, 1.4] {
         scale_load(&mut trace.jobs, factor).expect("a sound factor");
@@ -50,7 +50,7 @@ fn jobs(trace: &Trace) -> Vec<Job> {
     trace.jobs.iter().map(Job::from).collect()
 }
 
-/// How long it takes, and the starts.
+/// Duration, and the start of every job.
 fn schedule(policy: Policy, trace: &Trace) -> (f64, Vec<i64>) {
     let jobs = jobs(trace);
     let site = Site { policy, capacity: trace.machine, overrun: Overrun::Kill };

@@ -1,14 +1,14 @@
-//! The baseline of the simulation bench: EASY backfilling as a bare loop over lists, without reservations, as one
-//! writes it in an hour. It finds the same starts.
+//! Baseline of the simulation bench: EASY backfilling as a plain loop over lists, without reservations, as one would
+//! write it in an hour. It finds the same starts.
 
 use bookahead_sim::Job;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Who runs: the end by request, processors.
+/// Running jobs: end by request, processors.
 type Running = Vec<(i64, i64)>;
 
-/// The start of every job.
+/// Returns the start of every job.
 pub fn bare_easy(capacity: u32, jobs: &[Job]) -> Vec<i64> {
     let mut starts = vec![0; jobs.len()];
     let mut ends: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
@@ -47,7 +47,7 @@ fn size(job: &Job) -> i64 {
     i64::from(job.asked.capacity.0)
 }
 
-/// Who starts now.
+/// Jobs that start now.
 fn pass(now: i64, mut free: i64, jobs: &[Job], waiting: &[usize], running: &mut Running) -> Vec<usize> {
     let mut started = Vec::new();
     let mut rest = waiting.iter();
@@ -71,7 +71,7 @@ fn pass(now: i64, mut free: i64, jobs: &[Job], waiting: &[usize], running: &mut 
             break;
         }
     }
-    // Others that end at the shadow are free by then, too.
+    // Jobs that end exactly at the shadow are free by then too.
     available = free
         + running.iter().filter(|(end, _)| *end <= shadow).map(|(_, processors)| processors).sum::<i64>();
     let mut extra = available - size(&jobs[head]);

@@ -1,6 +1,6 @@
-//! Shared by the benches: a small deterministic source of chance, timing, and the printing of figures.
-//! Benches print nanoseconds and ratios against a baseline measured in the same run; they never assert, since
-//! seconds on a shared machine are no gate.
+//! Shared by the benches: deterministic random numbers, timing, and formatting of figures. Benches print nanoseconds
+//! and ratios to a baseline measured in the same run. They do not assert times, which are not reliable on a shared
+//! machine.
 
 mod bare;
 mod plain;
@@ -10,11 +10,11 @@ pub use plain::PlainProfile;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// xorshift64*: enough chance for a bench, the same on every machine.
+/// xorshift64*: random enough for a bench, and the same on every machine.
 pub struct Chance(u64);
 
 impl Chance {
-    /// Seeded; zero is as good as any seed.
+    /// Any seed is fine, zero included.
     pub fn new(seed: u64) -> Chance {
         Chance(seed ^ 0x9e37_79b9_7f4a_7c15)
     }
@@ -56,7 +56,7 @@ pub fn nanoseconds<T>(budget: Duration, mut call: impl FnMut() -> T) -> f64 {
     batches[batches.len() / 2]
 }
 
-/// A duration as people read it: `830 ns`, `1.24 µs`, `3.6 ms`.
+/// A duration for people: `830 ns`, `1.24 µs`, `3.6 ms`.
 pub fn people(nanoseconds: f64) -> String {
     match nanoseconds {
         n if n.is_nan() => "-".to_owned(),

@@ -1,26 +1,26 @@
-//! The baseline of the profile benches: breakpoints in a sorted list, updated and searched from one end to the
-//! other, as a first implementation would be. Correct, simple, and linear.
+//! Baseline of the profile benches: breakpoints in a sorted list, updated and searched linearly, as in a first
+//! implementation.
 
 use bookahead_plan::{Need, Span, Time};
 
 /// Free capacity over time, in a list.
 pub struct PlainProfile {
-    /// From when, how much is free; the last one holds for ever.
+    /// Begin of a step and its free capacity; the last step has no end.
     steps: Vec<(i64, i64)>,
 }
 
 impl PlainProfile {
-    /// All of `capacity` free from zero on.
+    /// A profile with all of `capacity` free from zero on.
     pub fn new(capacity: u32) -> PlainProfile {
         PlainProfile { steps: vec![(0, i64::from(capacity))] }
     }
 
-    /// Takes the span.
+    /// Occupies the span.
     pub fn add(&mut self, span: Span) {
         self.change(span, -i64::from(span.capacity.0));
     }
 
-    /// Gives the span back.
+    /// Frees the span.
     pub fn remove(&mut self, span: Span) {
         self.change(span, i64::from(span.capacity.0));
     }
@@ -45,7 +45,7 @@ impl PlainProfile {
         at
     }
 
-    /// The earliest start not before `from`.
+    /// Earliest start at or after `from`.
     pub fn earliest_fit(&self, from: Time, need: Need) -> Option<Time> {
         let first = self.steps.partition_point(|&(begin, _)| begin <= from.0) - 1;
         let mut run = None;

@@ -1,24 +1,24 @@
-//! A small mutation fuzzer for readers of untrusted input: bytes are mutated from a corpus, the reader must not panic, and
-//! must not take long or much memory. Rounds are numbered and the mutation of a round follows from its number, so that a
-//! failure comes again with the next run.
+//! A small mutation fuzzer for readers of untrusted input. Inputs are mutated from a corpus; the reader must not panic,
+//! and must not take long or much memory. The mutation of a round depends only on its number, so a failure is
+//! reproduced by the next run.
 //!
 //! Tests run a few thousand rounds. `BOOKAHEAD_FUZZ_SECONDS=300` runs each target for that long.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-/// Time limit of one input. Readers need microseconds; a loop that does not end needs more, also on a busy machine.
+/// Timeout of one input. Readers need microseconds; only an endless loop needs this long, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(5);
-/// Most bytes of an input: enough for every bound that a small file can reach.
+/// Largest input: enough to reach every bound that a small file can exceed.
 const MOST_BYTES: usize = 64 * 1024;
-/// Accepted inputs that are kept to be mutated further.
+/// Number of accepted inputs that are kept as a base of further mutations.
 const MOST_KEPT: usize = 256;
-/// Most growth of the process's peak memory over a run. Inputs are small, so a reader that needs this much has no bound.
+/// Largest growth of the process's peak memory in a run. Inputs are small, so a reader that needs more is unbounded.
 const MOST_GROWTH: u64 = 512 << 20;
 /// Environment variable with the length of each run in seconds.
 const SECONDS: &str = "BOOKAHEAD_FUZZ_SECONDS";
 
-/// Numbers at the ends of the types that readers use.
+/// Numbers at the limits of the types that readers use.
 const NUMBERS: [&str; 14] = [
     "0",
     "-0",
@@ -35,19 +35,19 @@ const NUMBERS: [&str; 14] = [
     "0.1e-400",
     "99999999999999999999999999999999999999999",
 ];
-/// Bytes that mean something in most formats, or are no UTF-8.
+/// Bytes with a meaning in most formats, and bytes that are not UTF-8.
 const BYTES: &[u8] = b"\0\xff\xca\x80\"'<>{}[]():;,=#|\\/.-+\r\n\t ";
 
-/// Numbers that follow from a seed (SplitMix64).
+/// Random numbers from a seed (SplitMix64).
 pub struct Numbers(u64);
 
 impl Numbers {
-    /// The numbers of a seed.
+    /// The same seed gives the same numbers.
     pub fn new(seed: u64) -> Numbers {
         Numbers(seed)
     }
 
-    /// A number from 0 to just below `bound`; 0 where `bound` is 0.
+    /// A number from 0 to just below `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -61,12 +61,12 @@ impl Numbers {
     }
 }
 
-/// Inputs to begin with, and words of the format.
+/// Initial inputs, and words of their format.
 #[derive(Debug, Clone, Copy)]
 pub struct Corpus<'c> {
     /// Well-formed inputs, and inputs that failed once.
     pub inputs: &'c [&'c [u8]],
-    /// Words to insert.
+    /// Words of the format, to insert.
     pub words: &'c [&'c str],
 }
 
@@ -94,7 +94,7 @@ fn mutate_once(bytes: &mut Vec<u8>, other: &[u8], words: &[&str], numbers: &mut 
         4 => drop(bytes.drain(at..bytes.len().min(at + 1 + numbers.below(40)))),
         5 => bytes.truncate(at),
         6 => {
-            // A line twice, and now and then very often.
+            // Repeats a line once, and sometimes 200 times.
             let line = &bytes[at..];
             let end = line.iter().position(|byte| *byte == b'\n').map_or(line.len(), |end| end + 1);
             let times = if numbers.below(16) == 0 { 200 } else { 1 };
@@ -116,7 +116,7 @@ fn mutate_once(bytes: &mut Vec<u8>, other: &[u8], words: &[&str], numbers: &mut 
     }
 }
 
-/// Replaces the next number by an odd one.
+/// Replaces the next number by one of [`NUMBERS`].
 fn replace_number(bytes: &mut Vec<u8>, at: usize, numbers: &mut Numbers) {
     let Some(begin) = bytes[at..].iter().position(u8::is_ascii_digit).map(|begin| at + begin) else { return };
     let end =
@@ -125,9 +125,9 @@ fn replace_number(bytes: &mut Vec<u8>, at: usize, numbers: &mut Numbers) {
     drop(bytes.splice(begin..end, number.bytes()));
 }
 
-/// Gives a reader all inputs of the corpus and then mutated ones: so many `rounds`, or for as long as the environment
-/// says. The reader answers whether it accepted the input. Panics where the reader does, or takes too long or too much.
-/// Answers how many inputs of the corpus were accepted.
+/// Passes all inputs of the corpus to a reader, and then mutated ones: for `rounds` rounds, or for the time in the
+/// environment. The reader returns whether it accepted the input. Panics if the reader does, or if it takes too long or too
+/// much memory. Returns the number of accepted inputs of the corpus.
 pub fn run(corpus: Corpus<'_>, rounds: u64, mut read: impl FnMut(&[u8]) -> bool) -> usize {
     let lasts = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok()).map(Duration::from_secs);
     let (began, memory) = (Instant::now(), peak_memory());
@@ -140,7 +140,7 @@ pub fn run(corpus: Corpus<'_>, rounds: u64, mut read: impl FnMut(&[u8]) -> bool)
         let input = mutate(&kept[input], &kept[other], corpus.words, &mut numbers);
         if checked(&format!("round {round}"), &input, &mut read) {
             accepted += 1;
-            // The corpus stays, and what was accepted last takes the place of what was accepted first.
+            // The corpus stays; a new input replaces a random older one.
             let room = corpus.inputs.len() + MOST_KEPT;
             if kept.len() < room {
                 kept.push(input);
@@ -158,7 +158,7 @@ pub fn run(corpus: Corpus<'_>, rounds: u64, mut read: impl FnMut(&[u8]) -> bool)
     well_formed
 }
 
-/// Whether the reader accepts an input; a failure names it.
+/// Whether the reader accepts an input; a failure prints the input.
 fn checked(which: &str, input: &[u8], read: &mut impl FnMut(&[u8]) -> bool) -> bool {
     let began = Instant::now();
     let outcome = catch_unwind(AssertUnwindSafe(|| read(input)));
@@ -167,13 +167,14 @@ fn checked(which: &str, input: &[u8], read: &mut impl FnMut(&[u8]) -> bool) -> b
         Ok(accepted) if took < LONGEST => accepted,
         Ok(_) => panic!("{which} took {took:?}: \"{}\"", input.escape_ascii()),
         Err(panic) => {
+            // Printed here, because the panic message of the reader does not contain the input.
             eprintln!("{which} failed: \"{}\"", input.escape_ascii());
             resume_unwind(panic)
         }
     }
 }
 
-/// The most memory that this process has had, in bytes; None where the system does not tell.
+/// Peak memory of this process, in bytes; None if the system does not report it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

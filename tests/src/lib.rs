@@ -1,3 +1,3 @@
-//! What the tests of several crates share: [`fuzz`]. Tests of the whole live in `tests/it`.
+//! Code shared by the tests of several crates: [`fuzz`]. Tests of the whole repository are in `tests/it`.
 
 pub mod fuzz;

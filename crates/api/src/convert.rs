@@ -1,17 +1,17 @@
-//! Documents and the words of the protocol with the same content: one line for each pair gives both directions. Nothing is
-//! lost on the way; only an instant that has no date cannot become a document.
+//! Macros that derive conversions between a document and the protocol type with the same content, one line for each
+//! pair. Conversions lose nothing. Only an instant outside of the calendar cannot become a document.
 
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::{JobId, Millis, Name, Rating, ReservationId};
 
-/// A value of a document that stands for `Word` in the protocol.
+/// A document value that corresponds to `Word` in the protocol.
 pub(crate) trait Wire<Word>: Sized {
     fn into_word(self) -> Word;
     fn from_word(word: Word) -> Result<Self, OutOfCalendar>;
 }
 
-/// Wrapped numbers.
+/// Newtypes around numbers.
 macro_rules! numbers {
     ($($number:ty = $word:ident),*) => {
         $(impl Wire<$word> for $number {
@@ -28,7 +28,7 @@ macro_rules! numbers {
 
 numbers!(u32 = Capacity, u32 = Rating, i64 = Seconds, i64 = Millis);
 
-/// Types with conversions of their own in both directions.
+/// Types that already convert in both directions with `From` and `TryFrom`.
 macro_rules! converted {
     ($($document:ty = $word:ty),* $(,)?) => {
         $(impl $crate::convert::Wire<$word> for $document {
@@ -77,7 +77,8 @@ impl<Word, T: Wire<Word>> Wire<Vec<Word>> for Vec<T> {
     }
 }
 
-/// An enum that has the words of one in the protocol: its definition, and both directions.
+/// Defines an enum with the same variants as one in the protocol, and both conversions. A variant that exists on
+/// one side only does not compile.
 macro_rules! words {
     ($(#[$about:meta])* $here:ident = $there:path { $($(#[$of_word:meta])* $word:ident,)* }) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -103,8 +104,8 @@ macro_rules! words {
     };
 }
 
-/// Two structs with the same content: fields with the same name, then those with another name in the protocol, then those
-/// that only the document has.
+/// Conversions for two structs with the same content. In order: fields with the same name, fields with another name
+/// in the protocol, and fields that only the document has.
 macro_rules! same_fields {
     ($here:ident = $there:path { $($same:ident),* } $({ $($ours:ident = $theirs:ident),* })? $(+ $own:ident: $value:expr)?) => {
         impl From<$here> for $there {

@@ -1,14 +1,15 @@
-//! What the derived OpenAPI descriptions lack: how identities and names look (types that are never made), and that some
-//! documents refuse fields that they do not know. Never describes routes.
+//! Parts of the OpenAPI schemas that the derive macros do not provide: formats of ids and names, and closed
+//! variants of tagged enums. Does not describe routes.
 
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
 
-/// Documents that come in, are one of several, and refuse fields that they do not know.
+/// Tagged enums in requests. utoipa does not derive `additionalProperties: false` for their variants from
+/// `deny_unknown_fields`.
 const CLOSED: [&str; 3] = ["Constraint", "Requirement", "Work"];
 
-/// The document as JSON, with nothing left out.
+/// Serializes the OpenAPI document and closes the variants of tagged enums.
 pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
     let mut document = serde_json::to_value(described)?;
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
@@ -17,7 +18,6 @@ pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
     Ok(document)
 }
 
-/// Each of the alternatives has no other fields.
 fn close(schema: &mut Value) {
     let alternatives = schema.get_mut("oneOf").and_then(Value::as_array_mut);
     for alternative in alternatives.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -25,24 +25,24 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// The identity of a reservation: `rsv_` and up to 32 hexadecimal digits. The requester makes it, so that it can ask again
-/// for the same.
+/// Id of a reservation: `rsv_` and up to 32 hexadecimal digits. The client makes it, so that it can repeat a
+/// request whose answer was lost.
 #[derive(ToSchema)]
 #[schema(as = ReservationId, pattern = "^rsv_(0|[1-9a-f][0-9a-f]{0,31})$", example = "rsv_4f3c2b1a")]
 pub struct ReservationIdText(#[allow(dead_code, reason = "only a description")] String);
 
-/// The identity of a change that is prepared: `chg_` and up to 32 hexadecimal digits. The requester makes it.
+/// Id of a prepared change: `chg_` and up to 32 hexadecimal digits. The client makes it.
 #[derive(ToSchema)]
 #[schema(as = ChangeId, pattern = "^chg_(0|[1-9a-f][0-9a-f]{0,31})$", example = "chg_4f3c2b1a")]
 pub struct ChangeIdText(#[allow(dead_code, reason = "only a description")] String);
 
-/// The identity of a job: `job_` and up to 32 hexadecimal digits.
+/// Id of a job: `job_` and up to 32 hexadecimal digits.
 #[derive(ToSchema)]
 #[schema(as = JobId, pattern = "^job_(0|[1-9a-f][0-9a-f]{0,31})$", example = "job_9d8e7f")]
 pub struct JobIdText(#[allow(dead_code, reason = "only a description")] String);
 
-/// The name of a site, a resource, a kind of resource, a user or an attribute: characters that can be seen, and spaces. Characters without
-/// a glyph and those that turn the direction of text are refused.
+/// Name of a site, resource, resource kind, user or attribute: visible characters and spaces. Invisible characters
+/// and characters that change the text direction are refused.
 #[derive(ToSchema)]
 #[schema(
     as = Name, min_length = 1, max_length = 255,

@@ -1,34 +1,35 @@
-//! What travels beside the documents: the key of a call, the version that is meant, on whose behalf a peer calls, through
-//! whom the call came, and the clock of the server.
-//! Texts in, texts out; both ends of a connection use these, so that they cannot disagree.
+//! HTTP headers of the API: idempotency key, version, user and roles of a forwarded call, brokers that forwarded
+//! it, and the server's clock.
+//! Client and server share this code, so both sides read a header the same way.
 
 use bookahead_protocol::Name;
 use thiserror::Error;
 
-/// The key of a call, as a quoted text: `"key_4f3c"`.
+/// Idempotency key of a call, a quoted string: `"key_4f3c"`.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// The user on whose behalf a peer calls.
 pub const USER: &str = "bookahead-user";
-/// That user's roles, with commas between them.
+/// Roles of that user, comma-separated.
 pub const ROLES: &str = "bookahead-roles";
-/// The brokers that a call came through, by their identities, the first first, with commas between them.
+/// Identities of the brokers that forwarded the call, comma-separated, first broker first.
 pub const VIA: &str = "bookahead-via";
-/// In every answer: the present by the server's clock, RFC 3339.
+/// Set in every answer: current time of the server's clock, RFC 3339.
 pub const NOW: &str = "bookahead-now";
-/// In an answer: how many seconds pass on the server's clock in a real one, unless that is 1. In a request: the speed that
-/// its times were computed for; a server with another speed refuses it.
+/// In an answer: speed of the server's clock, if it is not 1. In a request: the speed that its times were computed
+/// for; a server with another speed refuses the request.
 pub const CLOCK_SPEED: &str = "bookahead-clock-speed";
 
-/// A call comes through at most so many brokers.
+/// Most brokers that a call may pass through. A call with a longer chain is refused, and the register keeps no
+/// resource that is farther away.
 pub const MOST_VIA: usize = 8;
 
 /// A header that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BadHeader {
-    /// Of the key.
+    /// `Idempotency-Key` is not a quoted string of printable ASCII.
     #[error("Idempotency-Key is {0:?}; it should be a text in quotes, such as \"key_4f3c2b1a\"")]
     IdempotencyKey(String),
-    /// Of a name.
+    /// A name with characters that are not percent-encoded, or with an invalid encoding.
     #[error(
         "{0:?} is not a name; bytes other than letters, digits and signs are written as % and two digits"
     )]
@@ -40,12 +41,13 @@ pub fn entity_tag(version: u32) -> String {
     format!("\"{version}\"")
 }
 
-/// What `If-Match` says for a change: the version that was seen, or `*` for whichever it is.
+/// Value of `If-Match`: the version that the client has seen, or `*` for any version.
 pub fn if_match(version: Option<u32>) -> String {
     version.map_or_else(|| "*".into(), entity_tag)
 }
 
-/// Reads `Idempotency-Key`: the text between the quotes. Keys that other programs make need not be of our form.
+/// Parses `Idempotency-Key` and returns the string between the quotes. Keys made by other programs may have any
+/// form.
 pub fn read_idempotency_key(text: &str) -> Result<&str, BadHeader> {
     let text = text.trim();
     let plain = |key: &&str| !key.is_empty() && key.bytes().all(|byte| matches!(byte, 0x20..=0x7e));
@@ -57,11 +59,12 @@ fn quoted(text: &str) -> Option<&str> {
     text.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// A name as the value of a header. What may not stand there, or would be mistaken, is written as % and two hexadecimal digits.
+/// Percent-encodes a name for a header value: all bytes except visible ASCII, and also `%` and `,`.
 pub fn name(name: &Name) -> String {
     let mut text = String::with_capacity(name.as_str().len());
     for byte in name.as_str().bytes() {
         match byte {
+            // The comma separates names in a list, so it must not appear in one.
             b'%' | b',' => text.push_str(&escaped(byte)),
             0x21..=0x7e => text.push(char::from(byte)),
             _ => text.push_str(&escaped(byte)),
@@ -74,7 +77,7 @@ fn escaped(byte: u8) -> String {
     format!("%{byte:02x}")
 }
 
-/// Reads a name.
+/// Parses a percent-encoded name.
 pub fn read_name(text: &str) -> Result<Name, BadHeader> {
     let bad = || BadHeader::Name(text.into());
     let mut bytes = text.trim().bytes();
@@ -98,13 +101,14 @@ fn joined((high, low): (u8, u8)) -> u8 {
     high * 16 + low
 }
 
-/// Several names as the value of a header, with commas between them.
+/// Percent-encodes several names, separated by commas.
 pub fn names(all: &[Name]) -> String {
     all.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
-/// Reads several names; none from an empty text.
+/// Parses a comma-separated list of names. An empty text is an empty list.
 pub fn read_names(text: &str) -> Result<Vec<Name>, BadHeader> {
+    // `split` yields one empty name for an empty text.
     if text.trim().is_empty() { Ok(Vec::new()) } else { text.split(',').map(read_name).collect() }
 }
 

@@ -1,5 +1,5 @@
-//! Jobs: to run in a reservation, in the queue of a site, or wherever a broker finds room. Documents become the words of
-//! the protocol and back without loss; the id of a job is in the document and beside the word.
+//! Jobs that run in a reservation, in the queue of a site, or at a site that a broker chooses. The id of a job is
+//! in the document, but separate from the request in the protocol.
 
 use crate::convert::{converted, same_fields, words};
 use crate::description::{JobIdText, NameText, ReservationIdText};
@@ -22,15 +22,15 @@ use utoipa::ToSchema;
     "work": {"type": "program", "program": "/usr/bin/simulate", "arguments": ["--steps", "1000"]}
 }))]
 pub struct SubmitJob {
-    /// The id of the job; the server makes one by default.
+    /// Id of the job. Default: the server makes one.
     #[schema(value_type = Option<JobIdText>)]
     pub id: Option<JobId>,
-    /// The reservation to run in; without one the job waits in the queue. At a broker it runs in the one part of the
-    /// reservation that suits it, by `resource` or else by `kind`, and by `capacity`.
+    /// Reservation to run in. Without one, the job waits in the queue. At a broker the job runs in the one part of
+    /// the reservation that matches `resource` (or else `kind`) and `capacity`.
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
-    /// Run on this resource; by default on any of its kind that meets the requirements. In a reservation at a broker: run in
-    /// the part on this resource.
+    /// Resource to run on. Default: any resource of `kind` that meets the requirements. In a reservation at a
+    /// broker: the part on this resource.
     #[schema(value_type = Option<NameText>, example = "cluster")]
     pub resource: Option<Name>,
     /// Kind of resource.
@@ -40,7 +40,7 @@ pub struct SubmitJob {
     /// Capacity to use.
     #[schema(minimum = 1, example = 64)]
     pub capacity: u32,
-    /// Time limit: the job is ended when it has run for this long.
+    /// Time limit in seconds. The job is cancelled when it has run for this long.
     #[schema(minimum = 1, example = 7200)]
     pub limit_seconds: i64,
     /// Latest useful end time (broker only).
@@ -49,8 +49,8 @@ pub struct SubmitJob {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 16)]
     pub requirements: Vec<Requirement>,
-    /// Clock rate in MHz of the machine that `limit_seconds` was measured on (broker only). The time limit at a site with the
-    /// attribute `mhz` is longer or shorter in proportion.
+    /// Clock rate in MHz of the machine that `limit_seconds` was measured on (broker only). The time limit is
+    /// scaled by the attribute `mhz` of the site.
     #[schema(minimum = 1)]
     pub reference_mhz: Option<u32>,
     /// Bytes of input that must be at the site before the job can start (broker only). Sites with the attribute
@@ -60,27 +60,28 @@ pub struct SubmitJob {
     pub work: Work,
     /// How the broker finds a place for the job (broker only). Default: `reserve`.
     pub mode: Option<Mode>,
-    /// With `mode` `flood`: how many copies wait at the same time, each at another site. Default: 3, or as many sites as suit.
+    /// With `mode` `flood`: number of copies that wait at the same time, each at another site. Default: 3, or the
+    /// number of suitable sites if that is less.
     #[schema(minimum = 1, maximum = 32)]
     pub copies: Option<u32>,
-    /// One of several copies; it runs only after a go. A broker that floods sets it: when the turn of the copy comes, its
-    /// state is `claiming` until `POST /v1/jobs/{id}/go`.
+    /// The job is one of several copies and runs only after a go. Set by a broker with mode `flood`: when the copy
+    /// could start, its state is `claiming` until `POST /v1/jobs/{id}/go`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]
     pub claims: bool,
 }
 
 impl SubmitJob {
-    /// Most copies of a job at the same time: more sites than that are seldom known, and each copy costs a place in a queue.
+    /// Most copies of a job: a broker rarely knows more sites, and each copy takes a place in a queue.
     pub const MOST_COPIES: u32 = 32;
 
-    /// The document of a job with this id.
+    /// The document of a job request with this id.
     pub fn of(id: JobId, request: JobRequest) -> Result<SubmitJob, OutOfCalendar> {
         Ok(SubmitJob { id: Some(id), ..SubmitJob::try_from(request)? })
     }
 }
 
-/// What is run.
+/// The program or script to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 #[schema(example = json!({"type": "script", "text": "#!/bin/sh\nexec simulate --steps 1000\n"}))]
@@ -109,7 +110,7 @@ pub enum Work {
     },
     /// A placeholder that only occupies the resource.
     Pretended {
-        /// For how long.
+        /// Run time in seconds.
         run_seconds: i64,
     },
 }
@@ -119,11 +120,11 @@ words! {
     #[derive(Default)]
     #[schema(as = JobMode)]
     Mode = jobs::Mode {
-        /// Ask the best sites for reservations, and keep the one that ends first.
+        /// Reserve at the best sites, and keep the reservation that ends first.
         #[default]
         Reserve,
-        /// Put copies into the queues of several of the best sites. The first copy that is ready claims the job and gets the go of
-        /// the broker; the others are withdrawn. The job runs once.
+        /// Submit copies to the queues of several of the best sites. The first copy that could start claims the job
+        /// and gets a go from the broker; the others are withdrawn. The job runs once.
         Flood,
     }
 }
@@ -137,26 +138,26 @@ words! {
     "submitted": "2026-11-16T08:58:00Z", "started": "2026-11-16T09:00:01Z", "native_id": "4711"
 }))]
 pub struct Job {
-    /// Its id.
+    /// Id of the job.
     #[schema(value_type = JobIdText)]
     pub id: JobId,
-    /// Whose it is.
+    /// Owner of the job.
     #[schema(value_type = NameText, example = "ada")]
     pub owner: Name,
-    /// The site; missing while a broker looks for a place.
+    /// Site that runs it. Missing while a broker looks for one.
     #[schema(value_type = Option<NameText>)]
     pub site: Option<Name>,
-    /// The resource; missing while a broker looks for a place.
+    /// Resource that it runs on. Missing while a broker looks for one.
     #[schema(value_type = Option<NameText>, example = "cluster")]
     pub resource: Option<Name>,
-    /// The reservation that it runs in.
+    /// Reservation that it runs in, if any.
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
-    /// Capacity that it uses.
+    /// Capacity that it uses, in units of the resource.
     pub capacity: u32,
-    /// Time limit.
+    /// Time limit in seconds.
     pub limit_seconds: i64,
-    /// Its state.
+    /// State of the job.
     pub state: JobState,
     /// When it was submitted.
     pub submitted: Timestamp,
@@ -164,45 +165,45 @@ pub struct Job {
     pub started: Option<Timestamp>,
     /// When it ended.
     pub ended: Option<Timestamp>,
-    /// While it waits: when it starts by the present plan.
+    /// Waiting jobs only: start time in the current plan.
     pub expected_start: Option<Timestamp>,
-    /// Exit code, when it is done.
+    /// Exit code, once it is done.
     pub exit: Option<i32>,
-    /// Its id in the batch system, such as the number that `squeue` shows; missing before it is submitted there, and with the
-    /// built-in scheduler.
+    /// Id in the batch system, such as the number that `squeue` shows. Missing before it is submitted there, and
+    /// with the built-in scheduler.
     pub native_id: Option<String>,
-    /// More about the state, such as why it could not start.
+    /// More about the state, such as why the job could not start.
     pub detail: Option<String>,
 }
 
 words! {
     /// State of a job.
     JobState = JobWord {
-        /// A broker looks for a place for it, or is about to hand it over.
+        /// A broker looks for a site, or is about to submit the job there.
         Placing,
         /// In a queue, or waiting for its reservation to begin.
         Waiting,
-        /// Its turn has come; it runs only after a go of its broker.
+        /// Ready to start; waits for a go from its broker.
         Claiming,
         /// Running.
         Running,
-        /// Ended by itself; `exit` is its exit code.
+        /// Ended by itself; see `exit`.
         Done,
         /// Cancelled by its owner, its broker or an operator.
         Cancelled,
-        /// Ended at its time limit.
+        /// Cancelled at its time limit.
         OutOfTime,
-        /// Ended because its reservation was over.
+        /// Cancelled because its reservation ended.
         ReservationOver,
-        /// Its end is not known.
+        /// The site does not know how it ended.
         Lost,
-        /// Could not be started; `detail` says why.
+        /// Could not be started; see `detail`.
         CouldNotStart,
     }
 }
 
 impl JobState {
-    /// Whether it has ended, or never will start.
+    /// Whether the state is final.
     pub fn is_over(self) -> bool {
         JobWord::from(self).is_over()
     }
@@ -212,9 +213,9 @@ impl JobState {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Jobs {
-    /// By submission.
+    /// Sorted by submission.
     pub jobs: Vec<Job>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page. Missing on the last page.
     pub next: Option<String>,
 }
 
@@ -231,7 +232,7 @@ impl From<Work> for jobs::Work {
 }
 
 impl From<jobs::Work> for Work {
-    /// A folder came in as text, so nothing of it is lost.
+    /// The folder was read from UTF-8 text, so the lossy conversion loses nothing.
     fn from(work: jobs::Work) -> Work {
         match work {
             jobs::Work::Program { program, arguments, folder, environment } => {
@@ -244,7 +245,7 @@ impl From<jobs::Work> for Work {
     }
 }
 
-// The id is told beside the word of the protocol; see [`SubmitJob::of`].
+// The protocol passes the id next to the request; see [`SubmitJob::of`].
 same_fields!(SubmitJob = JobRequest {
     reservation, resource, kind, capacity, latest_end, requirements, reference_mhz, input_bytes, work, mode, copies, claims
 } { limit_seconds = limit } + id: None);

@@ -1,15 +1,15 @@
-//! The documents of the HTTP API: what is said in JSON, with its description for OpenAPI, and how it becomes the words of
-//! the protocol and back without loss. Relies on `protocol` for the words; never sends, serves or decides.
+//! The JSON documents of the HTTP API, their OpenAPI schemas, and lossless conversions to and from the types of the
+//! protocol. Relies on `protocol`; never sends, serves or decides.
 //!
-//! - [`time`]: instants as RFC 3339; [`header`]: what travels beside
-//! - [`request`]: what is wanted; [`offer`]: what could be had; [`reservation`]: what is had, and what is done with it
-//! - [`operation`]: a call of the protocol as one of these documents
-//! - [`problem`]: answers that say no
-//! - [`description`]: what the OpenAPI document says of identities, names and fields that are refused
-//! - [`site`]: what there is, where, when it is taken, and whether all is well
-//! - [`job`]: jobs; [`list`]: pages, filters and events; [`notice`]: what owners are told
+//! - [`time`]: instants as RFC 3339; [`header`]: HTTP headers
+//! - [`request`]: requests; [`offer`]: probes and offers; [`reservation`]: reservations and operations on them
+//! - [`operation`]: a protocol call as an HTTP request
+//! - [`problem`]: refusals and errors
+//! - [`description`]: OpenAPI schemas of ids and names
+//! - [`site`]: sites, resources, schedules and health
+//! - [`job`]: jobs; [`list`]: pages, filters and events; [`notice`]: webhook notices
 //!
-//! Documents that come in refuse fields that they do not know; documents that go out may gain fields.
+//! Requests with unknown fields are refused; answers may gain fields, so clients must ignore unknown ones.
 
 mod convert;
 pub mod description;

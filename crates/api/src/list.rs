@@ -1,4 +1,4 @@
-//! Pages of reservations, the filters of lists and schedules as query parameters, and what happened, one event at a time.
+//! Pages of reservations, query parameters of lists and schedules, and events.
 
 use crate::description::{NameText, ReservationIdText};
 use crate::reservation::{Reservation, State};
@@ -15,18 +15,21 @@ use utoipa::{IntoParams, ToSchema};
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reservations {
-    /// By id.
+    /// Sorted by id.
     pub reservations: Vec<Reservation>,
-    /// Where the next page begins, if there is one.
+    /// Cursor of the next page. Missing on the last page.
     pub next: Option<String>,
 }
 
-/// Which reservations.
+/// Filters for reservations.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
+    /// Only those whose id begins with this: `rsv_` and 1 to 32 hexadecimal digits.
+    #[param(example = "rsv_4f3c2b", pattern = "^rsv_[0-9a-f]{1,32}$")]
+    pub id: Option<String>,
     /// Only those of this user.
     #[param(value_type = Option<NameText>)]
     pub owner: Option<Name>,
@@ -40,51 +43,54 @@ pub struct ListQuery {
     pub from: Option<Timestamp>,
     /// Only those that begin before this.
     pub until: Option<Timestamp>,
-    /// At most so many on a page; the server has a limit of its own.
+    /// Most entries on a page. The server has a limit of its own.
     #[param(minimum = 1)]
     pub limit: Option<u32>,
-    /// Go on from here: `next` of the page before.
+    /// Cursor: `next` of the previous page.
     pub cursor: Option<String>,
 }
 
-/// Which jobs.
+/// Filters for jobs.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobsQuery {
+    /// Only those whose id begins with this: `job_` and 1 to 32 hexadecimal digits.
+    #[param(example = "job_9d8e7f", pattern = "^job_[0-9a-f]{1,32}$")]
+    pub id: Option<String>,
     /// Only those of this user.
     #[param(value_type = Option<NameText>)]
     pub owner: Option<Name>,
-    /// At most so many on a page; the server has a limit of its own.
+    /// Most entries on a page. The server has a limit of its own.
     #[param(minimum = 1)]
     pub limit: Option<u32>,
-    /// Go on from here: `next` of the page before.
+    /// Cursor: `next` of the previous page.
     pub cursor: Option<String>,
 }
 
-/// Which schedules, and how much of them.
+/// Filters for schedules.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ScheduleQuery {
-    /// Only that of this resource.
+    /// Only the schedule of this resource.
     #[param(value_type = Option<NameText>)]
     pub resource: Option<Name>,
-    /// Only what ends after this.
+    /// Only entries that end after this.
     pub from: Option<Timestamp>,
-    /// Only what begins before this.
+    /// Only entries that begin before this.
     pub until: Option<Timestamp>,
 }
 
-/// Some states of a reservation, written as words with commas between them.
+/// A set of reservation states, written as comma-separated words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct States(pub Vec<State>);
 
-/// A word that is no state.
+/// Error for an unknown state.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{word:?} is no state; the states are {}", States::all())]
+#[error("unknown state {word:?}; the states are {}", States::all())]
 pub struct NotAState {
     word: String,
 }
@@ -106,6 +112,7 @@ impl FromStr for States {
     type Err = NotAState;
 
     fn from_str(text: &str) -> Result<States, NotAState> {
+        // A trailing comma, and an empty list, are allowed.
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         words.map(state).collect::<Result<_, _>>().map(States)
     }
@@ -128,7 +135,8 @@ impl<'de> Deserialize<'de> for States {
     }
 }
 
-/// Something that happened. In the stream its `sequence` is the `id` of the message, and its `kind` the `event`.
+/// An event of a service. In the event stream its `sequence` is the `id` of the message, and its `kind` the
+/// `event`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
@@ -136,39 +144,40 @@ impl<'de> Deserialize<'de> for States {
     "reservation": "rsv_4f3c2b1a", "owner": "ada", "state": "committed", "version": 1
 }))]
 pub struct Event {
-    /// Its place in the journal; it only grows. Whoever asks again from here on (`Last-Event-ID`) misses nothing.
+    /// Position in the journal; always increasing. A client that reconnects with it in `Last-Event-ID` misses no
+    /// event.
     pub sequence: u64,
-    /// When, to the millisecond.
+    /// Time of the event, to the millisecond.
     pub at: FineTimestamp,
-    /// The same in milliseconds since 1970.
+    /// The same time in milliseconds since 1970.
     pub at_ms: i64,
-    /// What, in one word, such as "held", "committed", "expired", "begun", "completed", "cancelled".
+    /// Kind of the event, such as "held", "committed", "expired", "begun", "completed", "cancelled".
     #[schema(example = "committed")]
     pub kind: String,
-    /// The reservation that it is about.
+    /// Id of the reservation, if the event is about one.
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
-    /// Whose that is.
+    /// Owner of the reservation.
     #[schema(value_type = Option<NameText>, example = "ada")]
     pub owner: Option<Name>,
-    /// Where in its life that is now.
+    /// State of the reservation after the event.
     pub state: Option<State>,
-    /// Its version now.
+    /// Version of the reservation after the event.
     pub version: Option<u32>,
-    /// Why, in a word: who gave it up (`owner`, `operator`, `lost`), why a part is gone, or the code of a refusal.
+    /// Reason: who gave it up (`owner`, `operator`, `lost`), why a part was lost, or the code of a refusal.
     #[schema(example = "operator")]
     pub because: Option<String>,
-    /// How much of its capacity is missing now, since machines failed or the batch system does not keep it; 0 where it is
-    /// whole again.
+    /// Capacity missing after the event, because machines failed or the batch system lost the reservation; 0 once
+    /// it is whole again.
     pub missing: Option<u32>,
-    /// Where something is missing: begins within the window of its request at which it could be had whole. Whoever wants
-    /// that changes the reservation.
+    /// If capacity is missing: start times within the window of the request at which the full capacity is
+    /// available. To use one, change the reservation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub could_begin: Vec<Timestamp>,
 }
 
 impl Event {
-    /// Something that happened then, and is about no reservation so far.
+    /// An event without a reservation. The caller fills in the optional fields.
     pub fn new(sequence: u64, at: Moment, kind: &str) -> Result<Event, OutOfCalendar> {
         Ok(Event {
             sequence,

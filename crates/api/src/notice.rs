@@ -1,4 +1,5 @@
-//! What the owner of a reservation is told by a webhook, and what a command of the operator reads.
+//! The notice that a service posts to the webhook of a reservation, and writes to the standard input of the
+//! operator's command.
 
 use crate::State;
 use crate::time::{FineTimestamp, Timestamp};
@@ -6,31 +7,31 @@ use bookahead_protocol::{Name, ReservationId};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-/// Something happened to a reservation that its owner relies on.
+/// A change to a reservation that its owner relies on.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// The same for every repetition of this notice, and for no other.
+    /// Unique for each notice. A repeated delivery has the same id.
     pub id: String,
-    /// The site or broker that tells it.
+    /// The site or broker that sends it.
     pub service: Name,
-    /// To which reservation.
+    /// Id of the reservation.
     pub reservation: ReservationId,
-    /// Whose it is.
+    /// Owner of the reservation.
     pub owner: Name,
-    /// What, in a word, such as "committed", "degraded", "broken", "whole", "cancelled".
+    /// Kind of the change, such as "committed", "degraded", "broken", "whole", "cancelled".
     pub what: String,
-    /// When, to the millisecond.
+    /// Time of the change, to the millisecond.
     pub at: FineTimestamp,
-    /// Why, in a word: who gave it up, why a part is gone, or the code of a refusal.
+    /// Reason: who cancelled it, why a part was lost, or the code of a refusal.
     pub because: Option<String>,
-    /// Its state afterwards.
+    /// State after the change.
     pub state: Option<State>,
-    /// Its version afterwards.
+    /// Version after the change.
     pub version: Option<u32>,
-    /// How much of its capacity is missing now.
+    /// Capacity missing after the change.
     pub missing: Option<u32>,
-    /// Where something is missing: begins at which it could be had whole.
+    /// If capacity is missing: start times at which the full capacity is available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub could_begin: Vec<Timestamp>,
 }

@@ -1,4 +1,4 @@
-//! Asking what could be had, and the answer: offers of rated slots. Nothing is booked by it.
+//! Probes and their answers: offers of rated slots. A probe books nothing.
 
 use crate::convert::{converted, same_fields};
 use crate::description::NameText;
@@ -11,44 +11,44 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-/// So many offers, where nobody says how many.
+/// Default number of offers.
 pub const MOST_OFFERS: u32 = 16;
 
-/// What could be had?
+/// Ask for offers.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
-    /// What is wanted.
+    /// The request to find slots for.
     pub request: Request,
-    /// At most so many offers; 16 where nothing is said. A site may answer with fewer.
+    /// Most offers to return. Default: 16. A site may return fewer.
     #[schema(example = 16)]
     pub most: Option<u32>,
-    /// Begins that are of special interest, since something elsewhere could begin then.
+    /// Start times to prefer, because other parts could start then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<Timestamp>,
 }
 
-/// What could be had.
+/// Offers for a request.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Offers {
-    /// The best first. None of them is held.
+    /// Best first. None of them is held.
     pub offers: Vec<Offer>,
-    /// Of a site with a batch system: age in seconds of the look at it that the offers rest on. Changes there since then are
-    /// not in the offers.
+    /// Site with a batch system only: age in seconds of the snapshot that the offers are based on. The offers do
+    /// not include later changes in the batch system.
     #[schema(example = 4)]
     pub looked_seconds_ago: Option<u64>,
 }
 
-/// A way to fulfil a request: one slot for each part.
+/// One way to fulfil a request: one slot for each part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Offer {
-    /// In the order of the parts.
+    /// One slot for each part, in the order of the parts.
     pub slots: Vec<Slot>,
 }
 
-/// A concrete begin, end and capacity on one resource, with ratings as far as the site reveals them.
+/// A start, end and capacity on one resource. Ratings are included as far as the site reveals them.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
@@ -58,45 +58,45 @@ pub struct Offer {
     "cost_thousandths": 3200
 }))]
 pub struct Slot {
-    /// The resource, by its name at whoever answers.
+    /// Name of the resource at the service that answers.
     #[schema(value_type = NameText)]
     pub resource: Name,
     /// The site of the resource.
     #[schema(value_type = NameText)]
     pub site: Name,
-    /// Of a link: the sites that it joins.
+    /// Links only: the two sites that it joins.
     #[schema(value_type = Option<[String; 2]>, min_items = 2, max_items = 2)]
     pub joins: Option<[Name; 2]>,
-    /// From then.
+    /// Start time.
     pub begin: Timestamp,
-    /// Until just before then.
+    /// End time (exclusive).
     pub end: Timestamp,
-    /// How much.
+    /// Capacity in units of the resource.
     pub capacity: u32,
-    /// It may also begin later, by up to so much, as far as is known at this moment. Ratings are those of the begin. In an
-    /// offer of several parts the others may have to begin later too: for each begin of one part in its range there are begins of
-    /// the others in theirs with which the offer fulfils the request.
+    /// Latest start, in seconds after `begin`, as far as is known now. Ratings apply to `begin`. In an offer with
+    /// several parts, a later start of one part may require later starts of others: for each start of one part
+    /// within its slack there are starts of the other parts within theirs that fulfil the request.
     #[serde(default)]
     pub slack_seconds: i64,
-    /// What is free throughout, also if it begins later, where the site tells.
+    /// Capacity that is free during the whole slot, including its slack. Missing if the site does not reveal it.
     pub free: Option<u32>,
-    /// How well it suits the site, where the site tells: from 0 to a million.
+    /// Rating of the slot by the site, from 0 to 1,000,000 (best). Missing if the site does not reveal it.
     pub rating_millionths: Option<u32>,
-    /// What it would do to waiting jobs, where the site tells.
+    /// Effect on waiting jobs. Missing if the site does not reveal it.
     pub impact: Option<Impact>,
-    /// What it costs, in thousandths.
+    /// Cost in thousandths of the site's currency.
     #[serde(default)]
     pub cost_thousandths: u64,
 }
 
-/// What a slot would do to waiting jobs, without saying whose.
+/// Effect of a slot on waiting jobs, without their owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Impact {
-    /// How many would start later.
+    /// Number of jobs that would start later.
     pub delayed_jobs: u32,
-    /// By how much in all.
+    /// Sum of the delays, in seconds.
     pub total_delay_seconds: i64,
-    /// By how much at most.
+    /// Longest delay of a single job, in seconds.
     pub longest_delay_seconds: i64,
 }
 

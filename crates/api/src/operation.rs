@@ -1,5 +1,5 @@
-//! A call of the protocol as HTTP says it: a method, a path, a document, and the version where one is meant. Whoever
-//! sends calls uses this; servers turn the documents back with their `call` methods.
+//! A protocol call as an HTTP request: method, path, body, and version for `If-Match`. Clients use this; servers
+//! turn the documents back into calls with their `call` methods.
 
 use crate::offer::Probe;
 use crate::reservation::{
@@ -8,50 +8,50 @@ use crate::reservation::{
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_protocol::{Call, NewTerms, ReservationId};
 
-/// One operation on reservations, and what it is about.
+/// One operation on reservations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// What could be had?
+    /// Ask for offers.
     Probe(Probe),
     /// Hold or book.
     Reserve(Reserve),
-    /// Make a hold longer.
+    /// Prolong a hold.
     Hold(ReservationId, Hold),
-    /// Make a reservation longer, if it is still at this version.
+    /// Prolong a reservation. The number is the expected version.
     Extend(ReservationId, Option<u32>, Extend),
-    /// Make final.
+    /// Commit a hold.
     Commit(ReservationId, Commit),
-    /// One more job.
+    /// Attach a job.
     Attach(ReservationId, Attach),
-    /// Other terms, if it is still at this version.
+    /// Change the terms. The number is the expected version.
     Change(ReservationId, Option<u32>, Change),
-    /// Prepare other terms, if it is still at this version.
+    /// Prepare a change. The number is the expected version.
     PrepareChange(ReservationId, Option<u32>, PrepareChange),
-    /// Take prepared terms, or keep the old ones.
+    /// Accept or discard a prepared change.
     FinishChange(ReservationId, FinishChange),
-    /// Give back early.
+    /// Release capacity early.
     Release(ReservationId, Release),
-    /// Give up.
+    /// Cancel a reservation.
     Cancel(ReservationId),
-    /// How is it?
+    /// Get a reservation.
     Show(ReservationId),
 }
 
-/// How HTTP is asked to act.
+/// HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// Tell.
+    /// Read only.
     Get,
-    /// Do.
+    /// Create, or act on a reservation.
     Post,
-    /// Replace.
+    /// Replace the terms.
     Put,
-    /// Take away.
+    /// Cancel.
     Delete,
 }
 
 impl Operation {
-    /// How.
+    /// HTTP method of the operation.
     pub fn method(&self) -> Method {
         match self {
             Operation::Show(_) => Method::Get,
@@ -61,7 +61,7 @@ impl Operation {
         }
     }
 
-    /// Where.
+    /// Path of the operation, starting with `/v1`.
     pub fn path(&self) -> String {
         match self {
             Operation::Probe(_) => "/v1/probes".into(),
@@ -79,7 +79,7 @@ impl Operation {
         }
     }
 
-    /// With what, as JSON.
+    /// JSON body. `None` for operations without one.
     pub fn body(&self) -> Result<Option<String>, serde_json::Error> {
         match self {
             Operation::Probe(document) => serde_json::to_string(document).map(Some),
@@ -96,12 +96,12 @@ impl Operation {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Whether the operation changes nothing at the service.
     pub fn only_asks(&self) -> bool {
         matches!(self, Operation::Probe(_) | Operation::Show(_))
     }
 
-    /// The version for `If-Match`, of operations that carry one; `Some(None)` is any version.
+    /// Version for `If-Match`. `None` if the operation has no version, `Some(None)` for any version.
     pub fn version(&self) -> Option<Option<u32>> {
         match self {
             Operation::Extend(_, version, _)

@@ -1,4 +1,4 @@
-//! What a client wants, as a document: parts, each flexible in time, and what must hold between them.
+//! Requests for reservations: parts with a window of time each, and constraints between them.
 
 use crate::convert::{converted, same_fields, words};
 use crate::description::{NameText, ReservationIdText};
@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-/// What is wanted, all of it or nothing. One part is a plain reservation, several are a co-reservation (ask a broker).
+/// A request, granted as a whole or not at all. A request with several parts is a co-reservation; send it to a
+/// broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
@@ -21,161 +22,161 @@ use utoipa::ToSchema;
     }]
 }))]
 pub struct Request {
-    /// At least one, at most 32.
+    /// One to 32 parts.
     #[schema(min_items = 1, max_items = 32)]
     pub parts: Vec<Part>,
-    /// What must hold between parts. At most 2048, repetitions included.
+    /// Constraints between parts. At most 2048, including duplicates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 2048)]
     pub constraints: Vec<Constraint>,
-    /// Which of several solutions is the best.
+    /// Which solution to prefer.
     #[serde(default)]
     pub objective: Objective,
-    /// What a broker does when a site loses a part of what is booked, or capacity of it.
+    /// What a broker does when a site loses a part or some of its capacity.
     #[serde(default, skip_serializing_if = "OnLoss::is_default")]
     pub on_loss: OnLoss,
-    /// Where its owner is told what happens to the reservation, with a POST: an address below one that the operator of the service
-    /// allows.
+    /// URL to POST notices to when the reservation changes. It must begin with a prefix that the operator of the
+    /// service allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "uri", max_length = 2000, example = "https://portal.example.org/hooks/ada")]
     pub webhook: Option<String>,
 }
 
-/// One resource for one stretch of time.
+/// A resource for a duration within a window.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// What kind of resource.
+    /// Kind of resource.
     #[serde(default = "processors")]
     #[schema(value_type = NameText, default = "processors", example = "processors")]
     pub kind: Name,
-    /// How much of it.
+    /// Capacity in units of the resource.
     #[schema(minimum = 1, example = 64)]
     pub capacity: u32,
-    /// For how long.
+    /// Duration in seconds.
     #[schema(minimum = 1, example = 7200)]
     pub duration_seconds: i64,
-    /// It may begin no earlier.
+    /// Earliest start time.
     pub earliest_start: Timestamp,
-    /// It must have ended by then.
+    /// Latest end time.
     pub latest_end: Timestamp,
-    /// What the resource must have. At most 16.
+    /// Attributes that the resource must have. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 16)]
     pub requirements: Vec<Requirement>,
-    /// This very resource, by its name at whoever is asked.
+    /// Name of the resource at the service that is asked. Default: any that matches.
     #[schema(value_type = Option<NameText>, example = "cluster")]
     pub resource: Option<Name>,
-    /// The reservation that is cancelled once this one is committed: limits do not count both. Brokers say this of
-    /// replacements.
+    /// Reservation that is cancelled once this one is committed, so that limits do not count both. Set by brokers
+    /// for replacements.
     #[schema(value_type = Option<ReservationIdText>)]
     pub replaces: Option<ReservationId>,
-    /// In a probe: the reservation whose terms this part is to become. Its room counts as free. Brokers say this of changes.
+    /// In a probe: reservation that gets these terms. Its capacity counts as free. Set by brokers for changes.
     #[schema(value_type = Option<ReservationIdText>)]
     pub changes: Option<ReservationId>,
 }
 
-/// What must hold between parts, which are given by their places in the request, counted from 0.
+/// A constraint between parts. Parts are counted from 0.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 #[schema(example = json!({"type": "offset", "first": 0, "second": 1, "by_seconds": 0}))]
 pub enum Constraint {
-    /// `second` begins so long after the beginning of `first`: zero is together, less is before.
+    /// `second` starts a fixed time after the start of `first`: 0 is together, a negative offset is before.
     Offset {
-        /// The part that is measured from.
+        /// Reference part.
         first: usize,
-        /// The part that is measured to.
+        /// Part with the offset.
         second: usize,
-        /// How much later.
+        /// Offset in seconds.
         #[serde(default)]
         by_seconds: i64,
     },
-    /// `second` begins after the end of `first`, with a gap within limits.
+    /// `second` starts after the end of `first`, with a gap within limits.
     After {
-        /// What comes first.
+        /// The earlier part.
         first: usize,
-        /// What comes then.
+        /// The later part.
         second: usize,
-        /// The shortest gap.
+        /// Shortest gap in seconds.
         #[serde(default)]
         least_seconds: i64,
-        /// The longest gap, where there is a limit.
+        /// Longest gap in seconds. Default: unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         most_seconds: Option<i64>,
     },
-    /// `first` ends no later than `second` does.
+    /// `first` ends no later than `second`.
     EndsBefore {
-        /// What ends first.
+        /// The part that ends first.
         first: usize,
-        /// What ends then.
+        /// The part that ends at the same time or later.
         second: usize,
     },
-    /// Both are at one site.
+    /// Both parts are at one site.
     SameSite {
-        /// The one.
+        /// One part.
         first: usize,
-        /// The other.
+        /// The other part.
         second: usize,
     },
-    /// They are at two sites.
+    /// The parts are at different sites.
     DifferentSites {
-        /// The one.
+        /// One part.
         first: usize,
-        /// The other.
+        /// The other part.
         second: usize,
     },
-    /// `link` is a link between the sites of the two others.
+    /// `link` is a link between the sites of two other parts.
     Joins {
         /// The part that is a link.
         link: usize,
-        /// What it joins.
+        /// The two parts that it joins.
         #[schema(min_items = 2, max_items = 2)]
         ends: [usize; 2],
     },
 }
 
 words! {
-    /// Which solution is the best. Ties go to the earlier.
+    /// Which solution to prefer. Ties go to the earlier one.
     #[derive(Default)]
     Objective = protocol::Objective {
-        /// The one that is over first.
+        /// The one that ends first.
         #[default]
         EarliestEnd,
-        /// The one whose slots suit their sites best, in all.
+        /// The one with the best total rating by the sites.
         BestAvailability,
-        /// The one that delays waiting jobs least, in all.
+        /// The one with the least total delay of waiting jobs.
         LeastImpact,
-        /// The cheapest.
+        /// The one with the lowest total cost.
         LowestCost,
     }
 }
 
 words! {
-    /// What a broker does when a site loses a part of what is booked, or capacity of it.
+    /// What a broker does when a site loses a part or some of its capacity.
     #[derive(Default)]
     OnLoss = protocol::OnLoss {
-        /// Looks for a replacement at the same times; where there is none, it keeps the rest.
+        /// Look for a replacement at the same times. If there is none, keep the rest.
         #[default]
         Heal,
-        /// Looks for a replacement at the same times, else at other times that the request allows.
+        /// Look for a replacement at the same times, then at other times that the request allows.
         HealAnyTime,
-        /// Keeps the rest.
+        /// Keep the rest.
         Keep,
-        /// Cancels all of it.
+        /// Cancel the whole reservation.
         Cancel,
     }
 }
 
 impl OnLoss {
-    /// Whether it is what is done where nothing is said.
+    /// Whether this is the default, which is omitted from documents.
     pub fn is_default(&self) -> bool {
         *self == OnLoss::default()
     }
 }
 
 impl Request {
-    /// Of which the solution that is over first is the best.
+    /// A request with default objective and loss handling.
     pub fn new(parts: Vec<Part>, constraints: Vec<Constraint>) -> Request {
         Request {
             parts,
@@ -187,53 +188,53 @@ impl Request {
     }
 }
 
-/// What a part asks of an attribute of the resource. "site" and "name" are attributes that every resource has.
+/// A condition on an attribute of the resource. Every resource has the attributes "site" and "name".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "test", rename_all = "kebab-case", deny_unknown_fields)]
 #[schema(example = json!({"attribute": "gpus", "test": "at-least", "value": 4}))]
 pub enum Requirement {
-    /// There is one.
+    /// The resource has the attribute.
     Present {
-        /// Which attribute.
+        /// Name of the attribute.
         #[schema(value_type = NameText)]
         attribute: Name,
     },
-    /// It is exactly this.
+    /// The attribute has this value.
     Is {
-        /// Which attribute.
+        /// Name of the attribute.
         #[schema(value_type = NameText)]
         attribute: Name,
-        /// What it must be.
+        /// Required value.
         value: AttributeValue,
     },
-    /// It is one of these.
+    /// The attribute has one of these values.
     OneOf {
-        /// Which attribute.
+        /// Name of the attribute.
         #[schema(value_type = NameText)]
         attribute: Name,
-        /// What it may be. At most 64.
+        /// Allowed values. At most 64.
         #[schema(max_items = 64)]
         values: Vec<AttributeValue>,
     },
-    /// It is a number, this or more.
+    /// The attribute is an integer of at least this value.
     AtLeast {
-        /// Which attribute.
+        /// Name of the attribute.
         #[schema(value_type = NameText)]
         attribute: Name,
-        /// The least.
+        /// Lower bound (inclusive).
         value: i64,
     },
-    /// It is a number, this or less.
+    /// The attribute is an integer of at most this value.
     AtMost {
-        /// Which attribute.
+        /// Name of the attribute.
         #[schema(value_type = NameText)]
         attribute: Name,
-        /// The most.
+        /// Upper bound (inclusive).
         value: i64,
     },
 }
 
-/// What most people want.
+/// Default kind of resource.
 pub(crate) fn processors() -> Name {
     "processors".into()
 }

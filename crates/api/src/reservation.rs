@@ -1,5 +1,5 @@
-//! A reservation as its owner sees it, and what can be done with one. The version of a change and the identity of what is
-//! meant are not in the documents: they are in `If-Match` and in the path.
+//! Reservations as their owners see them, and the operations on them. The id and the expected version are not in
+//! the documents: the path and `If-Match` carry them.
 
 use crate::convert::{converted, same_fields, words};
 use crate::description::{ChangeIdText, JobIdText, NameText, ReservationIdText};
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-/// Default length of a hold: a minute, long enough to think and to compare.
+/// Default duration of a hold: one minute, enough for a person to compare offers.
 pub const HOLD_FOR_MS: i64 = 60_000;
 
-/// Hold this until its deadline, or book it at once.
+/// Hold a slot, or book it at once.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,123 +28,124 @@ pub const HOLD_FOR_MS: i64 = 60_000;
     "hold_for_ms": 60000
 }))]
 pub struct Reserve {
-    /// The id of the new reservation; the server makes one by default. A client that makes the id itself can find the
+    /// Id of the new reservation. Default: the server makes one. A client that makes the id itself can find the
     /// reservation again if the answer is lost.
     #[schema(value_type = Option<ReservationIdText>)]
     pub id: Option<ReservationId>,
-    /// What is wanted: one begin (fixed), or a window to choose from (flexible).
+    /// What to reserve: a fixed start, or a window to choose from.
     pub request: Request,
-    /// How long the hold should last from the grant, in milliseconds; less may be granted.
+    /// Duration of the hold in milliseconds, from the grant. The service may grant less.
     #[serde(default = "hold_for_ms")]
     #[schema(default = 60_000, minimum = 0, example = 60_000)]
     pub hold_for_ms: i64,
-    /// Book: commit as soon as it is held.
+    /// Commit the reservation as soon as it is held.
     #[serde(default)]
     #[schema(default = false)]
     pub book: bool,
 }
 
-/// Make a hold longer. To make a committed reservation longer, use `Extend`.
+/// Prolong a hold. To prolong a committed reservation, use `Extend`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"hold_for_ms": 60000}))]
 pub struct Hold {
-    /// How long from now, in milliseconds; less may be granted. It never makes a hold shorter.
+    /// New duration in milliseconds, from now. The service may grant less. A hold is never shortened.
     #[serde(default = "hold_for_ms")]
     #[schema(default = 60_000, minimum = 0, example = 60_000)]
     pub hold_for_ms: i64,
 }
 
-/// Make a reservation longer, committed or active, with the capacity that it has at its end. If there is no room it stays as
-/// it is.
+/// Prolong a committed or active reservation, with the capacity that it has at its end. If there is no room, it
+/// stays unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"end": "2026-11-16T13:00:00Z"}))]
 pub struct Extend {
-    /// Its new end. Nothing changes if the reservation lasts as long already; to make it shorter, release the rest.
+    /// New end. Nothing changes if the reservation already ends then or later; to shorten it, release the rest.
     pub end: Timestamp,
 }
 
-/// Confirm a hold, with or without jobs to run in it.
+/// Commit a hold, with or without jobs to run in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Commit {
-    /// Waiting jobs of its owner at the site, to be moved into it; more can be given later. If one cannot be moved, nothing is
-    /// committed. A broker takes them once it is committed. At most 1024.
+    /// Waiting jobs of the owner at the site, to be moved into the reservation. More can be attached later. If a
+    /// job cannot be moved, a site commits nothing; a broker moves the jobs after the commit. At most 1024.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<JobIdText>, max_items = 1024)]
     pub jobs: Vec<JobId>,
 }
 
-/// One more waiting job for a committed reservation.
+/// Attach a waiting job to a committed reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Attach {
-    /// The part of the reservation, counted from 0.
+    /// Part of the reservation, counted from 0.
     #[serde(default)]
     pub part: usize,
-    /// The job.
+    /// Id of the job.
     #[schema(value_type = JobIdText)]
     pub job: JobId,
 }
 
-/// Other terms for a committed or active reservation; the old ones stand if the new ones cannot be had. Once it is active only its
-/// end can change, and its capacity to less.
+/// Change the terms of a committed or active reservation. If the new terms are not available, the old ones stay. Of
+/// an active reservation only the end can change, and the capacity to less.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// The new terms.
+    /// New terms.
     pub request: Request,
 }
 
-/// Prepare other terms for a committed or active reservation: the old terms and the new ones are both kept until the change is
-/// finished or its time is up; then the old ones stand. Brokers do so with each part of a co-reservation, so that all parts
-/// change or none does. Give either `request` or `end`.
+/// Prepare new terms for a committed or active reservation. Old and new terms are both held until the change is
+/// finished; if it is not finished in time, the old terms stay. Brokers prepare each part of a co-reservation, so
+/// that all parts change or none. Give either `request` or `end`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"change": "chg_4f3c2b1a", "end": "2026-11-16T13:00:00Z", "hold_for_ms": 60000}))]
 pub struct PrepareChange {
-    /// The name of the change, made by the caller.
+    /// Id of the change, made by the caller.
     #[schema(value_type = ChangeIdText)]
     pub change: ChangeId,
-    /// The new terms.
+    /// New terms.
     pub request: Option<Request>,
-    /// The new end; all else stays as it is.
+    /// New end; everything else stays unchanged.
     pub end: Option<Timestamp>,
-    /// How long both terms should be kept, in milliseconds; less may be granted.
+    /// How long to hold both terms, in milliseconds. The service may grant less.
     #[serde(default = "hold_for_ms")]
     #[schema(default = 60_000, minimum = 0, example = 60_000)]
     pub hold_for_ms: i64,
 }
 
-/// Take the terms that were prepared, or keep the old ones.
+/// Accept or discard a prepared change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"change": "chg_4f3c2b1a", "accept": true}))]
 pub struct FinishChange {
-    /// The name of the change.
+    /// Id of the change.
     #[schema(value_type = ChangeIdText)]
     pub change: ChangeId,
-    /// Whether the new terms are taken.
+    /// `true` accepts the new terms, `false` keeps the old ones.
     pub accept: bool,
 }
 
-/// Give back part of a reservation early, or all that is left of it.
+/// Release a part of a reservation, or some of its capacity, before its end.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
-    /// The part of the reservation, counted from 0. Required where there are several; cancel the reservation to give back all.
+    /// Part of the reservation, counted from 0. Required if there are several parts. To release all parts, cancel
+    /// the reservation.
     pub part: Option<usize>,
-    /// From when on, before its end; the past cannot be given back.
+    /// Time from which capacity is released, before the end. The past cannot be released.
     pub from: Timestamp,
-    /// Capacity to keep, at most what it has. Default: none.
+    /// Capacity to keep, at most the present one. Default: 0.
     #[serde(default)]
     pub keep: u32,
 }
 
-/// A reservation as its owner may see it.
+/// A reservation, as far as the caller may see it.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
@@ -156,98 +157,98 @@ pub struct Release {
     "missing": [0], "condition": "whole", "version": 1
 }))]
 pub struct Reservation {
-    /// Its id.
+    /// Id of the reservation.
     #[schema(value_type = ReservationIdText)]
     pub id: ReservationId,
-    /// Whose it is.
+    /// Owner of the reservation.
     #[schema(value_type = NameText, example = "ada")]
     pub owner: Name,
-    /// Its state in the life cycle.
+    /// State in the life cycle.
     pub state: State,
-    /// What is reserved, one slot for each part.
+    /// The reserved slots, one for each part.
     pub slots: Vec<Slot>,
-    /// Of a hold, and of a change that is prepared: how long it lasts from this answer on, in milliseconds, by the clock of the
-    /// server.
+    /// Holds and prepared changes only: time until they expire, in milliseconds from this answer, by the clock of
+    /// the server.
     pub held_for_ms: Option<i64>,
-    /// The terms of a change that is prepared, one slot for each part.
+    /// Terms of a prepared change, one slot for each part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepared: Vec<Slot>,
-    /// The jobs attached.
+    /// Attached jobs.
     #[serde(default)]
     pub jobs: Vec<AttachedJob>,
     /// Capacity missing from each part because resources failed; 0 for a part that is whole.
     #[serde(default)]
     pub missing: Vec<u32>,
-    /// Whether all that was promised is there.
+    /// Whether everything that was promised is available.
     #[serde(default)]
     pub condition: Condition,
-    /// Of a booking at a broker: what its sites no longer have, by part.
+    /// Broker only: losses at the sites, by part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
-    /// Of a booking at a broker: the parts that were replaced since their sites lost them, the last 32.
+    /// Broker only: parts that were replaced after a loss; the last 32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<Replacement>,
-    /// Of what was given up: by whom.
+    /// Who gave it up. Missing for a reservation that was not given up.
     pub given_up: Option<GivenUp>,
-    /// Version of its terms: grows with every change; the entity tag begins with it.
+    /// Version of the terms. Every change increases it; the entity tag begins with it.
     pub version: u32,
 }
 
 words! {
-    /// Whether all that was promised is there. A reservation goes through its states in any condition.
+    /// Whether everything that was promised is available. Independent of the state.
     #[derive(Default)]
     Condition = protocol::Condition {
-        /// All of it.
+        /// Nothing is missing.
         #[default]
         Whole,
-        /// Capacity is missing, since resources failed; `missing` says how much.
+        /// Capacity is missing because resources failed; see `missing`.
         Degraded,
-        /// A part of a co-reservation was lost at its site; the other parts stand.
+        /// A site lost a part of a co-reservation; the other parts stand.
         Broken,
     }
 }
 
-/// Something that a part no longer has, though it was promised.
+/// Loss of a part, or of capacity of a part.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Loss {
-    /// The part, counted from 0.
+    /// Part of the reservation, counted from 0.
     pub part: usize,
-    /// When the broker noticed it.
+    /// Time at which the broker noticed the loss.
     pub since: Timestamp,
-    /// Why.
+    /// Cause of the loss.
     pub why: Lost,
-    /// When a replacement is looked for again, where there was none so far.
+    /// Time of the next attempt to find a replacement. Missing if none is planned.
     pub heal_at: Option<Timestamp>,
 }
 
-/// A part that was replaced.
+/// Record of a replaced part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Replacement {
-    /// The part, counted from 0.
+    /// Part of the reservation, counted from 0.
     pub part: usize,
-    /// When.
+    /// Time of the replacement.
     pub at: Timestamp,
-    /// What it was before.
+    /// The slot that was replaced.
     pub was: Slot,
     /// Why it was replaced.
     pub why: Lost,
 }
 
 words! {
-    /// Why a part no longer has what was promised. In all cases but `degraded` nothing is left of it.
+    /// Why a part was lost. In all cases except `degraded` nothing is left of it.
     Lost = protocol::Lost {
-        /// Capacity is missing at its site; `missing` says how much.
+        /// Capacity is missing at the site; see `missing`.
         Degraded,
-        /// Its owner gave it up at its site, or released all of it.
+        /// The owner cancelled it at the site, or released all of it.
         GivenUp,
-        /// An operator of its site gave it up.
+        /// An operator of the site cancelled it.
         Revoked,
-        /// Its site ended it, or could not keep it.
+        /// The site ended it, or could not keep it.
         Ended,
-        /// Its site does not know it any more.
+        /// The site does not know it any more.
         Forgotten,
-        /// A change was decided, and its site has the old terms: the new ones could not be had any more.
+        /// A change was decided, but the site could not apply it and has the old terms.
         NotChanged,
     }
 }
@@ -259,17 +260,17 @@ words! {
         Owner,
         /// An operator of the site.
         Operator,
-        /// It was a hold, and the capacity for it failed.
+        /// The capacity of a hold failed.
         Lost,
     }
 }
 
-/// A job in a reservation.
+/// A job attached to a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AttachedJob {
-    /// The part that it runs in, counted from 0.
+    /// Part that the job runs in, counted from 0.
     pub part: usize,
-    /// The job.
+    /// Id of the job.
     #[schema(value_type = JobIdText)]
     pub job: JobId,
 }
@@ -278,7 +279,7 @@ words! {
     /// State of a reservation in its life cycle.
     #[schema(as = ReservationState)]
     State = life_cycle::State {
-        /// Waits for the batch system of the site; its room is taken meanwhile.
+        /// Waiting for the batch system of the site. Its capacity is taken meanwhile.
         Requested,
         /// Refused.
         Rejected,
@@ -286,14 +287,14 @@ words! {
         Held,
         /// A hold that was not committed in time.
         Expired,
-        /// Confirmed: it will be honoured.
+        /// Confirmed: the site will provide it.
         Committed,
-        /// A change or extension waits for the batch system of the site, or is prepared and not yet finished; old and new terms
-        /// are taken meanwhile.
+        /// A change or extension waits for the batch system, or is prepared and not finished. Old and new terms are
+        /// both taken meanwhile.
         ChangeRequested,
         /// Between its start and its end.
         Active,
-        /// Its end has come, or its owner gave back the rest.
+        /// Ended on time, or its owner released the rest.
         Completed,
         /// Given up before its start.
         Cancelled,
@@ -307,7 +308,7 @@ fn hold_for_ms() -> i64 {
 }
 
 impl Reserve {
-    /// As a call; `made` is the id where the document has none.
+    /// Converts to a call. `made` is used if the document has no id.
     pub fn call(self, made: ReservationId) -> Call {
         Call::Reserve {
             id: self.id.unwrap_or(made),
@@ -319,42 +320,43 @@ impl Reserve {
 }
 
 impl Hold {
-    /// As a call about a reservation.
+    /// Converts to a call.
     pub fn call(self, id: ReservationId) -> Call {
         Call::Hold { id, hold_for: Millis(self.hold_for_ms) }
     }
 }
 
 impl Extend {
-    /// As a call about a reservation; `version` comes from `If-Match`.
+    /// Converts to a call; `version` comes from `If-Match`.
     pub fn call(self, id: ReservationId, version: Option<u32>) -> Call {
         Call::Extend { id, version, end: self.end.time() }
     }
 }
 
 impl Commit {
-    /// As a call about a reservation.
+    /// Converts to a call.
     pub fn call(self, id: ReservationId) -> Call {
         Call::Commit { id, jobs: self.jobs }
     }
 }
 
 impl Attach {
-    /// As a call about a reservation.
+    /// Converts to a call.
     pub fn call(self, id: ReservationId) -> Call {
         Call::Attach { id, part: self.part, job: self.job }
     }
 }
 
 impl Change {
-    /// As a call about a reservation; `version` comes from `If-Match`.
+    /// Converts to a call; `version` comes from `If-Match`.
     pub fn call(self, id: ReservationId, version: Option<u32>) -> Call {
         Call::Change { id, version, request: self.request.into() }
     }
 }
 
 impl PrepareChange {
-    /// As a call about a reservation; `version` comes from `If-Match`. None where not exactly one of both terms is given.
+    /// Converts to a call; `version` comes from `If-Match`. `None` unless exactly one of `request` and `end` is
+    /// given.
     pub fn call(self, id: ReservationId, version: Option<u32>) -> Option<Call> {
         let terms = match (self.request, self.end) {
             (Some(request), None) => NewTerms::Request(request.into()),
@@ -367,14 +369,14 @@ impl PrepareChange {
 }
 
 impl FinishChange {
-    /// As a call about a reservation.
+    /// Converts to a call.
     pub fn call(self, id: ReservationId) -> Call {
         Call::FinishChange { id, change: self.change, accept: self.accept }
     }
 }
 
 impl Release {
-    /// As a call about a reservation.
+    /// Converts to a call.
     pub fn call(self, id: ReservationId) -> Call {
         Call::Release { id, part: self.part, from: self.from.time(), keep: Capacity(self.keep) }
     }

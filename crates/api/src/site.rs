@@ -1,5 +1,4 @@
-//! What there is: sites and brokers with what they say of themselves, their resources, when those are taken, and whether all
-//! is well.
+//! Sites and brokers with their resources, attributes, schedules and health.
 
 use crate::description::{NameText, ReservationIdText};
 use crate::reservation::State;
@@ -12,137 +11,137 @@ use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// What a party is.
+/// Role of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// An owner of resources.
+    /// Owns resources.
     Site,
-    /// Books at others, and is asked like a site.
+    /// Books at sites and other brokers. Its API is that of a site.
     Broker,
 }
 
-/// "I am here, and this is what I have." Sent again and again by a site or broker to the brokers that it registers with.
+/// Registration of a site or broker at a broker, repeated periodically.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
-    /// What the sender is called.
+    /// Name of the sender.
     #[schema(value_type = NameText)]
     pub name: Name,
-    /// Where it can be asked.
+    /// URL of the sender.
     #[schema(example = "https://north.example.org:7420")]
     pub url: String,
-    /// What it is.
+    /// Role of the sender.
     pub role: Role,
-    /// What it offers, with at most 64 attributes each.
+    /// Resources of the sender, with at most 64 attributes each.
     #[serde(default)]
     #[schema(max_items = 1024)]
     pub resources: Vec<Resource>,
-    /// What else there is to know of it: at most 64 attributes.
+    /// Further attributes of the sender; at most 64.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, AttributeValue>)]
     pub attributes: BTreeMap<Name, AttributeValue>,
-    /// How much is asked of its resources at the moment.
+    /// Current load of the resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1024)]
     pub loads: Vec<Load>,
-    /// How long a hold takes the sender of late, in milliseconds: most of it is the wait for a batch system.
+    /// Recent duration of a hold at the sender, in milliseconds. Most of it is the wait for a batch system.
     #[schema(example = 850)]
     pub hold_takes_ms: Option<u64>,
-    /// What has changed of what it promised: a broker asks about those that it booked.
+    /// Recent changes of reservations. A broker queries those that it booked.
     pub changes: Option<Changes>,
-    /// The version of its software.
+    /// Software version of the sender.
     #[schema(example = "0.1.0")]
     pub version: Option<String>,
 }
 
-/// What has changed of what a site or broker promised, since it was started.
+/// Changes of reservations at a site or broker since its start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
-    /// When it was started, in milliseconds since 1970: numbers of another epoch say nothing.
+    /// Start time of the service, in milliseconds since 1970. Numbers of different epochs cannot be compared.
     #[schema(example = 1794819600000_i64)]
     pub epoch_ms: i64,
-    /// The number of the last change.
+    /// Number of the latest change.
     pub number: u64,
-    /// The reservations that were changed last, the newest last; at most 256. Where more have changed since it was last asked,
-    /// any may have.
+    /// The reservations that changed last, newest last; at most 256. If more changed since the previous heartbeat,
+    /// any reservation may have changed.
     #[schema(value_type = Vec<ReservationIdText>, max_items = 256)]
     pub recent: Vec<ReservationId>,
 }
 
-/// How much is asked of a resource at the moment: what a job broker chooses by.
+/// Current load of a resource. Brokers rank sites by it when they place jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Load {
-    /// Which resource.
+    /// Name of the resource.
     #[schema(value_type = NameText)]
     pub resource: Name,
-    /// How many jobs run.
+    /// Number of running jobs.
     pub running_jobs: u32,
-    /// How many jobs wait.
+    /// Number of waiting jobs.
     pub waiting_jobs: u32,
-    /// The capacity that all of them have asked for together.
+    /// Total capacity requested by these jobs.
     pub requested: u64,
-    /// The longest that any of them may still run, in seconds.
+    /// Longest remaining run time of these jobs, in seconds.
     pub longest_wall_time_seconds: i64,
 }
 
-/// A site or broker, as the one who is asked knows it.
+/// A site or broker in the register of the service that answers.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Site {
-    /// What it is called.
+    /// Name of the site or broker.
     #[schema(value_type = NameText)]
     pub name: Name,
-    /// Where it can be asked.
+    /// URL of the site or broker.
     #[schema(example = "https://north.example.org:7420")]
     pub url: String,
-    /// What it is.
+    /// Role of the site or broker.
     pub role: Role,
-    /// What it offers.
+    /// Its resources.
     pub resources: Vec<Resource>,
-    /// What else there is to know of it.
+    /// Its further attributes.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, AttributeValue>)]
     pub attributes: BTreeMap<Name, AttributeValue>,
-    /// How much is asked of its resources, where it tells.
+    /// Current load of its resources, if it reports any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<Load>,
-    /// When it was last heard of.
+    /// Time of the last heartbeat or answer.
     pub last_heard: Option<Timestamp>,
-    /// How long a call there and back took of late, in milliseconds.
+    /// Recent round-trip time of a call, in milliseconds.
     pub round_trip_ms: Option<u64>,
-    /// How long a hold takes it of late, in milliseconds, where it tells.
+    /// Recent duration of a hold, in milliseconds, if it reports one.
     #[schema(example = 850)]
     pub hold_takes_ms: Option<u64>,
-    /// What has changed of what it promised; only of the one that answers.
+    /// Recent changes of reservations. Only present for the service that answers.
     pub changes: Option<Changes>,
-    /// Whether it answers.
+    /// Whether it is reachable.
     pub state: Reachability,
-    /// The version of its software, where it told.
+    /// Its software version, if it reports one.
     #[schema(example = "0.1.0")]
     pub version: Option<String>,
 }
 
-/// Whether a site answers.
+/// Whether a site is reachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reachability {
-    /// It was heard of lately.
+    /// Heard of recently.
     Up,
-    /// It was not.
+    /// Not heard of recently.
     Silent,
 }
 
-/// All sites and brokers that are known.
+/// All known sites and brokers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sites {
-    /// By name.
+    /// Sorted by name.
     pub sites: Vec<Site>,
 }
 
-/// Something with a capacity that is shared in space: processors of a cluster, bandwidth of a link, seats, licences.
+/// A resource whose capacity is shared: processors of a cluster, bandwidth of a link, seats, licences.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -151,49 +150,49 @@ pub struct Sites {
     "attributes": {"gpus": 4, "interconnect": "infiniband"}, "price_thousandths": 25
 }))]
 pub struct Resource {
-    /// Its name at whoever answers. At a broker it begins with the name of the peer.
+    /// Name at the service that answers. At a broker it begins with the name of the peer.
     #[schema(value_type = NameText)]
     pub name: Name,
-    /// What kind it is: "processors", "bandwidth", "seats", "licences", "qpu", or any other word.
+    /// Kind of the resource: "processors", "bandwidth", "seats", "licences", "qpu", or any other word.
     #[schema(value_type = NameText, example = "processors")]
     pub kind: Name,
-    /// The site it belongs to.
+    /// Site that owns the resource.
     #[schema(value_type = NameText)]
     pub site: Name,
-    /// What there is in all.
+    /// Total capacity in units of the resource.
     pub capacity: u32,
-    /// Of a link: the two sites that it joins.
+    /// Links only: the two sites that it joins.
     #[schema(value_type = Option<[String; 2]>, min_items = 2, max_items = 2)]
     pub joins: Option<[Name; 2]>,
-    /// What else there is to know, by name.
+    /// Further attributes, by name.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, AttributeValue>)]
     pub attributes: BTreeMap<Name, AttributeValue>,
-    /// The price of one unit for an hour, in thousandths of whatever is paid with.
+    /// Price of one unit for one hour, in thousandths of the site's currency.
     #[serde(default)]
     pub price_thousandths: u32,
-    /// In the register: the brokers that it is reached through, by their identities, the nearest first. A broker leaves out what
-    /// would be reached through itself.
+    /// In the register: identities of the brokers that lead to the resource, nearest first. A broker omits
+    /// resources that lead through itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<NameText>, max_items = 8)]
     pub through: Vec<Name>,
 }
 
-/// What an attribute is: a text or a whole number.
+/// Value of an attribute: a string or an integer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged, expecting = "an attribute is a text or a whole number")]
 #[schema(example = 4)]
 pub enum AttributeValue {
-    /// A text.
+    /// A string.
     Text(String),
-    /// A whole number.
+    /// An integer.
     Number(i64),
 }
 
 /// The resources of a site, or of all peers of a broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Resources {
-    /// By name.
+    /// Sorted by name.
     pub resources: Vec<Resource>,
 }
 
@@ -226,12 +225,12 @@ impl From<Resource> for protocol::Resource {
     }
 }
 
-/// Attributes as a document says them.
+/// Converts attributes to their form in a document.
 pub fn attributes_from(attributes: BTreeMap<Name, protocol::Value>) -> BTreeMap<Name, AttributeValue> {
     attributes.into_iter().map(|(name, value)| (name, value.into())).collect()
 }
 
-/// Attributes as the protocol says them.
+/// Converts attributes to their form in the protocol.
 pub fn attributes_into(attributes: BTreeMap<Name, AttributeValue>) -> BTreeMap<Name, protocol::Value> {
     attributes.into_iter().map(|(name, value)| (name, value.into())).collect()
 }
@@ -254,31 +253,31 @@ impl From<AttributeValue> for protocol::Value {
     }
 }
 
-/// The schedules of some resources, as far as the site reveals them to the caller.
+/// Schedules of resources, as far as the site reveals them to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Schedule {
-    /// By name.
+    /// Sorted by name.
     pub resources: Vec<ResourceSchedule>,
 }
 
 /// The schedule of one resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResourceSchedule {
-    /// Which, by its name at whoever answers.
+    /// Name of the resource at the service that answers.
     #[schema(value_type = NameText)]
     pub resource: Name,
-    /// What there is in all.
+    /// Total capacity in units of the resource.
     pub capacity: u32,
-    /// The moment of the answer, by the clock of whoever answers.
+    /// Current time of the service that answers.
     pub now: Timestamp,
-    /// How much of the capacity is lost at the moment.
+    /// Capacity that is currently failed.
     #[serde(default)]
     pub lost: u32,
-    /// What is taken, by begin.
+    /// Occupied intervals, sorted by begin.
     pub blocks: Vec<Block>,
 }
 
-/// So much of a resource, taken from then until then.
+/// Capacity of a resource that is occupied for an interval.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
@@ -286,78 +285,78 @@ pub struct ResourceSchedule {
     "id": "rsv_4f3c2b1a", "owner": "ada", "state": "committed"
 }))]
 pub struct Block {
-    /// By what.
+    /// What occupies it.
     pub kind: BlockKind,
-    /// From then. Of a waiting job: by the plan of this moment.
+    /// Start time. For a waiting job: by the current plan.
     pub begin: Timestamp,
-    /// Until just before then. Of a job: by its estimate.
+    /// End time (exclusive). For a job: by its estimate.
     pub end: Timestamp,
-    /// How much.
+    /// Occupied capacity.
     pub capacity: u32,
-    /// The id of the reservation or job, where the caller may see it.
+    /// Id of the reservation or job. Missing if the caller may not see it.
     #[schema(example = "rsv_4f3c2b1a")]
     pub id: Option<String>,
-    /// Whose it is, where the caller may see it.
+    /// Owner. Missing if the caller may not see it.
     #[schema(value_type = Option<NameText>, example = "ada")]
     pub owner: Option<Name>,
-    /// Of a reservation: where in its life it is, where the caller may see it.
+    /// State of a reservation. Missing if the caller may not see it.
     pub state: Option<State>,
 }
 
-/// What takes capacity.
+/// What occupies capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockKind {
-    /// A reservation that is committed.
+    /// A committed reservation.
     Reservation,
-    /// A reservation that is held and not committed yet.
+    /// A reservation that is held and not committed.
     Hold,
     /// A running job.
     RunningJob,
-    /// A waiting job, where the plan of this moment puts it.
+    /// A waiting job, at its place in the current plan.
     WaitingJob,
-    /// A reservation that was made past this site, in the batch system.
+    /// A reservation that was made directly in the batch system, not through this site.
     Foreign,
 }
 
-/// How a site or broker is.
+/// Health of a site or broker.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Whether it takes calls.
     pub status: Status,
-    /// Its name.
+    /// Name of the service.
     #[schema(value_type = NameText)]
     pub name: Name,
-    /// What it is.
+    /// Role of the service.
     pub role: Role,
-    /// The version of its software.
+    /// Software version of the service.
     #[schema(example = "0.1.0")]
     pub version: String,
-    /// The time by its clock.
+    /// Current time of its clock.
     pub now: Timestamp,
-    /// How many seconds pass on its clock in one real second: 1, unless time is accelerated.
+    /// Speed of its clock: 1, unless time is accelerated for tests.
     #[schema(example = 1)]
     pub clock_speed: u32,
-    /// Number of the last event in its journal.
+    /// Number of the last event in the journal.
     pub journal_sequence: u64,
-    /// What is wrong with it, where that is known: its clock was set.
+    /// Known problem, such as a clock that was set back.
     pub problem: Option<String>,
-    /// How its batch system is; missing where it has none, or one that is part of it.
+    /// Health of the batch system. Missing with the built-in scheduler, and at a broker.
     pub batch: Option<BatchHealth>,
-    /// How its identity provider is; missing where it fetches no keys from one.
+    /// Health of the identity provider. Missing if keys are not fetched from one.
     pub identity_provider: Option<IdentityProviderHealth>,
 }
 
-/// How an identity provider is whose keys are fetched. Calls are taken in any case; those with a token are refused while
-/// there are no keys.
+/// Health of an identity provider whose keys are fetched. The service takes calls in any case, but refuses tokens
+/// while it has no keys.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"state": "failing", "fetched_seconds_ago": 1260}))]
 pub struct IdentityProviderHealth {
     /// Whether its keys can be fetched and used.
     pub state: IdentityProviderState,
-    /// Age of the keys in seconds; missing where there are none.
+    /// Age of the keys in seconds. Missing if there are none.
     pub fetched_seconds_ago: Option<u64>,
 }
 
@@ -365,24 +364,24 @@ pub struct IdentityProviderHealth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdentityProviderState {
-    /// They were fetched at the last try.
+    /// The last fetch succeeded.
     Ok,
-    /// The last try failed; the keys of before are in use.
+    /// The last fetch failed; the previous keys are in use.
     Failing,
-    /// There are none, or they are too old: no token can be checked.
+    /// There are no keys, or they are too old. No token can be verified.
     NoKeys,
 }
 
-/// How the batch system of a site is. The site takes calls in any case.
+/// Health of the batch system of a site. The site takes calls in any case.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({"state": "slow", "since": "2026-11-16T09:00:00Z", "looked_seconds_ago": 47}))]
 pub struct BatchHealth {
     /// Whether it answers.
     pub state: BatchState,
-    /// Since when it is in this state; missing before its first answer.
+    /// Time since when it is in this state. Missing before its first answer.
     pub since: Option<Timestamp>,
-    /// Age in seconds of the last look at its queue and nodes; missing before the first since the site started.
+    /// Age in seconds of the last poll of its queue and nodes. Missing before the first poll.
     pub looked_seconds_ago: Option<u64>,
 }
 
@@ -390,23 +389,24 @@ pub struct BatchHealth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BatchState {
-    /// It answers.
+    /// It answers in time.
     Ok,
-    /// It takes long to answer.
+    /// It answers slowly.
     Slow,
-    /// It does not answer. New requests get `no-batch-system`; those that wait get `batch-timeout` if that lasts too long.
+    /// It does not answer. New requests get `no-batch-system`; waiting requests get `batch-timeout` if this lasts
+    /// too long.
     Silent,
 }
 
-/// Whether calls are taken.
+/// Whether the service takes calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schema(as = HealthStatus)]
 pub enum Status {
-    /// Yes.
+    /// It takes calls.
     Ready,
-    /// No longer: it finishes what is under way and stops.
+    /// It finishes calls in progress and takes no new ones.
     Stopping,
-    /// No: it has ended, cannot write its journal, or makes no progress.
+    /// It takes no calls: it has ended, cannot write its journal, or makes no progress.
     Failed,
 }

@@ -1,5 +1,5 @@
-//! Instants on the wire: RFC 3339 with an offset from UTC in, UTC out, in whole seconds. A time without an offset is
-//! refused, since nobody could say which instant it is. Relies on `jiff` for the calendar; never reads a clock.
+//! Instants on the wire: read as RFC 3339 with any offset, written in UTC, in whole seconds. A time without an
+//! offset is refused as ambiguous. Relies on `jiff` for the calendar; never reads a clock.
 
 use bookahead_plan::Time;
 use bookahead_protocol::Moment;
@@ -28,54 +28,54 @@ pub struct Timestamp(Time);
 #[schema(value_type = String, format = DateTime, example = "2026-11-16T09:00:00.250Z")]
 pub struct FineTimestamp(Moment);
 
-/// An instant that no calendar date can be written for.
+/// An instant outside of the years that RFC 3339 can express.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "the instant {0} seconds after 1970 lies outside of the years 0000 to 9999 and cannot be written as a date"
+    "the instant {0} seconds after 1970 is outside of the years 0000 to 9999 and cannot be written as a date"
 )]
 pub struct OutOfCalendar(pub Time);
 
-/// A text that is no instant.
+/// A text that is not a valid instant.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotATimestamp {
-    /// Nobody can say which instant it is.
+    /// Without an offset the instant is ambiguous.
     #[error("{0:?} has no offset from UTC; write 2026-11-16T09:00:00Z, or 2026-11-16T10:00:00+01:00")]
     NoOffset(String),
-    /// A plus sign was lost on its way through a URL.
+    /// A plus sign decoded as a space from a URL.
     #[error("{0:?} has a space before its offset; in a URL the plus sign is written %2B")]
     LostPlus(String),
-    /// Plans are made in whole seconds.
+    /// Plans use whole seconds.
     #[error("{0:?} has a fraction of a second; give whole seconds, such as 2026-11-16T09:00:00Z")]
     Fraction(String),
-    /// Something else.
+    /// Any other error.
     #[error("{text:?} is not a time ({why}); write it as RFC 3339, such as 2026-11-16T09:00:00Z")]
     Other {
-        /// What was given.
+        /// The input.
         text: String,
         /// What is wrong with it.
         why: String,
     },
 }
 
-/// The first second of the year 0000, before which RFC 3339 has no dates.
+/// First second of the year 0000. RFC 3339 has no earlier dates.
 const FIRST: Time = Time(-62_167_219_200);
-/// 9999-12-30T22:00:00Z, the last second that has a date in every time zone.
+/// 9999-12-30T22:00:00Z, the last second that has a four-digit year in every time zone.
 const LAST: Time = Time(253_402_207_200);
 
 impl Timestamp {
-    /// The instant, or the first or last that can be written where it lies outside of them.
+    /// The nearest instant within the calendar.
     pub fn nearest(time: Time) -> Timestamp {
         Timestamp(time.clamp(FIRST, LAST))
     }
 
-    /// As the plans count it.
+    /// The instant as plans count it, in seconds since 1970.
     pub fn time(self) -> Time {
         self.0
     }
 }
 
 impl FineTimestamp {
-    /// As the wire counts it.
+    /// The instant in milliseconds since 1970.
     pub fn moment(self) -> Moment {
         self.0
     }
@@ -111,7 +111,7 @@ impl From<Infallible> for OutOfCalendar {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every value lies in the calendar, since that is checked where one is made.
+        // Constructors check the range, so the conversion cannot fail.
         let date = Calendar::from_second(self.0.0).map_err(|_| fmt::Error)?;
         write!(f, "{date}")
     }
@@ -139,9 +139,10 @@ impl FromStr for Timestamp {
 impl FromStr for FineTimestamp {
     type Err = NotATimestamp;
 
-    /// What is finer than a millisecond is cut off.
+    /// Truncates to milliseconds.
     fn from_str(text: &str) -> Result<FineTimestamp, NotATimestamp> {
         let date = instant(text)?;
+        // Euclidean division rounds down before 1970, too.
         let moment = Moment(date.as_nanosecond().div_euclid(1_000_000) as i64);
         within(text, moment.second()).map(|_| FineTimestamp(moment))
     }
@@ -152,14 +153,15 @@ fn within(text: &str, time: Time) -> Result<Timestamp, NotATimestamp> {
         .map_err(|error| NotATimestamp::Other { text: text.into(), why: error.to_string() })
 }
 
-/// The calendar reads more than RFC 3339 allows; so the shape is looked at first.
+/// Checks the syntax before parsing, because jiff accepts more than RFC 3339 allows.
 fn instant(text: &str) -> Result<Calendar, NotATimestamp> {
-    let rest = local_part(text).ok_or_else(|| other(text, "it has not the form of one"))?;
+    let rest = local_part(text).ok_or_else(|| other(text, "expected the form 2026-11-16T09:00:00Z"))?;
     let rest = after_fraction(rest).ok_or_else(|| other(text, "there are no digits after the point"))?;
     match rest.as_bytes() {
         [b'Z' | b'z'] => {}
         [b'+' | b'-', offset @ ..] if has_shape(offset, b"00:00") => {}
         [] => return Err(NotATimestamp::NoOffset(text.into())),
+        // A client that does not escape `+` in a query sends a space.
         [b' ', offset @ ..] if has_shape(offset, b"00:00") => {
             return Err(NotATimestamp::LostPlus(text.into()));
         }
@@ -172,7 +174,7 @@ fn other(text: &str, why: &str) -> NotATimestamp {
     NotATimestamp::Other { text: text.into(), why: why.into() }
 }
 
-/// What follows date and time of day, if the text begins with them.
+/// Returns the rest after date and time of day.
 fn local_part(text: &str) -> Option<&str> {
     const LENGTH: usize = "0000-00-00T00:00:00".len();
     let (local, rest) = text.split_at_checked(LENGTH)?;
@@ -180,14 +182,14 @@ fn local_part(text: &str) -> Option<&str> {
     shapes.iter().any(|shape| has_shape(local.as_bytes(), shape)).then_some(rest)
 }
 
-/// What follows a fraction of a second, if there is one; None if there is a point without digits.
+/// Returns the rest after an optional fraction of a second. `None` for a point without digits.
 fn after_fraction(rest: &str) -> Option<&str> {
     let Some(fraction) = rest.strip_prefix('.') else { return Some(rest) };
     let after = fraction.trim_start_matches(|digit: char| digit.is_ascii_digit());
     (after.len() < fraction.len()).then_some(after)
 }
 
-/// Whether a text has a digit where the shape has a zero, and otherwise is the same.
+/// Whether `text` matches `shape`, in which `0` stands for any digit.
 fn has_shape(text: &[u8], shape: &[u8]) -> bool {
     let fits = |(byte, wanted): (&u8, &u8)| match wanted {
         b'0' => byte.is_ascii_digit(),

@@ -1,6 +1,7 @@
 //! `bookahead experiment`: reproduces the experiments of the source papers and compares the results.
 
-use crate::output::{Progress, Table, print_json, save, say, threads};
+use crate::output::{Progress, print_json, save, say, threads};
+use crate::table::{Column, Table};
 use anyhow::{Context, Result};
 use bookahead_experiments::report::report_html;
 use bookahead_experiments::{Page, Scale, Section, co_reservation, cosy, gridsim, migol, what_if};
@@ -87,19 +88,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn print(page: &Page) -> Result<()> {
     let mut out = stdout().lock();
     writeln!(out, "{}\n", page.title)?;
-    let head = ["claim", "paper", "ours", "reproduced"].map(str::to_owned).to_vec();
-    let mut claims = Table::of_words(head);
+    let mut claims = Table::new(["claim", "paper", "ours", "reproduced"].map(Column::left));
     for claim in page.claims() {
         let verdict = if claim.reproduced { "yes" } else { "no" };
-        claims.row(claim.id, [claim.paper.to_owned(), claim.ours.clone(), verdict.to_owned()]);
+        claims.named_row(claim.id, [claim.paper.to_owned(), claim.ours.clone(), verdict.to_owned()]);
     }
     writeln!(out, "{claims}")?;
     for section in &page.sections {
         if let Section::Table(table) = section {
-            let mut shown = Table::new(table.head.clone());
+            let mut shown = Table::figures(table.head.clone());
             for row in &table.rows {
                 if let Some((first, rest)) = row.split_first() {
-                    shown.row(first, rest.iter().cloned());
+                    shown.named_row(first, rest.iter().cloned());
                 }
             }
             writeln!(out, "{}\n{shown}", table.caption)?;

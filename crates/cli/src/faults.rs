@@ -3,7 +3,8 @@
 
 use crate::grid::tables::{Counts, INVARIANTS, Seen, in_one_line};
 use crate::grid::{self, diagram};
-use crate::output::{Progress, Table, count, plural, print_json, save_and_tell, threads};
+use crate::output::{Progress, count, plural, print_json, save_and_tell, threads};
+use crate::table::Table;
 use crate::trace::file_not_stdout;
 use anyhow::{Result, bail};
 use bookahead_protocol::Moment;
@@ -118,8 +119,8 @@ impl Results {
 }
 
 fn table(head: &str, counts: &Counts) -> Table {
-    let mut table = Table::new(vec![head.to_owned(), String::new()]);
-    counts.rows().iter().for_each(|(what, number)| table.row(what, [count(*number)]));
+    let mut table = Table::figures(vec![head.to_owned(), String::new()]);
+    counts.rows().iter().for_each(|(what, number)| table.named_row(what, [count(*number)]));
     table
 }
 

@@ -12,6 +12,7 @@ mod manual;
 mod output;
 mod placement;
 mod simulate;
+mod table;
 mod times;
 mod torture;
 mod trace;

@@ -5,7 +5,6 @@
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use std::fmt;
 use std::fmt::Arguments;
 use std::io::{self, IsTerminal, StdoutLock, Write, stderr};
 use std::path::{Path, PathBuf};
@@ -57,6 +56,14 @@ impl<W: Write> Write for Escaped<W> {
     }
 }
 
+/// A text with the same escapes.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = Escaped(Vec::new());
+    // Writing to memory does not fail.
+    let _ = out.write_all(text.as_bytes());
+    String::from_utf8_lossy(&out.0).into_owned()
+}
+
 fn is_unsafe(character: char) -> bool {
     let directs = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let breaks_line = matches!(character, '\u{2028}' | '\u{2029}');
@@ -89,53 +96,6 @@ pub(crate) fn named_for(path: &Path, what: &str) -> PathBuf {
     let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
     let dot = if ending.is_empty() { "" } else { "." };
     path.with_file_name(format!("{stem}.{what}{dot}{ending}"))
-}
-
-pub(crate) struct Table {
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-    /// Whether the columns after the first are numbers, which are aligned right.
-    figures: bool,
-}
-
-impl Table {
-    pub(crate) fn new(head: Vec<String>) -> Table {
-        Table { head, rows: Vec::new(), figures: true }
-    }
-
-    /// A table of text: all columns are aligned left.
-    pub(crate) fn of_words(head: Vec<String>) -> Table {
-        Table { head, rows: Vec::new(), figures: false }
-    }
-
-    pub(crate) fn row(&mut self, name: &str, cells: impl IntoIterator<Item = String>) {
-        self.rows.push([name.to_owned()].into_iter().chain(cells).collect());
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = || [&self.head].into_iter().chain(&self.rows);
-        let width =
-            |column: usize| all().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-        let widths: Vec<usize> = (0..self.head.len()).map(|column| width(column).unwrap_or(0)).collect();
-        for (at, row) in all().enumerate() {
-            let mut line = String::new();
-            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                line += if column == 0 { "" } else { "  " };
-                line += &if column > 0 && self.figures {
-                    format!("{cell:>width$}")
-                } else {
-                    format!("{cell:<width$}")
-                };
-            }
-            writeln!(f, "{}", line.trim_end())?;
-            if at == 0 {
-                writeln!(f, "{}", "─".repeat(widths.iter().sum::<usize>() + 2 * (widths.len() - 1)))?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// `243306` as `243,306`.
@@ -239,22 +199,6 @@ mod tests {
     fn what_a_file_is_for_goes_before_its_ending() {
         assert_eq!(named_for(Path::new("a.b/jobs.swf.gz"), "easy"), Path::new("a.b/jobs.easy.swf.gz"));
         assert_eq!(named_for(Path::new("jobs"), "easy"), Path::new("jobs.easy"));
-    }
-}
-
-#[cfg(test)]
-mod table_tests {
-    use super::*;
-
-    #[test]
-    fn columns_are_aligned() {
-        let mut table = Table::new(vec![String::new(), "easy".into()]);
-        table.row("mean wait", ["1h 53m".into()]);
-        table.row("jobs", ["28,467".into()]);
-        assert_eq!(
-            table.to_string(),
-            "             easy\n─────────────────\nmean wait  1h 53m\njobs       28,467\n"
-        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! `bookahead workload`: inspects, generates and converts traces, and turns jobs into reservation requests.
 
-use crate::output::{Table, count, length, percent, plural, print_json, say};
+use crate::output::{count, length, percent, plural, print_json, say};
+use crate::table::Table;
 use crate::times;
 use crate::trace::{TraceArguments, file_not_stdout, header, instant, machine, unit_name};
 use anyhow::{Result, bail};
@@ -82,31 +83,31 @@ impl Shown<'_> {
 }
 
 fn tables(trace: &Trace, statistics: &Statistics) -> String {
-    let mut facts = Table::new(vec!["trace".to_owned(), String::new()]);
+    let mut facts = Table::figures(vec!["trace".to_owned(), String::new()]);
     for key in ["Computer", "Installation", "Acknowledge"] {
         if let Some(value) = trace.header.get(key) {
-            facts.row(key, [value.trim().to_owned()]);
+            facts.named_row(key, [value.trim().to_owned()]);
         }
     }
-    facts.row("machine", [machine(trace)]);
-    facts.row("jobs", [count(statistics.jobs as u64)]);
-    facts.row("first submission", [instant(trace, Time(statistics.first_submit))]);
-    facts.row("last submission", [instant(trace, Time(statistics.last_submit))]);
-    facts.row("span", [length(statistics.span as f64)]);
+    facts.named_row("machine", [machine(trace)]);
+    facts.named_row("jobs", [count(statistics.jobs as u64)]);
+    facts.named_row("first submission", [instant(trace, Time(statistics.first_submit))]);
+    facts.named_row("last submission", [instant(trace, Time(statistics.last_submit))]);
+    facts.named_row("span", [length(statistics.span as f64)]);
     let load = statistics.offered_load.map_or("all at one instant".to_owned(), percent);
-    facts.row("offered load", [load]);
-    facts.row("serial jobs", [percent(statistics.serial_share)]);
-    facts.row("sizes of a power of two", [percent(statistics.power_of_two_share)]);
-    facts.row("run over request, mean", [percent(statistics.accuracy)]);
+    facts.named_row("offered load", [load]);
+    facts.named_row("serial jobs", [percent(statistics.serial_share)]);
+    facts.named_row("sizes of a power of two", [percent(statistics.power_of_two_share)]);
+    facts.named_row("run over request, mean", [percent(statistics.accuracy)]);
 
-    let mut jobs = Table::new(["jobs", "mean", "median", "95% at most"].map(str::to_owned).to_vec());
+    let mut jobs = Table::figures(["jobs", "mean", "median", "95% at most"].map(str::to_owned).to_vec());
     let times = |d: &Distribution| [length(d.mean), length(d.median as f64), length(d.p95 as f64)];
-    jobs.row("run time", times(&statistics.run));
-    jobs.row("requested time", times(&statistics.request));
-    jobs.row("between submissions", times(&statistics.gap));
+    jobs.named_row("run time", times(&statistics.run));
+    jobs.named_row("requested time", times(&statistics.request));
+    jobs.named_row("between submissions", times(&statistics.gap));
     let sizes = &statistics.processors;
     let size = [format!("{:.1}", sizes.mean), count(sizes.median as u64), count(sizes.p95 as u64)];
-    jobs.row(unit_name(trace), size);
+    jobs.named_row(unit_name(trace), size);
     format!("{facts}\n{jobs}")
 }
 

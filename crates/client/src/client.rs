@@ -1,5 +1,5 @@
-//! One server, and how something is sent to it: once, or again and again with the same key until an answer comes or
-//! patience ends.
+//! Connection to one server. Sends a request once, or repeats it with the same key until an answer arrives or
+//! patience runs out.
 
 use crate::error::ClientError;
 use crate::message::{Order, Reply, ServerClock, behalf, sendable, value_of};
@@ -15,38 +15,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A connection that nobody uses is closed after this, before most servers would.
+/// Idle connections are closed after this time, which is shorter than the idle timeout of most servers.
 const IDLE: Duration = Duration::from_secs(30);
-/// So many connections that nobody uses are kept.
+/// Most idle connections kept per server.
 const MOST_IDLE: usize = 32;
-/// The first wait before a call is repeated; the next are twice as long each.
+/// Wait before the first repetition; doubled for each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// No wait is longer, unless the server asks for it.
+/// Upper bound of the wait, unless the server asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 const TRACE: HeaderName = HeaderName::from_static("traceparent");
 const VIA: HeaderName = HeaderName::from_static(header::VIA);
 const CLOCK_SPEED: HeaderName = HeaderName::from_static(header::CLOCK_SPEED);
 
-/// A client of one server. Clones share their connections, and what they know of the server's clock.
+/// A client of one server. Clones share connections and the last known clock of the server.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
-    /// As users write it, without a slash at its end.
+    /// As users write it, without a trailing slash.
     url: Arc<str>,
-    /// What paths are appended to.
+    /// Prefix of request URLs. Differs from `url` for Unix sockets.
     base: Arc<str>,
-    /// What goes with every request: who calls, on whose behalf, for which trace.
+    /// Headers of every request: token, user and roles, trace.
     headers: HeaderMap,
-    /// On whose behalf, for tokens that are made for each request.
+    /// User for tokens that are minted for each request.
     caller: Option<Arc<Caller>>,
     pub(crate) options: Arc<Options>,
-    /// As the last answer told it.
+    /// From the last answer.
     server_clock: Arc<Mutex<Option<ServerClock>>>,
 }
 
 impl Client {
-    /// For the server at this address. Nothing is sent yet; certificates and keys are read.
+    /// For the server at this URL. Reads certificates and keys; does not connect yet.
     pub fn new(url: &str, options: Options) -> Result<Client, ClientError> {
         let Checked { url, base } = checked(url)?;
         let http = http(&url, &options)?;
@@ -62,12 +62,12 @@ impl Client {
         })
     }
 
-    /// The address of the server.
+    /// The URL of the server.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The same server, called for somebody else.
+    /// The same server, called on behalf of a user.
     pub fn on_behalf_of(&self, caller: &Caller) -> Client {
         let mut client = self.clone();
         client.headers.extend(behalf(caller));
@@ -77,22 +77,22 @@ impl Client {
         client
     }
 
-    /// The same server, called as part of a trace (W3C `traceparent`).
+    /// The same server, called within a trace (W3C `traceparent`).
     pub fn traced(&self, trace: &str) -> Result<Client, ClientError> {
         let mut client = self.clone();
         client.headers.insert(TRACE, value_of("the trace", trace)?);
         Ok(client)
     }
 
-    /// The same server, called by a broker: through whom the call came, the caller last.
+    /// The same server, called by a broker. `brokers` forwarded the call, the caller is last.
     pub fn via(&self, brokers: &[Name]) -> Client {
         let mut client = self.clone();
         client.headers.insert(VIA, sendable(&header::names(brokers)));
         client
     }
 
-    /// The same server, asked with times that were computed for a clock of this speed: it refuses them with
-    /// [`Code::OtherClock`](bookahead_api::Code::OtherClock), and without any effect, where its own has another.
+    /// The same server, with times computed for a clock of this speed. A server with another speed refuses the call
+    /// with [`Code::OtherClock`](bookahead_api::Code::OtherClock) before it has any effect.
     pub fn with_clock_speed(&self, speed: u32) -> Client {
         let mut client = self.clone();
         client.headers.insert(CLOCK_SPEED, speed.into());
@@ -106,7 +106,7 @@ impl Client {
         client
     }
 
-    /// The clock of the server, as its last answer told it; None before the first.
+    /// Clock of the server according to its last answer. `None` before the first answer.
     pub fn server_clock(&self) -> Option<ServerClock> {
         *self.server_clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,8 +121,8 @@ impl Client {
         self.once(order, self.options.timeout).await
     }
 
-    /// Sends something until there is an answer. It must carry a key, or be such that twice is the same as once. A server
-    /// that cannot be reached at the first try is not waited for, since nothing was sent.
+    /// Repeats a request until there is an answer. The request must carry a key or be idempotent. If the first
+    /// attempt cannot connect, it fails at once, because nothing was sent.
     pub(crate) async fn insist(&self, order: &Order) -> Result<Reply, ClientError> {
         let until = Instant::now() + self.options.patience;
         let mut within = self.options.timeout;
@@ -136,17 +136,19 @@ impl Client {
                 Err(failure) => (failure, None),
             };
             sent |= !failure.was_not_sent();
+            // `Retry-After` may prolong the wait, never shorten it.
             let wait = varied(pause)?.max(asked.unwrap_or_default());
             if !sent || !failure.may_pass() || Instant::now() + wait >= until {
                 return Err(failure);
             }
             sleep(wait).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
+            // The last attempt must not exceed the patience of the caller.
             within = within.min(until.saturating_duration_since(Instant::now()));
         }
     }
 
-    /// Sends something and returns as soon as the answer begins.
+    /// Sends a request and returns when the headers of the answer arrive.
     pub(crate) async fn response(
         &self,
         request: RequestBuilder,
@@ -155,6 +157,7 @@ impl Client {
     ) -> Result<Response, ClientError> {
         let url = format!("{}{}", self.url, order.path);
         let response = request.send().await.map_err(|why| ClientError::of_failure(&url, within, &why))?;
+        // Answers of proxies have no clock; they must not erase the known one.
         if let Some(clock) = ServerClock::of(response.headers()) {
             *self.server_clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(clock);
         }
@@ -174,7 +177,9 @@ impl Client {
             Method::Delete => reqwest::Method::DELETE,
         };
         let mut headers = self.headers.clone();
+        // Headers of the call replace those of the client.
         headers.extend(order.headers.clone());
+        // Minted for each attempt, so that a repeated request never carries an expired token.
         if let (None, Some(minter)) = (&self.options.token, &self.options.minter) {
             headers.insert(AUTHORIZATION, secret(&minter.mint(self.caller.as_deref()))?);
         }
@@ -189,7 +194,7 @@ impl Client {
     }
 }
 
-/// Connections to a server, as all our calls are made: no proxy, no redirects, TLS by ring.
+/// HTTP client for one server: no proxy, no redirects, TLS with ring.
 pub(crate) fn http(url: &str, options: &Options) -> Result<reqwest::Client, ClientError> {
     let tls = options::config(url, options)?;
     let builder = reqwest::Client::builder();
@@ -198,11 +203,12 @@ pub(crate) fn http(url: &str, options: &Options) -> Result<reqwest::Client, Clie
         #[cfg(unix)]
         Some(path) => builder.unix_socket(path),
         #[cfg(not(unix))]
-        Some(_) => return Err(bad_url(url, &"there are no Unix sockets on this system")),
+        Some(_) => return Err(bad_url(url, &"this system has no Unix sockets")),
     };
     builder
         .tls_backend_preconfigured(tls)
         .http1_only()
+        // Only the configured server is trusted: a proxy from the environment or a redirect would lead elsewhere.
         .no_proxy()
         .redirect(Policy::none())
         .connect_timeout(options.connect_timeout)
@@ -214,7 +220,8 @@ pub(crate) fn http(url: &str, options: &Options) -> Result<reqwest::Client, Clie
         .map_err(|why| ClientError::Tls { url: url.into(), why: why.to_string() })
 }
 
-/// Between half of a wait and all of it, so that many who were cut off at once do not come back at once.
+/// A random wait between half of `pause` and all of it, so that clients that lost their connections together do not
+/// return together.
 fn varied(pause: Duration) -> Result<Duration, ClientError> {
     let half = u64::try_from(pause.as_millis() / 2).unwrap_or(u64::MAX);
     let more = u64::try_from(make::random()? % u128::from(half.max(1))).unwrap_or_default();
@@ -223,34 +230,34 @@ fn varied(pause: Duration) -> Result<Duration, ClientError> {
 
 fn secret(token: &str) -> Result<HeaderValue, ClientError> {
     let mut value = value_of("the token", &format!("Bearer {token}"))?;
+    // Keeps the token out of debug output of the HTTP library.
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// What the address of a Unix socket begins with.
+/// Prefix of the URL of a Unix socket.
 const UNIX: &str = "unix:";
 
-/// An address of a server.
 struct Checked {
     url: String,
     base: String,
 }
 
-/// The address, if it is one of a server. HTTP on a Unix socket names a host as well, though there is only one.
+/// Validates a URL. Requests over a Unix socket still need a host in their URL.
 fn checked(text: &str) -> Result<Checked, ClientError> {
     if let Some(path) = text.strip_prefix(UNIX) {
         if path.is_empty() {
-            return Err(bad_url(text, &"it names no file"));
+            return Err(bad_url(text, &"it has no path"));
         }
         return Ok(Checked { url: text.to_owned(), base: "http://localhost".to_owned() });
     }
     let url = Url::parse(text).map_err(|why| bad_url(text, &why))?;
     let fault = if !matches!(url.scheme(), "http" | "https") {
-        Some("it does not begin with http://, https:// or unix:")
+        Some("it must begin with http://, https:// or unix:")
     } else if !url.username().is_empty() || url.password().is_some() {
-        Some("it has a user in it, which belongs into a token")
+        Some("it contains a user name or password; use a token instead")
     } else if url.query().is_some() || url.fragment().is_some() {
-        Some("it has a query or a fragment")
+        Some("it must not have a query or a fragment")
     } else {
         None
     };

@@ -1,4 +1,4 @@
-//! Why there is no answer: what happened, with which server, and what to do.
+//! Errors of the client: what happened, with which server, and what to do.
 
 use bookahead_api::{Code, OutOfCalendar, Problem};
 use rustls::AlertDescription;
@@ -8,52 +8,50 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why there is no answer.
+/// Why a call has no usable answer.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum ClientError {
-    #[error("{url:?} is not the address of a server ({why}); write it like https://north.example.org:7420")]
+    #[error("{url:?} is not a valid server URL: {why}; example: https://north.example.org:7420")]
     BadUrl { url: String, why: String },
-    #[error("{} cannot be used: {why}", path.display())]
+    #[error("cannot use {}: {why}", path.display())]
     BadFile { path: PathBuf, why: String },
-    #[error("TLS cannot be used with {url}: {why}")]
+    #[error("cannot use TLS with {url}: {why}")]
     Tls { url: String, why: String },
-    #[error("{what} cannot be sent: {why}")]
+    #[error("cannot send {what}: {why}")]
     BadHeader { what: &'static str, why: String },
-    #[error("the call cannot be sent: {0}")]
+    #[error("cannot send the call: {0}")]
     CannotSay(#[from] OutOfCalendar),
-    #[error("the system gives no random numbers, so no identity can be made")]
+    #[error("cannot create an id: the system provides no random numbers")]
     NoRandomness,
     #[error("cannot connect to {url}: {cause}; {hint}")]
     CannotConnect {
         url: String,
         cause: String,
         hint: &'static str,
-        /// Whether another try may help.
+        /// Whether a repetition may succeed.
         may_pass: bool,
     },
-    /// No answer came in time. What was asked may have been done.
-    #[error("{url} did not answer within {} seconds; it may have done what was asked, so look before you ask anew", after.as_secs_f32())]
+    /// Timeout. The call may have taken effect.
+    #[error("{url} did not answer within {} seconds; the call may have taken effect, so check before you repeat it", after.as_secs_f32())]
     TimedOut { url: String, after: Duration },
-    /// The connection was lost before the answer was complete. What was asked may have been done.
+    /// The connection was lost before the answer was complete. The call may have taken effect.
     #[error(
-        "the connection to {url} was lost ({cause}); it may have done what was asked, so look before you ask anew"
+        "the connection to {url} was lost ({cause}); the call may have taken effect, so check before you repeat it"
     )]
     Broken { url: String, cause: String },
     #[error("{}", .0.detail)]
     Refused(Box<Problem>),
-    #[error("the same call is still under way; ask again in a moment with the same key")]
+    #[error("the same call is still in progress; repeat it in a moment with the same key")]
     KeyInFlight(Box<Problem>),
-    #[error(
-        "{url} does not answer like Bookahead (status {status}, {beginning:?}); is it the right address?"
-    )]
+    #[error("{url} is not a Bookahead server (status {status}, {beginning:?}); check the URL")]
     NotOurKind { url: String, status: u16, beginning: String },
-    #[error("the answer of {url} is longer than {most} bytes and was not read; ask for less")]
+    #[error("the answer of {url} exceeds {most} bytes and was not read; request less")]
     TooLarge { url: String, most: usize },
 }
 
 impl ClientError {
-    /// Whether it is certain that nothing reached the server.
+    /// Whether the request certainly did not reach the server.
     pub fn was_not_sent(&self) -> bool {
         match self {
             ClientError::BadUrl { .. }
@@ -72,13 +70,13 @@ impl ClientError {
         }
     }
 
-    /// Whether the same call, sent again with the same key, may get an answer.
+    /// Whether a repetition with the same key may succeed.
     pub fn may_pass(&self) -> bool {
         match self {
             ClientError::CannotConnect { may_pass, .. } => *may_pass,
             ClientError::TimedOut { .. } | ClientError::Broken { .. } | ClientError::KeyInFlight(_) => true,
             ClientError::Refused(problem) => matches!(problem.status, 429 | 503),
-            // Of something that stands before the server.
+            // From a proxy in front of the server.
             ClientError::NotOurKind { status, .. } => matches!(status, 429 | 502 | 503 | 504),
             _ => false,
         }
@@ -102,6 +100,8 @@ impl ClientError {
 
     pub(crate) fn of_failure(url: &str, after: Duration, failure: &reqwest::Error) -> ClientError {
         let (url, cause) = (url.to_owned(), innermost(failure));
+        // With TLS 1.3 the handshake ends for the client before the server checks its certificate, so the refusal
+        // arrives as a failed request. Nothing of the request was read.
         if failure.is_connect() || tls_error(failure).is_some_and(is_refused_certificate) {
             let (hint, may_pass) = hint(failure);
             ClientError::CannotConnect { url, cause, hint, may_pass }
@@ -113,12 +113,12 @@ impl ClientError {
     }
 }
 
-/// The sources of an error, the outermost first.
+/// The error and its sources, outermost first.
 fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// The innermost source says the most.
+/// The innermost source has the most specific message.
 fn innermost(failure: &reqwest::Error) -> String {
     chain(failure).last().map_or_else(|| failure.to_string(), ToString::to_string)
 }
@@ -129,33 +129,32 @@ fn hint(failure: &reqwest::Error) -> (&'static str, bool) {
     }
     if let Some(error) = tls_error(failure) {
         return match is_refused_certificate(error) {
-            true => ("the server wants a certificate of ours that it trusts: give one as identity", false),
-            false => ("check the certificates: ca must name the authority of the server's", false),
+            true => ("the server requires a client certificate that it trusts; set identity", false),
+            false => ("check the certificates: ca must contain the authority of the server", false),
         };
     }
     if failure.is_timeout() {
-        return ("nobody answers at that address; check it, and the network", true);
+        return ("no answer from that address; check the address and the network", true);
     }
     let refused = chain(failure)
         .filter_map(|error| error.downcast_ref::<io::Error>())
         .any(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     match refused {
-        true => ("check that the server runs there and the port is right", true),
+        true => ("check that the server runs there and that the port is right", true),
         false => ("check the address and the network", true),
     }
 }
 
-/// What TLS has to say, if it has.
+/// The TLS error among the sources, if there is one.
 fn tls_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Error> {
     chain(error).find_map(|error| {
-        // What is inside of an error of I/O is not among its sources, so it is opened.
+        // `io::Error` does not report a wrapped error as its source, so it is unwrapped here.
         let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         error.downcast_ref().or_else(|| inside.and_then(|inside| tls_error(inside)))
     })
 }
 
-/// Whether the server broke off because of our certificate, or since we have none. It does so before it reads anything
-/// that we ask.
+/// Whether the server refused our certificate, or requires one. It does so before it reads the request.
 fn is_refused_certificate(error: &rustls::Error) -> bool {
     use AlertDescription::{
         AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,

@@ -1,4 +1,4 @@
-//! Getting a document from a server that is not one of ours.
+//! Gets documents from servers other than Bookahead's, such as identity providers.
 
 use crate::client::http;
 use crate::error::ClientError;
@@ -7,7 +7,7 @@ use crate::options::Options;
 use reqwest::header::{ACCEPT, CACHE_CONTROL};
 use std::time::Duration;
 
-/// Gets documents, within [`Options::timeout`] and up to [`Options::most_bytes`] each. Redirects are not followed.
+/// Gets documents, within [`Options::timeout`] and up to [`Options::most_bytes`] each. Does not follow redirects.
 #[derive(Debug, Clone)]
 pub struct Getter {
     http: reqwest::Client,
@@ -15,25 +15,25 @@ pub struct Getter {
     most_bytes: usize,
 }
 
-/// What a server answered, whatever its status.
+/// Answer of a server, with any status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// The status of HTTP.
+    /// HTTP status.
     pub status: u16,
-    /// The body.
+    /// Body, at most [`Options::most_bytes`] long.
     pub body: Vec<u8>,
-    /// `max-age` of `Cache-Control`.
+    /// `max-age` of `Cache-Control`; the smallest if there are several.
     pub max_age: Option<Duration>,
 }
 
 impl Getter {
-    /// For addresses that begin like this one. Nothing is sent yet; certificates are read.
+    /// For URLs with this prefix. Reads certificates; does not connect yet.
     pub fn new(url: &str, options: &Options) -> Result<Getter, ClientError> {
         let (within, most_bytes) = (options.timeout, options.most_bytes);
         Ok(Getter { http: http(url, options)?, within, most_bytes })
     }
 
-    /// Gets a document, once.
+    /// Gets a document with one attempt.
     pub async fn get(&self, url: &str) -> Result<Document, ClientError> {
         let request = self.http.get(url).header(ACCEPT, "application/json").timeout(self.within);
         let response = request.send().await.map_err(|why| ClientError::of_failure(url, self.within, &why))?;

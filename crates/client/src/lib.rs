@@ -1,14 +1,14 @@
-//! A typed client of the HTTP API: used by the command line, by brokers towards their peers, and by tests. Relies on `api`
-//! for what is said; never decides, and never takes an answer for another than it is.
+//! A typed client of the HTTP API for the command line, for brokers that call peers, and for tests. Relies on `api`
+//! for the documents; never decides, and reports an unexpected answer as an error.
 //!
 //! - [`Client`]: one server, and a method for each of its routes
-//! - [`Client::call`]: a call of the protocol, for brokers; it is never repeated here
-//! - [`Watch`]: what happens there, as it happens
-//! - [`ServerClock`]: the clock of the server, as its answers tell it
-//! - [`Options`]: how the server is reached, and on whose behalf; [`TokenMinter`]: a token for each request
-//! - [`Poster`], [`Getter`]: documents for and from servers that are not ours
-//! - [`ClientError`]: why there is no answer, and what to do
-//! - [`make`]: identities and keys that nobody else makes
+//! - [`Client::call`]: a protocol call, for brokers; never repeated here
+//! - [`Watch`]: the stream of events
+//! - [`ServerClock`]: the clock of the server
+//! - [`Options`]: timeouts, credentials and TLS; [`TokenMinter`]: a new token for each request
+//! - [`Poster`], [`Getter`]: documents to and from other servers
+//! - [`ClientError`]: what failed, and what to do
+//! - [`make`]: unique ids and keys
 
 mod client;
 mod error;

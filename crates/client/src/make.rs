@@ -1,21 +1,21 @@
-//! Identities and keys that nobody else makes: 128 random bits. The one who asks makes them before it sends, so that it
-//! can ask again for the same.
+//! Unique ids and keys: 128 random bits. The client makes them before it sends, so that it can repeat a call whose
+//! answer was lost.
 
 use crate::error::ClientError;
 use bookahead_protocol::{JobId, Key, ReservationId};
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// A reservation that there is not yet.
+/// Id of a new reservation.
 pub fn reservation_id() -> Result<ReservationId, ClientError> {
     random().map(ReservationId)
 }
 
-/// A job that there is not yet.
+/// Id of a new job.
 pub fn job_id() -> Result<JobId, ClientError> {
     random().map(JobId)
 }
 
-/// The key of a call that was not made yet.
+/// Idempotency key of a new call.
 pub fn key() -> Result<Key, ClientError> {
     random().map(Key)
 }

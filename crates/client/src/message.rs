@@ -1,5 +1,5 @@
-//! What is sent and what comes back: a method, a path, a document and headers; an answer of bounded size with the clock of
-//! the server beside it. An answer is never taken for another than it is.
+//! HTTP requests and answers: method, path, query, body and headers; answers of bounded size, and the clock of the
+//! server. An answer that does not have the expected form is an error.
 
 use crate::error::ClientError;
 use bookahead_api::operation::Method;
@@ -30,7 +30,7 @@ impl Order {
         Order::new(Method::Get, path)
     }
 
-    /// With the fields of a document that has only plain ones.
+    /// Adds the fields of a flat struct as query parameters.
     pub(crate) fn with_query(mut self, query: &impl Serialize) -> Result<Order, ClientError> {
         let document = serde_json::to_value(query).map_err(|why| bad("the query", &why))?;
         let Value::Object(members) = document else { return Ok(self) };
@@ -43,9 +43,10 @@ impl Order {
         Ok(self)
     }
 
-    /// With a key, which must be plain text; keys of our own are.
+    /// Adds an idempotency key. A key with quotes or non-ASCII characters is an error.
     pub(crate) fn with_key(self, key: &str) -> Result<Order, ClientError> {
         let quoted = format!("\"{key}\"");
+        // Validated with the server's parser, so that a key that the server would refuse is never sent.
         header::read_idempotency_key(&quoted).map_err(|why| bad("the key", &why))?;
         self.with_header("the key", HeaderName::from_static(header::IDEMPOTENCY_KEY), &quoted)
     }
@@ -54,7 +55,7 @@ impl Order {
         self.with_key(&key.to_string())
     }
 
-    /// Only if it is still at this version; whichever it is where there is none.
+    /// Adds `If-Match`. `None` matches any version.
     pub(crate) fn with_version(self, version: Option<u32>) -> Result<Order, ClientError> {
         self.with_header("the version", IF_MATCH, &header::if_match(version))
     }
@@ -70,7 +71,6 @@ impl Order {
     }
 }
 
-/// On whose behalf, as headers.
 pub(crate) fn behalf(caller: &Caller) -> HeaderMap {
     HeaderMap::from_iter([
         (HeaderName::from_static(header::USER), sendable(&header::name(&caller.user))),
@@ -78,8 +78,9 @@ pub(crate) fn behalf(caller: &Caller) -> HeaderMap {
     ])
 }
 
-/// Names as the value of a header. They are written in visible characters only, so they can be sent. If ever not, the value is
-/// empty, which servers refuse where it matters; without the header the call would be made for whoever sends it.
+/// `names` is percent-encoded ASCII, so the conversion cannot fail. The fallback is an empty value and not a
+/// missing header: servers refuse an empty user, but without the header they would act for the sender of the
+/// request.
 pub(crate) fn sendable(names: &str) -> HeaderValue {
     HeaderValue::from_str(names).unwrap_or(HeaderValue::from_static(""))
 }
@@ -100,7 +101,7 @@ fn plain(value: Value) -> Option<String> {
     }
 }
 
-/// So much of an answer that is not understood is shown.
+/// Characters of an unexpected answer to quote in an error: enough to recognize an HTML page of a proxy.
 const SHOWN: usize = 200;
 
 #[derive(Debug)]
@@ -108,12 +109,12 @@ pub(crate) struct Reply {
     pub(crate) url: String,
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
-    /// Not before so long, if the server says so.
+    /// Shortest wait before the next attempt, from `Retry-After`.
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl Reply {
-    /// Reads it. What is too long is not read: the connection is given up.
+    /// Reads the body. If it is longer than `most`, the connection is dropped without reading the rest.
     pub(crate) async fn read(
         mut response: Response,
         within: Duration,
@@ -122,6 +123,7 @@ impl Reply {
         let url = response.url().to_string();
         let (status, retry_after) = (response.status().as_u16(), retry_after(&response));
         let too_large = || ClientError::TooLarge { url: url.clone(), most };
+        // `Content-Length` may be missing or wrong, so the loop below counts the bytes as well.
         if response
             .content_length()
             .is_some_and(|length| usize::try_from(length).map_or(true, |length| length > most))
@@ -146,7 +148,7 @@ impl Reply {
         (200..300).contains(&self.status)
     }
 
-    /// The document, if it is one; the problem, if that is what came.
+    /// Parses the body of a successful answer. Any other answer is an error.
     pub(crate) fn document<T: DeserializeOwned>(self) -> Result<T, ClientError> {
         if !self.is_success() {
             return Err(self.refusal());
@@ -154,7 +156,7 @@ impl Reply {
         serde_json::from_slice(&self.body).map_err(|_| self.not_our_kind())
     }
 
-    /// The text, if all is well.
+    /// The body of a successful answer as text.
     pub(crate) fn text(self) -> Result<String, ClientError> {
         if !self.is_success() {
             return Err(self.refusal());
@@ -165,7 +167,7 @@ impl Reply {
         })
     }
 
-    /// Of an answer that is no success.
+    /// The error for an unsuccessful answer.
     pub(crate) fn refusal(&self) -> ClientError {
         match serde_json::from_slice::<Problem>(&self.body) {
             Ok(problem) => ClientError::of_problem(problem),
@@ -179,30 +181,30 @@ impl Reply {
     }
 }
 
-/// How something begins, cut at a character.
+/// The first bytes of a body, for error messages. A character cut in half is replaced.
 pub(crate) fn beginning(body: &[u8]) -> String {
     String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned()
 }
 
-/// Only seconds are read; a date is too rare to be worth a calendar.
+/// Reads seconds only. The HTTP date form is too rare to support.
 fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// A clock, as it was told with an answer.
+/// Clock of a server at the time of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerClock {
-    /// What it showed.
+    /// Time of the server when it answered.
     pub now: Timestamp,
-    /// How many seconds pass on it in a real one; at least 1.
+    /// Speed of the clock relative to real time; at least 1.
     pub speed: u32,
-    /// When the answer came.
+    /// Local time when the answer arrived.
     pub told: Instant,
 }
 
 impl ServerClock {
-    /// None where the headers tell none, as those of proxies and older servers.
+    /// `None` if the headers are missing, as in answers of proxies and older servers.
     pub(crate) fn of(headers: &HeaderMap) -> Option<ServerClock> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let now = text(header::NOW)?.parse().ok()?;

@@ -1,5 +1,5 @@
-//! How a server is reached and on whose behalf: limits in time and size, the token, and TLS with the provider ring. Without
-//! authorities of its own it trusts those of the system.
+//! Options of a connection: timeouts, limits, credentials, and TLS with ring. The default trust store is that of
+//! the system.
 
 use crate::error::ClientError;
 use bookahead_protocol::{Caller, Name};
@@ -14,43 +14,43 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fmt};
 
-/// How a server is reached. The default suits people at a terminal.
+/// Options of a connection. The defaults suit interactive use.
 #[derive(Clone)]
 pub struct Options {
-    /// The bearer token that says who calls.
+    /// Bearer token of the caller.
     pub token: Option<String>,
-    /// Makes a token for each request instead, where there is no `token`.
+    /// Makes a token for each request. Ignored if `token` is set.
     pub minter: Option<TokenMinter>,
-    /// The authorities that the server's certificate may come from, in a PEM file. Where there is none, those of the system.
-    /// Where there is one, only those: whoever runs a grid with an authority of its own trusts no other.
+    /// PEM file with the certificate authorities to trust. Default: those of the system. If set, no others are
+    /// trusted, so that a grid can rely on its own authority alone.
     pub ca: Option<PathBuf>,
-    /// A certificate of our own.
+    /// Client certificate.
     pub identity: Option<Identity>,
-    /// How long it may take to connect.
+    /// Timeout for connecting.
     pub connect_timeout: Duration,
-    /// How long one try may take, from its begin to the last byte of the answer.
+    /// Timeout for one attempt, up to the last byte of the answer.
     pub timeout: Duration,
-    /// How long calls that make or change something are tried again when no answer comes, unless the server cannot be reached
-    /// at the first try. Zero is once only.
+    /// How long to repeat calls that create or change something while no answer arrives. If the first attempt
+    /// cannot connect, the call fails at once. Zero means one attempt.
     pub patience: Duration,
-    /// How long nothing may be heard of a server that is watched; it speaks up now and then even if nothing happens.
+    /// How long an event stream may be silent. Servers send comments while there are no events.
     pub quiet: Duration,
-    /// Answers that are longer are refused.
+    /// Largest answer that is read, in bytes.
     pub most_bytes: usize,
-    /// On whose behalf; the one whom the token names where there is nobody.
+    /// User on whose behalf calls are made. Default: the user of the token.
     pub user: Option<Name>,
-    /// That user's roles.
+    /// Roles of that user.
     pub roles: Vec<Name>,
 }
 
-/// Makes the bearer token of a request: for the user on whose behalf it is sent, or for the sender where there is none.
+/// Makes the bearer token of a request, for the user on whose behalf it is sent, or else for the sender.
 #[derive(Clone)]
 pub struct TokenMinter(Arc<MintToken>);
 
 type MintToken = dyn Fn(Option<&Caller>) -> String + Send + Sync;
 
 impl TokenMinter {
-    /// With a function that is called for each request that is sent, also for those that are sent again.
+    /// `mint` is called for each attempt, including repetitions.
     pub fn new(mint: impl Fn(Option<&Caller>) -> String + Send + Sync + 'static) -> TokenMinter {
         TokenMinter(Arc::new(mint))
     }
@@ -66,12 +66,12 @@ impl fmt::Debug for TokenMinter {
     }
 }
 
-/// A certificate with its key.
+/// A certificate with its private key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The chain of certificates, our own first, in a PEM file.
+    /// PEM file with the certificate chain, own certificate first.
     pub certificate: PathBuf,
-    /// The private key, in a PEM file.
+    /// PEM file with the private key.
     pub key: PathBuf,
 }
 
@@ -83,7 +83,8 @@ impl Default for Options {
             ca: None,
             identity: None,
             connect_timeout: Duration::from_secs(5),
-            // A server answers, or says that it cannot, within 75 seconds: its batch system may take a minute.
+            // A server answers within 75 seconds, even if only to report a timeout: its batch system may take a
+            // minute.
             timeout: Duration::from_secs(90),
             patience: Duration::from_secs(120),
             quiet: Duration::from_secs(90),
@@ -95,7 +96,7 @@ impl Default for Options {
 }
 
 impl fmt::Debug for Options {
-    /// Without the token.
+    /// Hides the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("token", &self.token.as_ref().map(|_| "(secret)"))
@@ -113,7 +114,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Where systems keep the authorities that they trust, in one file; `SSL_CERT_FILE` comes before them.
+/// Trust stores of common systems, used unless `SSL_CERT_FILE` is set.
 const SYSTEM: [&str; 6] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -123,7 +124,7 @@ const SYSTEM: [&str; 6] = [
     "/usr/local/share/certs/ca-root-nss.crt",
 ];
 
-/// For a server with this address. Files are read only where TLS will be spoken.
+/// TLS configuration for this URL. Files are read for `https` only.
 pub(crate) fn config(url: &str, options: &Options) -> Result<ClientConfig, ClientError> {
     let fails = |why: rustls::Error| ClientError::Tls { url: url.into(), why: why.to_string() };
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -158,23 +159,24 @@ fn authorities(url: &str, ca: Option<&Path>) -> Result<RootCertStore, ClientErro
         return Ok(store);
     }
     let Some(path) = system_file() else {
-        let why = "no authorities were found on this system; name a PEM file with those to trust as ca";
+        let why = "no certificate authorities found on this system; set ca to a PEM file with those to trust";
         return Err(ClientError::Tls { url: url.into(), why: why.into() });
     };
-    // Systems carry certificates that rustls does not take; those are no use to anybody here.
+    // System stores contain certificates that rustls cannot parse. They must not make all others useless.
     store.add_parsable_certificates(certificates(&path)?);
     Ok(store)
 }
 
 fn system_file() -> Option<PathBuf> {
     let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    // SSL_CERT_FILE is also read by OpenSSL and curl, so one setting works for all of them.
     named.or_else(|| SYSTEM.iter().map(PathBuf::from).find(|path| path.exists()))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
     let found = CertificateDer::pem_file_iter(path).map_err(|why| bad(path, &why))?;
     let all = found.collect::<Result<Vec<_>, _>>().map_err(|why| bad(path, &why))?;
-    if all.is_empty() { Err(bad(path, &"there is no certificate in it")) } else { Ok(all) }
+    if all.is_empty() { Err(bad(path, &"it contains no certificate")) } else { Ok(all) }
 }
 
 fn bad(path: &Path, why: &dyn ToString) -> ClientError {

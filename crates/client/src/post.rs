@@ -1,4 +1,4 @@
-//! Posting a document to a server that is not one of ours.
+//! Posts documents to servers other than Bookahead's, such as webhooks.
 
 use crate::client::http;
 use crate::error::ClientError;
@@ -7,17 +7,17 @@ use crate::options::Options;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
 
-/// Posts documents. Clones share their connections.
+/// Posts JSON documents. Clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Poster(reqwest::Client);
 
 impl Poster {
-    /// For addresses that begin like this one. Nothing is sent yet; certificates are read.
+    /// For URLs with this prefix. Reads certificates; does not connect yet.
     pub fn new(url: &str, options: &Options) -> Result<Poster, ClientError> {
         http(url, options).map(Poster)
     }
 
-    /// Posts a document in JSON, once, and answers the status. What else the server says is not read.
+    /// Posts a JSON document once and returns the HTTP status. The body of the answer is not read.
     pub async fn post(
         &self,
         url: &str,

@@ -1,5 +1,6 @@
-//! A method for each route. What makes or changes something is repeated with the same key until there is an answer or
-//! patience ends; what only asks is sent once. So is a call of the protocol, for brokers: parties repeat by themselves.
+//! One method for each route. Calls that create or change something are repeated with the same key until there is
+//! an answer or patience runs out. Queries are sent once. [`Client::call`] is sent once, too: brokers repeat calls
+//! themselves.
 
 use crate::client::Client;
 use crate::error::ClientError;
@@ -13,16 +14,17 @@ use bookahead_protocol::{Answer, Envelope, JobId, Key, Problem, ReservationId};
 use serde::de::DeserializeOwned;
 
 impl Client {
-    /// What could be had? Nothing is booked.
+    /// Asks for offers. Books nothing.
     pub async fn probe(&self, probe: &api::Probe) -> Result<api::Offers, ClientError> {
         let order = Order::new(Method::Post, "/v1/probes").with_body(probe)?;
         self.ask(&order).await?.document()
     }
 
-    /// Holds or books. Where there is no id, one is made before anything is sent. Whoever repeats the call repeats its
-    /// `key` ([`crate::make::key`]).
+    /// Holds or books. If the document has no id, one is made before the first attempt. To repeat the call later,
+    /// use the same `key` ([`crate::make::key`]).
     pub async fn reserve(&self, reserve: &api::Reserve, key: &str) -> Result<api::Reservation, ClientError> {
         let mut reserve = reserve.clone();
+        // The same id in all attempts: a repetition must not create a second reservation.
         if reserve.id.is_none() {
             reserve.id = Some(make::reservation_id()?);
         }
@@ -30,12 +32,12 @@ impl Client {
         self.insist(&order).await?.document()
     }
 
-    /// Makes a hold longer.
+    /// Prolongs a hold.
     pub async fn hold(&self, id: ReservationId, hold: &api::Hold) -> Result<api::Reservation, ClientError> {
         self.change_something(&Operation::Hold(id, *hold)).await
     }
 
-    /// Makes a reservation longer, if it is still at the version that was seen; without one, at any.
+    /// Prolongs a reservation if it still has this version. `None` matches any version.
     pub async fn extend(
         &self,
         id: ReservationId,
@@ -45,7 +47,7 @@ impl Client {
         self.change_something(&Operation::Extend(id, version, *extend)).await
     }
 
-    /// Confirms a hold.
+    /// Commits a hold.
     pub async fn commit(
         &self,
         id: ReservationId,
@@ -54,7 +56,7 @@ impl Client {
         self.change_something(&Operation::Commit(id, commit.clone())).await
     }
 
-    /// Adds a job.
+    /// Attaches a job.
     pub async fn attach(
         &self,
         id: ReservationId,
@@ -63,7 +65,7 @@ impl Client {
         self.change_something(&Operation::Attach(id, *attach)).await
     }
 
-    /// Changes the terms, if it is still at the version that was seen; without one, at any.
+    /// Changes the terms if the reservation still has this version. `None` matches any version.
     pub async fn change(
         &self,
         id: ReservationId,
@@ -73,7 +75,7 @@ impl Client {
         self.change_something(&Operation::Change(id, version, change.clone())).await
     }
 
-    /// Gives back early.
+    /// Releases capacity before the end.
     pub async fn release(
         &self,
         id: ReservationId,
@@ -82,12 +84,12 @@ impl Client {
         self.change_something(&Operation::Release(id, *release)).await
     }
 
-    /// Gives up.
+    /// Cancels a reservation.
     pub async fn cancel(&self, id: ReservationId) -> Result<api::Reservation, ClientError> {
         self.change_something(&Operation::Cancel(id)).await
     }
 
-    /// How is it?
+    /// Gets a reservation.
     pub async fn show(&self, id: ReservationId) -> Result<api::Reservation, ClientError> {
         self.get(Order::get(format!("/v1/reservations/{id}"))).await
     }
@@ -97,30 +99,30 @@ impl Client {
         self.get(Order::get("/v1/reservations").with_query(query)?).await
     }
 
-    /// What there is.
+    /// Resources of the server.
     pub async fn resources(&self) -> Result<api::Resources, ClientError> {
         self.get(Order::get("/v1/resources")).await
     }
 
-    /// What is taken when.
+    /// Schedules of the resources.
     pub async fn schedule(&self, query: &api::ScheduleQuery) -> Result<api::Schedule, ClientError> {
         self.get(Order::get("/v1/schedule").with_query(query)?).await
     }
 
-    /// Who is there.
+    /// Known sites and brokers.
     pub async fn sites(&self) -> Result<api::Sites, ClientError> {
         self.get(Order::get("/v1/sites")).await
     }
 
-    /// Says that somebody is there. It is said again soon anyhow, so it is sent once.
+    /// Registers a site or broker. Sent once, because heartbeats are periodic.
     pub async fn heartbeat(&self, heartbeat: &api::Heartbeat) -> Result<(), ClientError> {
         let order = Order::new(Method::Post, "/v1/sites").with_body(heartbeat)?;
         let reply = self.ask(&order).await?;
         if reply.is_success() { Ok(()) } else { Err(reply.refusal()) }
     }
 
-    /// Has something run. Whoever repeats the call repeats its `key` ([`crate::make::key`]). Where there is no id, one is
-    /// made before anything is sent.
+    /// Submits a job. If the document has no id, one is made before the first attempt. To repeat the call later,
+    /// use the same `key` ([`crate::make::key`]).
     pub async fn submit(&self, submit: &api::SubmitJob, key: &str) -> Result<api::Job, ClientError> {
         let mut submit = submit.clone();
         if submit.id.is_none() {
@@ -130,7 +132,7 @@ impl Client {
         self.insist(&order).await?.document()
     }
 
-    /// How is a job?
+    /// Gets a job.
     pub async fn job(&self, id: JobId) -> Result<api::Job, ClientError> {
         self.get(Order::get(format!("/v1/jobs/{id}"))).await
     }
@@ -140,40 +142,41 @@ impl Client {
         self.get(Order::get("/v1/jobs").with_query(query)?).await
     }
 
-    /// Ends a job.
+    /// Cancels a job.
     pub async fn cancel_job(&self, id: JobId) -> Result<api::Job, ClientError> {
         let order = Order::new(Method::Delete, format!("/v1/jobs/{id}"));
         self.insist(&order.with_own_key(make::key()?)?).await?.document()
     }
 
-    /// Lets a job run that claims: its broker has chosen this copy. Saying it again changes nothing.
+    /// Lets a claiming job run: its broker has chosen this copy. Idempotent.
     pub async fn go(&self, id: JobId) -> Result<api::Job, ClientError> {
         let order = Order::new(Method::Post, format!("/v1/jobs/{id}/go"));
         self.insist(&order.with_own_key(make::key()?)?).await?.document()
     }
 
-    /// Reservations as iCalendar.
+    /// Reservations in iCalendar format.
     pub async fn calendar(&self) -> Result<String, ClientError> {
         self.ask(&Order::get("/v1/calendar.ics")).await?.text()
     }
 
-    /// Whether the server is well. One that is not says so with the same document.
+    /// Health of the server. A server that is not healthy answers with the same document and an error status.
     pub async fn health(&self) -> Result<api::Health, ClientError> {
         let reply = self.ask(&Order::get("/v1/health")).await?;
+        // The body is parsed before the status is checked: 503 carries a health document, too.
         serde_json::from_slice(&reply.body).or_else(|_| reply.document())
     }
 
-    /// What is measured, as Prometheus reads it.
+    /// Metrics in the format of Prometheus.
     pub async fn metrics(&self) -> Result<String, ClientError> {
         self.ask(&Order::get("/metrics")).await?.text()
     }
 
-    /// The description of the API.
+    /// OpenAPI document of the server.
     pub async fn openapi(&self) -> Result<serde_json::Value, ClientError> {
         self.get(Order::get("/openapi.json")).await
     }
 
-    /// What happens, to one reservation or to all that the caller may see: from now on, or after an event that was seen.
+    /// Events of one reservation, or of all that the caller may see: new ones, or those after a known event.
     pub async fn watch(
         &self,
         about: Option<ReservationId>,
@@ -192,8 +195,8 @@ impl Client {
 }
 
 impl Client {
-    /// Asks, on behalf of the envelope's caller and with its key. A refusal in words of the protocol is an answer; a
-    /// refusal of the HTTP layer is an error.
+    /// Sends a protocol call for the caller of the envelope and with its key. A refusal with a protocol reason is
+    /// an answer; a refusal by the HTTP layer is an error.
     pub async fn call(&self, envelope: &Envelope, trace: Option<&str>) -> Result<Answer, ClientError> {
         let mut client = self.on_behalf_of(&envelope.caller);
         if let Some(trace) = trace {
@@ -228,6 +231,8 @@ fn answer(operation: &Operation, reply: Reply) -> Result<Answer, ClientError> {
 
 fn refusal(reply: &Reply) -> Result<Answer, ClientError> {
     match reply.refusal() {
+        // A problem without a known reason comes from the HTTP layer or a newer version. The broker must not take
+        // it for a decision of the peer.
         ClientError::Refused(problem) => match Problem::try_from((*problem).clone()) {
             Ok(word) => Ok(word.into()),
             Err(_) => Err(ClientError::Refused(problem)),

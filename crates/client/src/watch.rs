@@ -1,5 +1,5 @@
-//! Watching what happens at a server: server-sent events, read as the standard says (WHATWG HTML, 9.2.6), with bounded
-//! memory. A lost connection is made anew from the last event that was seen.
+//! Watches the events of a server: server-sent events, parsed as specified (WHATWG HTML, 9.2.6), with bounded
+//! memory. Reconnects after the last event seen.
 
 use crate::client::Client;
 use crate::error::ClientError;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// The wait before a lost connection is made anew; the next are twice as long each, until an event comes.
+/// Wait before the first reconnection; doubled for each further one until an event arrives.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -25,7 +25,7 @@ pub struct Watch {
     last: Option<u64>,
     stream: Option<Stream>,
     messages: VecDeque<Message>,
-    /// The next wait before a lost connection is made anew.
+    /// Wait before the next reconnection.
     pause: Duration,
 }
 
@@ -51,28 +51,32 @@ impl Watch {
         Ok(watch)
     }
 
-    /// The last event that was seen: whoever watches again after it misses nothing.
+    /// The last event seen. Watching again after it misses nothing.
     pub fn last(&self) -> Option<u64> {
         self.last
     }
 
-    /// The next event. None when the server has ended the stream. An error when the connection was lost and could not be
-    /// made anew within the patience of the client, or when something was told that is no event.
+    /// The next event. `None` when the server has ended the stream. Fails if the connection was lost and could not
+    /// be restored within the patience of the client, or if a message is not an event.
     pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
         loop {
             if let Some(message) = self.messages.pop_front() {
                 let event = self.event(&message)?;
                 self.last = Some(event.sequence);
+                // An event proves that the connection works again.
                 self.pause = FIRST_PAUSE;
                 return Ok(Some(event));
             }
             let Some(stream) = &mut self.stream else { return Ok(None) };
             match stream.receive(&self.path, &self.client).await {
-                // A server says where the stream begins, so that nothing is missed even if the first event never comes.
+                // The server sends the id of the last event when the stream starts, so that nothing is missed if
+                // the connection breaks before the first event.
                 Ok(Some(messages)) if messages.is_empty() => {
                     self.last = stream.parser.last_id().parse().ok().or(self.last);
                 }
                 Ok(Some(messages)) => self.messages.extend(messages),
+                // The server ended the stream on purpose, for instance because it stops. Reconnecting is up to the
+                // caller.
                 Ok(None) => self.stream = None,
                 Err(failure) => self.stream = Some(self.reconnect(failure).await?),
             }
@@ -108,6 +112,8 @@ impl Watch {
         }
         let answer = self.client.response(self.client.request(&order)?, &order, options.timeout);
         let url = format!("{}{}", self.client.url(), self.path);
+        // The request has no timeout of its own, because the stream may last for days; only the headers must arrive
+        // in time.
         let response = timeout(options.timeout, answer)
             .await
             .map_err(|_| ClientError::TimedOut { url: url.clone(), after: options.timeout })??;
@@ -121,7 +127,7 @@ impl Watch {
 }
 
 impl Stream {
-    /// The next messages; none at the end of the stream.
+    /// The next messages. `None` at the end of the stream.
     async fn receive(&mut self, path: &str, client: &Client) -> Result<Option<Vec<Message>>, ClientError> {
         let (options, url) = (&client.options, format!("{}{path}", client.url()));
         let chunk = match timeout(options.quiet, self.response.chunk()).await {
@@ -137,36 +143,36 @@ impl Stream {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Message {
-    /// What it is, "message" where nothing is said.
+    /// Type of the message; "message" if the stream names none.
     pub(crate) event: String,
     pub(crate) data: String,
-    /// The last id that was told, with this message or before it.
+    /// Last id received, with this message or before it.
     pub(crate) id: String,
 }
 
-/// A message or a line is longer than it may be.
+/// A message or a line exceeds the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// Takes messages out of a stream of bytes.
+/// Parses messages from a stream of bytes.
 #[derive(Debug)]
 pub(crate) struct Parser {
     most: usize,
-    /// The line that has not ended yet.
+    /// The incomplete last line.
     line: Vec<u8>,
-    /// The last byte was CR: an LF that follows belongs to it.
+    /// The last byte was CR: a following LF belongs to it.
     after_return: bool,
-    /// No line has ended yet, so that a byte order mark may stand before the first.
+    /// No line has ended yet, so the first one may start with a byte order mark.
     at_begin: bool,
     event: String,
     data: Option<String>,
     id: String,
-    /// The id when the last block ended, whether that was a message or not.
+    /// The id at the end of the last block, with or without data.
     settled: String,
 }
 
 impl Parser {
-    /// Of messages and lines with at most so many bytes.
+    /// `most` bounds the bytes of a message and of a line.
     pub(crate) fn new(most: usize) -> Parser {
         Parser {
             most,
@@ -180,12 +186,12 @@ impl Parser {
         }
     }
 
-    /// The last id that was told and holds: whoever comes back with it misses nothing. A block without data tells one, too.
+    /// The last complete id: reconnecting after it misses nothing. A block without data sets it, too.
     pub(crate) fn last_id(&self) -> &str {
         &self.settled
     }
 
-    /// The messages that these bytes complete.
+    /// Returns the messages that these bytes complete.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Message>, TooLong> {
         let mut messages = Vec::new();
         for &byte in bytes {
@@ -194,6 +200,7 @@ impl Parser {
             match byte {
                 b'\n' if belongs_to_return => {}
                 b'\r' | b'\n' => messages.extend(self.end_of_line()?),
+                // Checked for every byte: a line without an end must not fill the memory.
                 _ if self.line.len() >= self.most => return Err(TooLong),
                 _ => self.line.push(byte),
             }
@@ -215,7 +222,7 @@ impl Parser {
             "event" => self.event = value.into(),
             "data" => self.add(value)?,
             "id" if !value.contains('\0') => self.id = value.into(),
-            // Comments have an empty field; others are for others.
+            // Comments have an empty field name. The specification says to ignore unknown fields.
             _ => {}
         }
         Ok(None)
@@ -236,7 +243,7 @@ impl Parser {
         Ok(())
     }
 
-    /// A message without data is none.
+    /// A block without data is not a message, but its id counts.
     fn end_of_message(&mut self) -> Option<Message> {
         self.settled.clone_from(&self.id);
         let event = std::mem::take(&mut self.event);

@@ -1,4 +1,4 @@
-//! Why a resource manager could not do something: what, why, and what to do about it.
+//! Errors of a resource manager. Each message says what happened, why, and what to do.
 
 use bookahead_party::BatchError;
 use bookahead_plan::Capacity;
@@ -10,116 +10,121 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why something could not be done. What the fields are is said by the messages.
+/// Why an order failed. [`LrmsError::is_refusal`] tells whether nothing was changed.
 #[derive(Debug, Clone, Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum LrmsError {
-    /// There is no such resource.
-    #[error("there is no resource {resource} here; ask for the resources of this site")]
+    /// The resource is not configured at this site.
+    #[error("this site has no resource {resource}; use one that the site lists")]
     UnknownResource { resource: Name },
-    /// Two resources have one name.
-    #[error("there are two resources {resource}; give each a name of its own")]
+    /// Two configured resources share a name.
+    #[error("two resources are called {resource}; give each its own name")]
     SameName { resource: Name },
-    /// Nothing is kept free for the reservation of a job.
+    /// A job refers to a reservation that has no backing here.
     #[error(
-        "nothing is kept free on {resource} for {id}: it is not committed, or over; commit it first, or submit the job without it"
+        "nothing is kept free on {resource} for {id}: it is not committed, or has ended; commit it first, or \
+         submit the job without a reservation"
     )]
     NoBacking { resource: Name, id: ReservationId },
-    /// A job needs more than there ever will be for it.
+    /// The job can never fit: it needs more than the resource or its reservation has.
     #[error("the job needs {needed}, and {within} has {available}; ask for less")]
     TooWide { needed: Capacity, within: String, available: Capacity },
-    /// A job that cannot be run as it is written.
+    /// The job's description is invalid.
     #[error("the job cannot be run: {0}")]
     Malformed(String),
-    /// Another job has this id.
-    #[error("another job was submitted as {id}; take a new id for each job")]
+    /// The id is taken by a different job.
+    #[error("another job already has the id {id}; take a new id for each job")]
     OtherJob { id: JobId },
-    /// Jobs can only be pretended here.
-    #[error("no programs are run here, jobs are only pretended; give the site a folder for jobs")]
+    /// The site simulates jobs and cannot run programs.
+    #[error("this site runs no programs, its jobs are only pretended; configure a folder for jobs")]
     OnlyPretends,
-    /// Too many jobs wait or run.
-    #[error("{most} jobs wait or run already; try again when some are over")]
+    /// The site has reached its limit of unfinished jobs.
+    #[error("{most} jobs wait or run already; try again when some have ended")]
     Full { most: usize },
-    /// The folder of the jobs belongs to another process.
-    #[error("{} is in use by another process; end that one, or take another folder", folder.display())]
+    /// Another process holds the lock of the job folder.
+    #[error("{} is in use by another process; stop that process, or use another folder", folder.display())]
     InUse { folder: PathBuf },
-    /// What is in the folder of the jobs is not what was written there.
-    #[error("{} is damaged: {why}; restore it, or remove its folder and give the job up", path.display())]
+    /// A file in the job folder is not readable as this program writes it.
+    #[error("{} is damaged: {why}; restore it, or remove its folder to abandon the job", path.display())]
     Damaged { path: PathBuf, why: String },
-    /// The batch system says no. Nothing was done.
-    #[error("the batch system refuses {what}: {said}")]
+    /// The batch system rejected the request. Nothing was changed.
+    #[error("the batch system refused {what}: {said}")]
     Refused {
-        /// What it was asked for, in a few words.
+        /// The request, in a few words.
         what: String,
         said: String,
     },
-    /// No answer, or none in time: whether something was done is not known.
-    #[error("{what} {}; see whether the batch system is up, and ask again", silence(*after, said.as_deref()))]
+    /// No answer, or none within the timeout. The command may have taken effect.
+    #[error("{what} {}; check that the batch system is up, and try again", silence(*after, said.as_deref()))]
     Silent {
         what: String,
         after: Duration,
-        /// Where it did not time out: what is known instead, such as that a connection was refused.
+        /// The reason, if it was not a timeout: for example a refused connection.
         said: Option<String>,
     },
-    /// The machine where commands run cannot be reached, or was lost while one ran: whether something was done is not known.
-    #[error("cannot reach {host}: {said}; see that `ssh {host}` works for this account without a password")]
+    /// The host where commands run cannot be reached, or the connection broke. The command may have taken effect.
+    #[error("cannot reach {host}: {said}; check that `ssh {host}` works for this account without a password")]
     Unreachable { host: String, said: String },
-    /// A command, or a way to run commands, that must not be used as it is written. Nothing was done.
+    /// The command or its configuration is unsafe or invalid, so it was not run. Nothing was changed.
     #[error("cannot run {what}: {why}")]
     NotRunnable {
-        /// What should have been run, or where.
+        /// The command, or the host it was meant for.
         what: String,
-        /// What is wrong with it, and what to do.
+        /// The fault and its remedy.
         why: String,
     },
-    /// A command of the batch system cannot be run at all.
-    #[error("cannot run {program}: {source}; install it, or say where it is")]
+    /// The program of the batch system could not be executed.
+    #[error("cannot run {program}: {source}; install it, or configure its path")]
     CannotRun { program: String, source: Arc<io::Error> },
-    /// A command failed for a reason that is not known. Whether something was done is not known.
+    /// The command failed for an unknown reason. It may have taken effect.
     #[error("{command} failed with {code:?}: {said}")]
     Failed {
         command: String,
-        /// Its exit code; None where a signal ended it.
+        /// Exit code; None if a signal ended the command.
         code: Option<i32>,
         said: String,
     },
-    /// What a command printed is not what it should print.
-    #[error("{command} printed what cannot be read: {why}; is this a version that is supported?")]
+    /// The output of a command could not be parsed.
+    #[error(
+        "cannot parse the output of {command}: {why}; check that this version of the batch system is supported"
+    )]
     Unreadable { command: String, why: String },
-    /// A backing is not as it was asked for.
-    #[error("{id} is not kept free as it was asked: {why}; {kept}")]
+    /// The backing could not be made as requested.
+    #[error("the room for {id} is not reserved as requested: {why}; {kept}")]
     NotBacked { id: ReservationId, why: Box<LrmsError>, kept: Kept },
-    /// A user has no account on the cluster.
-    #[error("{owner} has no account on the cluster: {why}; name one for them in the site's configuration")]
+    /// The user is not mapped to an account of the cluster.
+    #[error(
+        "{owner} has no account on the cluster: {why}; add one for this user to the site's configuration"
+    )]
     NoAccount { owner: Name, why: String },
-    /// It cannot be set up as it is configured.
+    /// The configuration is invalid.
     #[error("cannot be set up: {0}")]
     Misconfigured(String),
-    /// The file system would not.
+    /// A file operation failed.
     #[error("cannot {what} {}: {source}; check the folder and its permissions", path.display())]
     Files { what: &'static str, path: PathBuf, source: Arc<io::Error> },
 }
 
-/// What is kept free after something went wrong.
+/// The state of a backing after a failed change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// What was before.
+    /// Unchanged.
     AsBefore,
-    /// Less than before: what was undone could not be made again.
+    /// Smaller than before: a removed piece could not be created again.
     Less,
-    /// What was asked for, and something that should be gone.
+    /// As requested, plus a piece that should have been deleted.
     More,
-    /// That is not known before it is looked at again.
+    /// Unknown until the next look at the batch system.
     Unknown,
 }
 
 impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kept::AsBefore => "what was kept before is kept, and no more",
-            Kept::Less => "less than before is kept; ask again for what is needed",
-            Kept::More => "something that should be gone is still kept; ask again",
-            Kept::Unknown => "what is kept is not known; it is looked at before the next try",
+            Kept::AsBefore => "the previous reservation is unchanged",
+            Kept::Less => "less is reserved than before; request it again",
+            Kept::More => "something that should be deleted is still reserved; try again",
+            Kept::Unknown => "the present state is unknown; it is checked before the next attempt",
         })
     }
 }
@@ -129,9 +134,10 @@ fn silence(after: Duration, said: Option<&str>) -> String {
 }
 
 impl LrmsError {
-    /// Whether it will not be done, and nothing was done. Otherwise something failed, and what was done is not known:
-    /// whoever asks again may get another answer.
+    /// Whether the request was refused and nothing was changed. Otherwise it failed in an unknown state, and a retry
+    /// may succeed.
     pub fn is_refusal(&self) -> bool {
+        // A refusal halfway through a change of a backing is final only if the old backing is intact.
         if let LrmsError::NotBacked { why, kept, .. } = self {
             return *kept == Kept::AsBefore && why.is_refusal();
         }
@@ -152,12 +158,11 @@ impl LrmsError {
         )
     }
 
-    /// What the system said when a program was to be run.
     pub(crate) fn cannot_run(program: String, source: io::Error) -> LrmsError {
         LrmsError::CannotRun { program, source: Arc::new(source) }
     }
 
-    /// What the file system said when this was tried with that file.
+    /// Wraps an I/O error: `what` completes the sentence "cannot … PATH".
     pub(crate) fn files(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LrmsError {
         let path = path.to_owned();
         move |source| LrmsError::Files { what, path, source: Arc::new(source) }

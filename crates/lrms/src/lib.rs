@@ -1,17 +1,17 @@
-//! Carrying out a site's orders to its batch system. Nothing else knows how a batch system is spoken to.
+//! Executes a site's orders on its batch system. No other crate knows the commands or formats of a batch system.
 //!
-//! - [`worker`]: orders in, reports out, several at once, for sites with a batch system
-//! - [`batch`]: batch systems that are driven by their commands, and what each dialect of them has to know
-//! - [`slurm`], [`grid_engine`]: dialects that were written with the batch system at hand
-//! - [`pbs`], [`lsf`], [`maui`]: dialects that were written after documentation
-//! - `dialect`, `text`: what dialects have in common, and what several batch systems print and read alike
-//! - [`command`]: running commands, here or over ssh
-//! - [`builtin`]: a scheduler for sites without a batch system, which takes the same orders
-//! - [`error`]: why something could not be done
+//! - [`worker`]: runs orders in parallel and reports their outcomes, for sites with a batch system
+//! - [`batch`]: the logic shared by all batch systems that are driven by commands
+//! - [`slurm`], [`grid_engine`]: dialects developed and tested against the real batch system
+//! - [`pbs`], [`lsf`], [`maui`]: dialects written from documentation and captured output
+//! - `dialect`: code shared by several dialects, such as output parsers and job scripts
+//! - [`command`]: runs commands, locally or over ssh
+//! - [`builtin`]: a scheduler for sites without a batch system; it takes the same orders
+//! - [`error`]: error types
 //!
-//! It relies on its caller for the time of the site: it is an argument. A clock is read where commands are run and waited for,
-//! in [`worker`], [`command`] and the dialects, for time-outs and for how long something took or is gone; nothing that is
-//! promised depends on it. It never decides what is promised; that is the ledger's.
+//! The caller passes in the site's time. [`worker`], [`command`] and the dialects also read a clock, but only for
+//! timeouts and to measure durations; no promise depends on it. This crate never decides what is promised; the ledger
+//! does.
 
 pub mod batch;
 pub mod builtin;
@@ -32,6 +32,6 @@ pub use worker::Worker;
 
 use bookahead_plan::Seconds;
 
-/// How long a job that claims may get its go. In a batch system it gives up half as long after that. A broker that can be reached answers within seconds; for one that
-/// cannot, a minute of idle room is enough.
+/// How long a claiming job waits for its go-ahead, in seconds. The wrapper in a batch system gives up after another
+/// half of it. A reachable broker answers within seconds; for an unreachable one, a minute of idle room is enough.
 pub const GO_WITHIN: Seconds = Seconds(60);

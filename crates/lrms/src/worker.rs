@@ -1,9 +1,11 @@
-//! Carries out the orders of one site on its batch system, several at once, and reports the outcome of each. Orders for one
-//! reservation, and those for one job, keep their order (`Queues`). One thread looks: one look for all look orders given
-//! before it began, and without an order while the site has jobs there.
+//! Executes the orders of one site on its batch system, several in parallel, and reports each outcome. Orders for the
+//! same reservation or job run in the order they were given (`Queues`). One thread does all looks: a look serves
+//! every look order given before it began, and looks also happen without an order while the site has jobs in the
+//! batch system.
 //!
-//! It relies on every command to end within its time-out. It never blocks the caller and decides nothing. Reports come from one
-//! thread at a time: those about a job in the order of events, and a look shows everything reported as done before it.
+//! Every command must end within its timeout. The worker never blocks its caller and decides nothing. Reports come
+//! from one thread at a time: those about one job in the order of events, and a look includes everything reported as
+//! done before it.
 
 use crate::batch::{Batch, Looked};
 use crate::error::LrmsError;
@@ -14,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Threads that carry out orders. They end when it is dropped.
+/// Threads that execute orders. Dropping it stops and joins them.
 pub struct Worker {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -32,14 +34,14 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queues: Queues,
-    /// Look orders that are not reported, each with the number of the last look that had begun when it was given.
+    /// Unreported look orders, each with the number of the last look begun before the order.
     looks: Vec<(OrderId, u64)>,
     stopping: bool,
 }
 
 impl Worker {
-    /// Carries out up to `at_once` orders at the same time, one at least, and a look beside them. `now` is the clock of the
-    /// site; `report` is called from threads of the worker, and should not take long.
+    /// Executes up to `at_once` orders (at least 1) in parallel, and one look beside them. `now` is the site's clock.
+    /// `report` is called from the worker's threads and must return quickly.
     pub fn start(
         batch: Batch,
         at_once: usize,
@@ -50,7 +52,7 @@ impl Worker {
         let shared = Arc::new(Shared { batch, now, report, reporting, state, changed: Condvar::new() });
         let thread = |name: &str, work: fn(&Shared)| {
             let shared = shared.clone();
-            // If the system gives us fewer threads, the others do the work.
+            // If a thread cannot be started, the others do its work.
             thread::Builder::new().name(name.into()).spawn(move || work(&shared)).ok()
         };
         let orders = (0..at_once.max(1)).filter_map(|_| thread("lrms-orders", Shared::carry_out_orders));
@@ -58,7 +60,7 @@ impl Worker {
         Worker { shared, threads }
     }
 
-    /// Takes an order. Its outcome is reported, unless the worker stops before it begins.
+    /// Queues an order. Its outcome is reported unless the worker stops before the order begins.
     pub fn order(&self, order: BatchOrder) {
         let mut state = self.shared.state();
         match order {
@@ -69,7 +71,7 @@ impl Worker {
         self.shared.changed.notify_all();
     }
 
-    /// Begins nothing more, and waits for what is under way: for a command that hangs no longer than its time-out.
+    /// Starts no more orders and waits for those in progress, at most one command timeout for a command that hangs.
     pub fn stop(self) {
         drop(self);
     }
@@ -79,6 +81,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.shared.state().stopping = true;
         self.shared.changed.notify_all();
+        // If `report` drops the worker, this runs in one of its own threads, which cannot join itself.
         let ours = thread::current().id();
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != ours) {
             let _panicked = thread.join();
@@ -90,6 +93,7 @@ impl Shared {
     fn carry_out_orders(&self) {
         while let Some((number, order)) = self.next_order() {
             let report = self.carry_out(&order);
+            // Report before `done`: the next order for this reservation or job, and its report, must come later.
             self.tell(Some(|| report));
             self.state().queues.done(number, &order);
             self.changed.notify_all();
@@ -137,31 +141,35 @@ impl Shared {
         while let Some(begun) = self.next_look(not_before) {
             let began = Instant::now();
             let looked = self.batch.look_after((self.now)(), begun);
-            // A batch system that is slow to answer is not asked all the time.
+            // Pause as long as the look took, so that a slow batch system is not polled all the time.
             not_before = Instant::now() + began.elapsed();
             let order = self.served(&looked);
             self.tell(Some(|| BatchReport::Looked {
                 order,
                 at: looked.at,
+                // Read `seen` at the time of the report, under the report lock: it then contains every outcome
+                // reported before.
                 outcome: looked.outcome.map(|()| self.batch.seen()).map_err(BatchError::from),
             }));
             let is_wanted = || {
                 let state = self.state();
                 state.stopping || !state.looks.is_empty()
             };
-            // What failed is tried again after the next look, which tells of silence.
+            // A failure is retried after the next look, and that look reports an outage.
             let _failure = self.batch.follow((self.now)(), is_wanted);
             self.tell(None::<fn() -> BatchReport>);
         }
     }
 
-    /// Waits until a look is ordered, or due and not before `not_before`. Answers the number that the look must exceed.
+    /// Waits until a look is ordered, or due and not before `not_before`. Returns the number that the look must
+    /// exceed.
     fn next_look(&self, not_before: Instant) -> Option<u64> {
         let mut state = self.state();
         loop {
             if state.stopping {
                 return None;
             }
+            // Look orders are numbered in order, so a look begun after the last one serves all of them.
             if let Some((_, begun)) = state.looks.last() {
                 return Some(*begun);
             }
@@ -180,15 +188,17 @@ impl Shared {
         }
     }
 
-    /// Removes the look orders that were given before this look began, and answers the newest.
+    /// Removes the look orders that this look serves and returns the newest.
     fn served(&self, looked: &Looked) -> Option<OrderId> {
         let mut state = self.state();
         let served = state.looks.iter().take_while(|(_, begun)| *begun < looked.number).count();
         state.looks.drain(..served).next_back().map(|(order, _)| order)
     }
 
-    /// Reports names and changes of jobs, and then this.
+    /// Reports new native ids and changes of jobs, and then `report`.
     fn tell(&self, report: Option<impl FnOnce() -> BatchReport>) {
+        // One lock for collecting and reporting: otherwise two threads could report changes of one job in the wrong
+        // order.
         let _turn = self.reporting.lock().unwrap_or_else(PoisonError::into_inner);
         for (job, native) in self.batch.names() {
             (self.report)(BatchReport::JobNamed { job, native });
@@ -208,12 +218,12 @@ enum Key {
     Job(JobId),
 }
 
-/// Orders that wait or are being carried out. Bounded by what a site has outstanding.
+/// Orders that wait or are in progress. Bounded by the number of orders a site has outstanding.
 #[derive(Debug, Default)]
 struct Queues {
     next: u64,
     waiting: BTreeMap<u64, BatchOrder>,
-    /// The orders for each reservation and job, and whether each excludes all others.
+    /// Order numbers for each reservation and job, each with whether it excludes all others.
     lines: BTreeMap<Key, VecDeque<(u64, bool)>>,
 }
 
@@ -226,7 +236,7 @@ impl Queues {
         self.next += 1;
     }
 
-    /// The first order that need not wait for another, with its number.
+    /// The first order that no earlier order blocks, with its number.
     fn take(&mut self) -> Option<(u64, BatchOrder)> {
         let may_run = |(number, order): &(&u64, &BatchOrder)| {
             keys(order).into_iter().all(|(key, alone)| {
@@ -239,12 +249,12 @@ impl Queues {
         self.waiting.remove_entry(&number)
     }
 
-    /// Whether none waits or is being carried out.
+    /// Whether no order waits or is in progress.
     fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Removes an order that was taken and is carried out.
+    /// Removes a finished order, which lets later orders for the same key run.
     fn done(&mut self, number: u64, order: &BatchOrder) {
         for (key, _) in keys(order) {
             if let Some(line) = self.lines.get_mut(&key) {
@@ -257,11 +267,13 @@ impl Queues {
     }
 }
 
-/// What an order is for, and whether it excludes all other orders for that.
+/// The reservations and jobs that an order concerns, each with whether it excludes other orders for them.
 fn keys(order: &BatchOrder) -> Vec<(Key, bool)> {
     match order {
         BatchOrder::Keep { backing, .. } => vec![(Key::Reservation(backing.id), true)],
         BatchOrder::Submit { job, .. } | BatchOrder::Bind { job, .. } => {
+            // Several jobs may be submitted into one reservation in parallel, but not while the reservation is
+            // changed.
             let inside = job.reservation.map(|id| (Key::Reservation(id), false));
             inside.into_iter().chain([(Key::Job(job.id), true)]).collect()
         }

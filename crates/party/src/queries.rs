@@ -68,6 +68,8 @@ pub enum BatchState {
 /// Which reservations are wanted.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
+    /// Only ids that begin with this text, `rsv_` included.
+    pub id: Option<String>,
     /// Of this owner only.
     pub owner: Option<Name>,
     /// In one of these states only; in any where there is none.
@@ -159,6 +161,7 @@ impl Filter {
         let begin = reservation.slots.iter().map(|slot| slot.interval.begin).min();
         let end = reservation.slots.iter().map(|slot| slot.interval.end).max();
         self.owner.as_ref().is_none_or(|owner| *owner == reservation.owner)
+            && self.id.as_ref().is_none_or(|prefix| reservation.id.to_string().starts_with(prefix))
             && (self.states.is_empty() || self.states.contains(&reservation.state))
             && self.resource.as_ref().is_none_or(|wanted| {
                 reservation.slots.iter().any(|slot| slot.resource == *wanted || slot.site == *wanted)

@@ -1,17 +1,17 @@
-//! The time that a party lives in: the time of day, or, for demonstrations and trials on a workload, a faster one that all
-//! parties of a grid compute alike from the time of day.
+//! Clock of a party: the time of day, or an accelerated clock for demonstrations and trials, which all services of
+//! a grid compute alike from the time of day.
 
 use crate::time_of_day;
 use bookahead_protocol::{Millis, Moment};
 use std::time::Duration;
 
-/// Nothing sleeps longer than this at a time, so that a clock that is set is noticed.
+/// Longest sleep at a time, so that a change of the clock is noticed.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 /// A clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
-    /// From here on time goes faster.
+    /// Instant from which time runs faster.
     origin: Moment,
     speed: u32,
 }
@@ -20,39 +20,39 @@ impl Clock {
     /// The time of day.
     pub const WALL: Clock = Clock { origin: Moment(0), speed: 1 };
 
-    /// `speed` times as fast as the time of day, which it agrees with at `origin`. Two parties with the same two numbers
-    /// agree with each other, also after a restart.
+    /// A clock with `speed`, which equals the time of day at `origin`. Two services with the same values agree,
+    /// even after a restart.
     pub fn accelerated(origin: Moment, speed: u32) -> Clock {
         Clock { origin, speed: speed.max(1) }
     }
 
-    /// What it shows.
+    /// Current time of the clock.
     pub fn now(&self) -> Moment {
         let passed = time_of_day::now() - self.origin;
         self.origin + Millis(passed.0.saturating_mul(i64::from(self.speed)))
     }
 
-    /// Takes note of the time by the clock of another machine, such as that of the batch system.
+    /// Compares with the clock of another machine, such as the batch system's.
     pub fn confirm(&self, elsewhere: Moment, by: &str) {
         if self.speed == 1 {
             time_of_day::confirm(elsewhere, by);
         }
     }
 
-    /// Why it does not show what the system's clock shows, if it does not.
+    /// Why it does not follow the system clock, if so.
     pub fn problem(&self) -> Option<String> {
         let seconds = time_of_day::jump()?.0 / 1_000;
         Some(format!(
-            "the system's clock was set by {seconds} s and is not followed; set it right, or restart the service if it is right now"
+            "the system clock was set by {seconds} s and is not followed; set it right, or restart the service if it is right now"
         ))
     }
 
-    /// How many times as fast as the time of day it goes.
+    /// Speed relative to the time of day.
     pub fn speed(&self) -> u32 {
         self.speed
     }
 
-    /// Where it agreed with the time of day.
+    /// Instant at which it equals the time of day.
     pub fn origin(&self) -> Moment {
         self.origin
     }
@@ -60,7 +60,7 @@ impl Clock {
     /// How long to sleep until a moment, or less.
     pub fn sleep_until(&self, moment: Moment) -> Duration {
         let ahead = (moment - self.now()).0.max(0);
-        // Rounded up: whoever wakes too early would only sleep again.
+        // Rounded up: waking too early would only mean to sleep again.
         let millis = ahead.unsigned_abs().div_ceil(u64::from(self.speed));
         Duration::from_millis(millis).min(LONGEST_SLEEP)
     }

@@ -1,13 +1,13 @@
-//! What drives a site or a broker as a server: it keeps what they decide, and lets out what they answer. The parties
-//! themselves live in `bookahead-party`; nothing here decides anything.
+//! Runs a site or a broker as a server: journals its decisions and delivers its answers. The parties themselves are
+//! in `bookahead-party`; nothing here decides.
 //!
 //! - [`journal`]: events on disk before an answer leaves
 //! - [`thread`]: the threads that drive a party, the handle to it, and copies of it for readers
-//! - [`notify`]: telling owners, by webhook and by command
+//! - [`notify`]: notices to owners, by webhook and by command
 //! - [`peers`]: calls of a broker to its peers, and their heartbeats
 //! - [`http`]: one set of routes for sites and brokers; [`security`]: authentication, roles, TLS
-//! - [`config`]: the configuration files; [`daemon`]: a configured party at work
-//! - [`clock`]: the time of day, or a faster one
+//! - [`config`]: the configuration files; [`daemon`]: a running service
+//! - [`clock`]: the time of day, or an accelerated clock
 
 pub mod clock;
 pub mod config;

@@ -1,6 +1,6 @@
-//! Answers of peers, checked as strictly as documents from outside before the broker sees them: what a broker believes of a peer ends
-//! up on terminals, in logs and in its journal. A name that would be refused in a request makes the whole answer unfit. Free text, such
-//! as the reason of a refusal, is shortened and escaped.
+//! Validates answers of peers as strictly as requests before the broker sees them, because they end up on
+//! terminals, in logs and in its journal. An answer with a name that a request could not have is rejected as a
+//! whole. Free text, such as the reason of a refusal, is shortened and escaped.
 
 use crate::http::limits;
 use crate::security::name::is_visible;
@@ -11,30 +11,30 @@ use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::request::MOST_PARTS;
 use bookahead_protocol::{Answer, Name};
 
-/// The largest answer to a call, in bytes. A thousand slots, the most that a peer is asked for, take about 300 kB; at most 256 calls to a
-/// peer are under way.
+/// Largest answer to a call, in bytes. A thousand slots, the largest number requested from a peer, take about 300
+/// kB; at most 256 calls to a peer are in progress.
 pub(crate) const MOST_CALL_BYTES: usize = 4 << 20;
 
-/// The largest list of sites: a thousand sites with ten resources each, at a few hundred bytes, once by site and once by the broker that
-/// offers them. One such list is fetched from a peer at a time.
+/// Largest list of sites, in bytes: a thousand sites with ten resources each, at a few hundred bytes, listed by
+/// site and again by the broker that offers them. Only one such list is fetched from a peer at a time.
 pub(crate) const MOST_LIST_BYTES: usize = 16 << 20;
 
-/// The most offers, and the most slots of all of them: ten times as many as a peer is asked for by default.
+/// Most offers, and most slots in all of them: ten times the default number requested from a peer.
 const MOST_OFFERED: usize = 10_000;
 
-/// The most jobs of a reservation; no site takes more.
+/// Most jobs of a reservation; no site accepts more.
 const MOST_JOBS: usize = 65_536;
 
-/// The most of everything else that an answer may list.
+/// Most entries of any other list in an answer.
 const MOST_LISTED: usize = 1_024;
 
-/// The most characters of a text for people: a few lines.
+/// Longest text for people, in characters: a few lines.
 const LONGEST_TEXT: usize = 500;
 
-/// Why an answer counts as none.
+/// Why an answer is rejected.
 pub(crate) type Unfit = String;
 
-/// An answer about a reservation.
+/// Checks an answer about a reservation.
 pub(crate) fn checked(mut answer: Answer) -> Result<Answer, Unfit> {
     match &mut answer {
         Answer::Offers(offers) => {
@@ -48,7 +48,7 @@ pub(crate) fn checked(mut answer: Answer) -> Result<Answer, Unfit> {
     Ok(answer)
 }
 
-/// An answer about a job.
+/// Checks an answer about a job.
 pub(crate) fn checked_job(answer: Result<Box<JobView>, Problem>) -> Result<JobOutcome, Unfit> {
     match answer {
         Ok(mut job) => {
@@ -64,12 +64,12 @@ pub(crate) fn checked_job(answer: Result<Box<JobView>, Problem>) -> Result<JobOu
 
 type JobOutcome = Result<Box<JobView>, Problem>;
 
-/// What a peer says of itself: by the rules for one that registers.
+/// Checks the heartbeat of a peer with the rules for registrations.
 pub(crate) fn check_heartbeat(heartbeat: &api::Heartbeat) -> Result<(), Unfit> {
     limits::check_heartbeat(heartbeat)
 }
 
-/// A text for people: shortened, and with all characters escaped that show nothing or turn the direction of the text.
+/// Shortens a text for people, and escapes invisible characters and those that change the text direction.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::new();
     for character in text.chars().take(LONGEST_TEXT) {
@@ -125,7 +125,7 @@ fn name(what: &str, given: &Name) -> Result<(), Unfit> {
 }
 
 fn at_most(what: &str, many: usize, most: usize) -> Result<(), Unfit> {
-    if many > most { Err(format!("it has {many} {what}; at most {most} are taken")) } else { Ok(()) }
+    if many > most { Err(format!("it has {many} {what}; at most {most} are allowed")) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
     use bookahead_protocol::message::{Condition, Offer};
     use bookahead_protocol::{JobId, ReservationId, State};
 
-    /// ESC, CSI, an override of the direction, a zero-width space, nothing, and too much.
+    /// ESC, CSI, a direction override, a zero-width space, an empty name, and one that is too long.
     fn unfit_names() -> Vec<Name> {
         let texts = ["a\u{1b}[31m", "a\u{9b}31m", "a\u{202e}b", "a\u{200b}", "", &"x".repeat(256)];
         texts.into_iter().map(Name::from).collect()

@@ -1,6 +1,6 @@
-//! Calls of a broker to its peers, and heartbeats. Each call is a task of its own with a time-out; a call that is under way is
-//! not sent a second time, and at most [`AT_ONCE`] are under way to one peer, so that a peer that hangs costs a bounded amount
-//! of memory. Nothing is repeated here: what gets no answer, the broker sends again.
+//! Calls of a broker to its peers, and heartbeats. Each call is a task with a timeout. A call in progress is not
+//! sent again, and at most [`AT_ONCE`] calls to one peer are in progress, so that a hanging peer costs a bounded
+//! amount of memory. Nothing is repeated here: the broker repeats calls without an answer.
 
 use crate::clock::Clock;
 use crate::http::answer;
@@ -20,26 +20,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
-/// Calls under way to one peer: more than any negotiation makes at once.
+/// Calls in progress to one peer: more than any negotiation needs at once.
 const AT_ONCE: usize = 256;
 
-/// A peer says what it offers from memory; one that takes longer than this has more trouble than that.
+/// Timeout of a heartbeat. A peer answers it from memory, so a slower one has problems.
 const HEARTBEAT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Answers that are refused belong to one spell unless this time passes between two of them.
+/// Rejected answers within this time of each other are logged once.
 const REFUSAL_SPELL: Duration = Duration::from_secs(600);
 
-/// Makes calls to peers. Clones share everything.
+/// Makes calls to peers. Clones share their state.
 #[derive(Clone)]
 pub struct PeerCalls {
     runtime: Handle,
     party: PartyHandle,
-    /// For peers that the configuration does not name: without a token.
+    /// For peers that are not in the configuration: without a token.
     options: Arc<Options>,
-    /// Signs the tokens of calls to peers without a token file.
+    /// Signs tokens for peers without a token file.
     key: Option<Arc<CallsKey>>,
     peers: Arc<Mutex<BTreeMap<Name, Peer>>>,
-    /// By which the broker knows a call that has come through it before.
+    /// Identity of the broker in the `via` list of calls.
     identity: Name,
 }
 
@@ -48,23 +48,24 @@ struct Peer {
     client: Client,
     named: NamedBy,
     under_way: BTreeSet<Key>,
-    /// When an answer of it was last refused.
+    /// When an answer of this peer was last rejected.
     refused: Option<Instant>,
 }
 
-/// How a broker came to know a peer.
+/// How a broker knows a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum NamedBy {
-    /// The configuration names it. Its address and credentials stay as configured, whatever it says. Tokens are made for this audience.
+    /// From the configuration. Its address and credentials stay as configured, regardless of its registrations.
+    /// Tokens are minted for this audience.
     Configuration { audience: String },
-    /// It registered itself, with a token or certificate of this subject, if the broker asks for any. Tokens are made for that subject
-    /// and for nobody else.
+    /// By its registration, with the token or certificate of this subject, if the broker authenticates. Tokens are
+    /// minted for that subject only.
     Itself { subject: Option<Name> },
 }
 
 impl PeerCalls {
-    /// For a broker with this identity, which no other broker has. Answers go to the party. Peers that the configuration does not name are
-    /// called with `options`; `key` makes the tokens for peers that have none from a file.
+    /// `identity` is the unique identity of the broker. Answers go to the party. Peers that are not in the
+    /// configuration are called with `options`; `key` signs the tokens for peers without a token file.
     pub fn new(
         runtime: Handle,
         party: PartyHandle,
@@ -79,7 +80,7 @@ impl PeerCalls {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names a peer of the configuration, or gives it new credentials.
+    /// Adds a configured peer, or changes its credentials.
     pub fn configure(
         &self,
         peer: &Name,
@@ -90,10 +91,10 @@ impl PeerCalls {
         self.connect(peer, url, options, NamedBy::Configuration { audience: audience.to_owned() })
     }
 
-    /// Learns the addresses of peers that have registered.
+    /// Learns the addresses of registered peers.
     fn learn_registered(&self) {
         let known = self.party.read(ReadKind::Short, |queries, now| queries.sites(now));
-        // The first is the broker itself.
+        // The first entry is the broker itself.
         for peer in known.into_iter().skip(1) {
             let (name, url) = (peer.said.name, peer.said.url);
             let named = NamedBy::Itself { subject: peer.said.registered_by };
@@ -105,12 +106,12 @@ impl PeerCalls {
                 continue;
             }
             if let Err(why) = self.connect(&name, &url, Options::clone(&self.options), named) {
-                tracing::warn!(event = "peer_unusable", peer = %name, url, "cannot be called: {why}");
+                tracing::warn!(event = "peer_unusable", peer = %name, url, "cannot call this peer: {why}");
             }
         }
     }
 
-    /// Calls that are under way stay under way.
+    /// Creates or replaces the client of a peer. Calls in progress stay in progress.
     fn connect(
         &self,
         peer: &Name,
@@ -122,16 +123,17 @@ impl PeerCalls {
         options.most_bytes = MOST_CALL_BYTES;
         let client = Client::new(url, options)?.via(std::slice::from_ref(&self.identity));
         let mut peers = self.peers();
+        // New credentials must not let a call in progress be sent twice.
         let known = peers.remove(peer).map(|known| (known.under_way, known.refused));
         let (under_way, refused) = known.unwrap_or_default();
         peers.insert(peer.clone(), Peer { url: url.to_owned(), client, named, under_way, refused });
         Ok(())
     }
 
-    /// What makes the tokens for a peer; None where it gets none.
+    /// Minter of the tokens for a peer. `None` if it gets none.
     fn minter(&self, peer: &Name, url: &str, named: &NamedBy) -> Option<TokenMinter> {
         let key = self.key.as_ref()?;
-        // There the account of the broker says who calls.
+        // On a Unix socket the account of the broker identifies it.
         if url.starts_with(UNIX) {
             return None;
         }
@@ -141,25 +143,25 @@ impl PeerCalls {
         };
         if !carries_tokens(url) {
             let event = "peer_without_token";
-            tracing::warn!(event, %peer, url, "no token is sent: it could be read on its way; use https");
+            tracing::warn!(event, %peer, url, "no token is sent, because it would be unencrypted; use https");
             return None;
         }
-        // Nobody gets a token for a peer of the configuration by registering under another name.
+        // A peer must not get tokens for a configured peer by registering under another name.
         let is_anothers = |known: &Peer| matches!(&known.named, NamedBy::Configuration { audience: its } if its == audience);
         if matches!(named, NamedBy::Itself { .. }) && self.peers().values().any(is_anothers) {
             let event = "peer_without_token";
-            tracing::warn!(event, %peer, audience, "no token is sent: its audience is that of a configured peer");
+            tracing::warn!(event, %peer, audience, "no token is sent, because its audience is that of a configured peer");
             return None;
         }
         Some(key.minter(audience))
     }
 
-    /// Makes a call, and hands the answer to the party when it comes.
+    /// Makes a call, and passes the answer to the party.
     pub fn send(&self, call: PeerCall) {
         let PeerCall { to, request, origin } = call;
         let key = match &request {
             PeerRequest::Call(envelope) => envelope.key,
-            // One question at a time for each job.
+            // One call at a time for each job.
             PeerRequest::Job { id, .. } => Key(id.0),
         };
         let Some(client) = self.begin(&to, key) else { return };
@@ -175,7 +177,8 @@ impl PeerCalls {
             let party = peers.party.clone();
             let ended = move || peers.ended(&to, key);
             match input {
-                // While the answer waits for its turn the broker may repeat the call, which is then not sent.
+                // While the answer waits in the inbox, the broker may repeat the call. The key stays in use, so the
+                // repetition is not sent.
                 Some(input) => party.tell_answer(input, Box::new(ended)),
                 None => ended(),
             }
@@ -188,7 +191,7 @@ impl PeerCalls {
         }
     }
 
-    /// The client of a peer, unless the call is under way already or too many are.
+    /// The client of a peer, unless the call is in progress or too many are.
     fn begin(&self, to: &Name, key: Key) -> Option<Client> {
         if !self.peers().contains_key(to) {
             self.learn_registered();
@@ -201,7 +204,7 @@ impl PeerCalls {
 }
 
 impl PeerCalls {
-    /// The answer to a call about a reservation; None where it should be sent again.
+    /// The answer to a call about a reservation. `None` if the broker should repeat the call.
     async fn ask(&self, client: &Client, to: &Name, envelope: Envelope, origin: Origin) -> Option<Input> {
         let call = &envelope.call;
         let answer = match client.call(&envelope, origin.trace.as_deref()).await {
@@ -220,7 +223,7 @@ impl PeerCalls {
         Some(Input::Answered { from: to.clone(), key: envelope.key, answer, origin })
     }
 
-    /// The answer to a question about a job; None where it should be sent again.
+    /// The answer to a call about a job. `None` if the broker should repeat the call.
     async fn ask_about_job(
         &self,
         client: &Client,
@@ -257,7 +260,7 @@ impl PeerCalls {
         tracing::debug!(event = "peer_call_failed", %peer, call, "{why}");
     }
 
-    /// Says in the log that an answer counts as none: once for each spell of such answers, whatever a peer sends.
+    /// Logs a rejected answer, once for a series of them, so that a peer cannot fill the log.
     fn refuse(&self, peer: &Name, why: &str) {
         let mut peers = self.peers();
         let Some(known) = peers.get_mut(peer) else { return };
@@ -265,7 +268,7 @@ impl PeerCalls {
         let why = peer_answers::plain(why);
         if before.is_none_or(|before| before.elapsed() > REFUSAL_SPELL) {
             let event = "peer_answer_refused";
-            tracing::warn!(event, %peer, "an answer counts as none: {why}; look at the software of this peer");
+            tracing::warn!(event, %peer, "answer rejected: {why}; check the software of this peer");
         } else {
             tracing::debug!(event = "peer_answer_refused_again", %peer, "{why}");
         }
@@ -276,14 +279,14 @@ fn is_too_large(why: &ClientError) -> bool {
     matches!(why, ClientError::TooLarge { .. })
 }
 
-/// What stands for an answer that cannot be used, or cannot come: a peer that gives none to a probe offers nothing, and the survey need
-/// not wait for it. Of a call that changes something only an answer tells what became of it.
+/// Substitute for an answer that is unusable or cannot arrive. A probe without an answer offers nothing, and the
+/// survey need not wait. After a call that changes something, only a real answer tells its outcome.
 fn no_answer(call: &Call, is_known: bool) -> Option<Answer> {
     let probe = matches!(call, Call::Probe { .. });
     (probe && is_known).then(|| Problem::new(Why::Silence).into())
 }
 
-/// A refusal as the broker understands it; None where the same call may be taken later.
+/// A refusal in terms of the protocol. `None` if a repetition may succeed.
 fn refusal(problem: api::Problem) -> Option<Problem> {
     let (is_final, detail) = (problem.is_final(), problem.detail.clone());
     match Problem::try_from(problem) {
@@ -295,16 +298,17 @@ fn refusal(problem: api::Problem) -> Option<Problem> {
 /// How peers are watched.
 #[derive(Debug, Clone, Copy)]
 pub struct Heartbeats {
-    /// How often each is asked how it is.
+    /// Interval of heartbeats.
     pub every: Duration,
-    /// After this many misses in a row it counts as silent.
+    /// Consecutive misses after which a peer counts as silent.
     pub misses: u32,
 }
 
-/// Asks every peer how it is, again and again, until the broker ends.
+/// Queries every peer periodically until the broker ends.
 pub async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
     let mut missed: BTreeMap<Name, u32> = BTreeMap::new();
     let mut rounds = tokio::time::interval(heartbeats.every);
+    // A slow round must not be followed by a burst of others.
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
@@ -327,6 +331,7 @@ pub async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
                     *misses += 1;
                     match why {
                         Missed::Unfit(unfit) => calls.refuse(&name, &unfit),
+                        // Only the first miss: a peer that is down for days would fill the log.
                         Missed::Failed(why) if *misses == 1 => log_miss(&name, &why),
                         Missed::Failed(_) => {}
                     }
@@ -339,13 +344,13 @@ pub async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
     }
 }
 
-/// How a peer is asked how it is.
+/// Everything needed for a heartbeat of a peer.
 struct Contact {
     url: String,
     client: Client,
-    /// With what its clock is compared. One that registered itself confirms nothing.
+    /// Clock to compare with. A self-registered peer must not confirm it.
     clock: Option<Clock>,
-    /// Goes with the address wherever that goes: tokens for one subject must never be sent to the address of another.
+    /// Kept with the address: tokens for one subject must never be sent to the address of another.
     registered_by: Option<Name>,
 }
 
@@ -359,10 +364,10 @@ impl Peer {
     }
 }
 
-/// Why a peer was not heard of.
+/// Why there was no heartbeat.
 enum Missed {
     Failed(ClientError),
-    /// It answered with what counts as no answer.
+    /// It answered, but the answer was rejected.
     Unfit(Unfit),
 }
 
@@ -392,7 +397,7 @@ async fn hear(name: Name, contact: Contact) -> (Name, Result<Input, Missed>) {
 fn log_miss(peer: &Name, why: &ClientError) {
     if why.problem().is_some_and(|problem| problem.code == api::Code::Circle.word()) {
         let event = "peer_is_itself";
-        tracing::warn!(event, %peer, "this peer is the broker itself; take it out of the configuration");
+        tracing::warn!(event, %peer, "this peer is the broker itself; remove it from the configuration");
     } else {
         let why = peer_answers::plain(&why.to_string());
         tracing::debug!(event = "heartbeat_missed", %peer, "{why}");

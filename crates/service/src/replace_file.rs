@@ -1,10 +1,10 @@
-//! Replacing a small file: all of it or nothing, whatever comes between.
+//! Atomic replacement of a small file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Writes a file beside, and puts it in its place when it is on the disk.
+/// Writes a temporary file, syncs it, and renames it.
 pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("new");
     let mut options = OpenOptions::new();
@@ -15,5 +15,6 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&beside, path)?;
+    // Without a sync of the folder, the rename may be lost in a power failure.
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }

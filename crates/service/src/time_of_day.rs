@@ -1,45 +1,46 @@
-//! The time of day as far as it is believed. The system's clock may be set: by hand, by NTP, or by a hypervisor. A service that
-//! followed a clock three days ahead for two seconds would complete, and forget, what was promised for tomorrow. So the clock is
-//! compared with the time since the machine was booted, which nobody sets and which counts suspend. While the two differ by more
-//! than [`BOUND`], time goes on as it did before. The clock is believed again when it is back, when the batch system or a peer
-//! shows the same time, and after a restart. A clock that is behind a journal at the start is wrong for sure: it is believed as soon as it
-//! has passed the journal.
+//! Validated time of day. The system clock may be changed by hand, by NTP, or by a hypervisor. A service that
+//! followed a clock three days ahead for two seconds would complete and drop tomorrow's reservations. So the clock
+//! is compared with the time since boot, which cannot be set and which includes suspend. While the two differ by
+//! more than [`BOUND`], time continues as before. The clock is followed again when it is back, when the batch
+//! system or a peer confirms it, and after a restart. A clock that is behind the journal at the start is certainly
+//! wrong: it is accepted as soon as it has passed the journal.
 
 use bookahead_protocol::{Millis, Moment};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A jump that is followed at once. Larger than what NTP steps while a machine runs, smaller than what a hold would miss.
+/// Largest jump that is followed at once. More than NTP steps on a running machine, less than a hold would miss.
 const BOUND: Millis = Millis::seconds(5);
 
-/// The clock of this machine, for all parties in this process.
+/// The clock of this machine, shared by all parties of the process.
 static MACHINE: LazyLock<Mutex<TimeOfDay>> =
     LazyLock::new(|| Mutex::new(TimeOfDay::new(system(), since_boot())));
 
-/// What is believed to be the time of day.
+/// The validated time of day.
 pub(crate) fn now() -> Moment {
     let (wall, boot) = (system(), since_boot());
     with(|time| time.read(wall, boot))
 }
 
-/// How far the system's clock is ahead of what is believed, if that is too far to believe it.
+/// How far the system clock is ahead of the validated time, while it is not followed.
 pub(crate) fn jump() -> Option<Millis> {
+    // Reading the clock updates the jump.
     now();
     with(|time| time.jump)
 }
 
-/// Another machine shows this time. Where the system's clock does too, it is believed.
+/// Compares with another machine. If the system clock agrees with it, it is followed again.
 pub(crate) fn confirm(elsewhere: Moment, by: &str) {
     let wall = system();
     with(|time| time.confirm(wall, elsewhere, by));
 }
 
-/// How far the time is behind a moment that has been before, if that is more than a correction of the clock.
+/// How far the time is behind an earlier moment, if that is more than a correction of the clock.
 pub(crate) fn behind(newest: Moment) -> Option<Millis> {
     Some(newest - now()).filter(|behind| *behind > BOUND)
 }
 
-/// Whether that moment has passed. A clock that has been set to after it is believed.
+/// Whether a moment has passed. A clock that was set to after it is accepted.
 pub(crate) fn has_passed(newest: Moment) -> bool {
     let (wall, boot) = (system(), since_boot());
     with(|time| time.has_passed(wall, boot, newest))
@@ -60,18 +61,18 @@ fn since_boot() -> Millis {
     Millis(time.tv_sec.saturating_mul(1_000).saturating_add(time.tv_nsec / 1_000_000))
 }
 
-/// Elsewhere the time that the machine was suspended is not counted: waking up is a jump, until the service is restarted.
+/// Other systems do not count suspended time: waking up is a jump until the service is restarted.
 #[cfg(not(target_os = "linux"))]
 fn since_boot() -> Millis {
     static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
     Millis(i64::try_from(START.elapsed().as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Two clocks, when they were last read.
+/// Both clocks at their last reading.
 struct TimeOfDay {
     believed: Moment,
     boot: Millis,
-    /// How far the system's clock is ahead, while it is not believed.
+    /// How far the system clock is ahead, while it is not followed.
     jump: Option<Millis>,
 }
 
@@ -84,11 +85,12 @@ impl TimeOfDay {
         let passed = Millis(boot.0.saturating_sub(self.boot.0).max(0));
         let expected = self.believed + passed;
         let ahead = wall - expected;
+        // Other threads may have read the clocks in between, so this reading can be older than the last one.
         self.boot = self.boot.max(boot);
         if ahead.0.saturating_abs() <= BOUND.0 {
             self.believed = wall;
             if self.jump.take().is_some() {
-                tracing::info!(event = "clock_is_back", "the system's clock is back; it is followed again");
+                tracing::info!(event = "clock_is_back", "the system clock is back and is followed again");
             }
         } else {
             self.believed = expected;
@@ -97,7 +99,7 @@ impl TimeOfDay {
                 tracing::error!(
                     event = "clock_jumped",
                     seconds,
-                    "the system's clock was set by {seconds} s and is not followed; time goes on as before. Set the clock \
+                    "the system clock was set by {seconds} s and is not followed; time continues as before. Set the clock \
                      right, or restart the service if it is right now"
                 );
             }
@@ -113,7 +115,7 @@ impl TimeOfDay {
             tracing::warn!(
                 event = "clock_confirmed",
                 by,
-                "{by} shows the same time as the system's clock, which is followed from now on"
+                "{by} shows the same time as the system clock, which is followed again"
             );
         }
     }
@@ -131,7 +133,7 @@ impl TimeOfDay {
 mod tests {
     use super::*;
 
-    /// At ten seconds after boot it is 1,000 s.
+    /// Ten seconds after boot the time is 1,000 s.
     fn ten() -> TimeOfDay {
         TimeOfDay::new(Moment(1_000_000), Millis(10_000))
     }
@@ -140,7 +142,7 @@ mod tests {
     fn a_clock_that_goes_as_time_passes_is_followed_with_its_small_corrections() {
         let mut time = ten();
         for step in 1..=100 {
-            // Ten seconds a time, and half a second of correction each: NTP slews, or steps a little.
+            // Ten seconds each, with half a second of correction: NTP slews, or steps a little.
             let wall = Moment(1_000_000 + step * 10_500);
             assert_eq!(time.read(wall, Millis(10_000 + step * 10_000)), wall);
         }

@@ -1,11 +1,11 @@
-//! A simulated site: the same deciding code that the daemons run, driven by a workload in virtual time.
+//! Simulated sites: the decision code of the daemons, driven by a workload in virtual time.
 //!
-//! - [`site`]: one cluster, its jobs and its reservations, from the first submission to the last end, and what happens next
-//! - [`rated`]: requests decided by rated slots, a shortest notice before that, and a cluster stopped at a moment
-//! - [`grid`]: sites, brokers and clients on a network on which everything can go wrong
-//! - [`workers`]: independent runs on several threads, in order, and the same workload under several rules at once
+//! - [`site`]: one cluster with its jobs and reservations, from the first submission to the last end
+//! - [`rated`]: placement by rated slots, a shortest notice, and a cluster stopped at a moment
+//! - [`grid`]: sites, brokers and clients on a faulty network
+//! - [`workers`]: independent runs on several threads, and one workload under several rules
 //!
-//! A run is a function of its input: no clock, no chance, the same result on every machine.
+//! A run depends only on its input: no clock and no hidden randomness, the same result on every machine.
 
 pub mod grid;
 pub mod rated;

@@ -1,6 +1,6 @@
-//! Requests decided by rated slots: probe, rank by what the requester prefers, take the first that can be had. A shortest notice
-//! before any placement: no request starts sooner than the same work would from the queue, as far as history tells. And a
-//! cluster stopped at a moment: who runs and who waits, as its scheduler would know it.
+//! Placement by rated slots: probe, rank by the preference of the requester, take the first slot that fits. A shortest
+//! notice in front of any placement: no request starts sooner than the same work would from the queue, as far as the
+//! history tells. And a cluster stopped at a moment, with its running and waiting jobs as its scheduler knows them.
 
 use crate::site::{EarliestFit, Fate, Job, Placement, Site, simulate};
 use bookahead_plan::notice::{Notice, NoticeRule};
@@ -10,15 +10,15 @@ use bookahead_workload::requests::Request;
 
 /// A placement by one of the methods of [`bookahead_plan::placement`].
 pub struct Rated {
-    /// How the site answers probes.
+    /// Rules by which the site rates slots.
     pub rules: Rules,
-    /// How the requester chooses among the slots.
+    /// The requester's choice among the slots.
     pub preference: Preference,
     prober: Prober,
 }
 
 impl Rated {
-    /// Ready to decide.
+    /// A placement without any cached state.
     pub fn new(rules: Rules, preference: Preference) -> Rated {
         Rated { rules, preference, prober: Prober::default() }
     }
@@ -36,7 +36,7 @@ impl Placement for Rated {
     }
 }
 
-/// A request of a workload as the planning core knows it.
+/// Converts a request of a workload to one of the planning core.
 pub fn as_plan_request(request: &Request) -> placement::Request {
     placement::Request {
         earliest_start: request.earliest_start,
@@ -46,14 +46,14 @@ pub fn as_plan_request(request: &Request) -> placement::Request {
     }
 }
 
-/// Places what is left of a request's window once the notice is kept.
+/// Restricts the window of each request to starts that keep the shortest notice, and leaves the rest to `placement`.
 pub struct WithNotice<P> {
     notice: Notice,
     placement: P,
 }
 
 impl<P> WithNotice<P> {
-    /// With no history yet: nothing is asked for until jobs have started.
+    /// Starts without history: until jobs have started, no notice is required.
     pub fn new(rule: NoticeRule, placement: P) -> WithNotice<P> {
         WithNotice { notice: Notice::new(rule), placement }
     }
@@ -75,23 +75,24 @@ impl<P: Placement> Placement for WithNotice<P> {
     }
 }
 
-/// The moment, after the pass of its instant.
+/// A cluster at a moment, after the pass of that instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frozen {
-    /// When.
+    /// The moment.
     pub now: Time,
-    /// What there is in all.
+    /// Total number of processors.
     pub capacity: Capacity,
-    /// Running jobs: their index, when they started, and what is known of them.
+    /// Running jobs: index, start, and the scheduler's view.
     pub running: Vec<(usize, Time, Running)>,
-    /// Waiting jobs: their index.
+    /// Indices of waiting jobs.
     pub waiting: Vec<usize>,
     running_now: Vec<Running>,
     waiting_now: Vec<Waiting>,
 }
 
-/// Runs `jobs`, which are in order of submission, until `now`.
+/// Runs `jobs`, which must be in order of submission, until `now`.
 pub fn freeze(site: Site, jobs: &[Job], now: Time) -> Frozen {
+    // Later jobs cannot change the state at `now`.
     let submitted = &jobs[..jobs.partition_point(|job| job.asked.submit <= now)];
     let outcome = simulate(site, submitted, &[], &mut EarliestFit, |_| {});
     let (mut running, mut waiting) = (Vec::new(), Vec::new());
@@ -116,7 +117,7 @@ pub fn freeze(site: Site, jobs: &[Job], now: Time) -> Frozen {
 }
 
 impl Frozen {
-    /// As planners know it.
+    /// The view of planners and probers.
     pub fn cluster(&self) -> Cluster<'_> {
         Cluster {
             capacity: self.capacity,

@@ -1,11 +1,10 @@
-//! One simulated cluster. Its scheduler knows estimates; only the simulation knows how long jobs really run.
+//! One simulated cluster. Its scheduler knows estimates; only the simulation knows the actual run times.
 //!
-//! At each instant: ends, reservations that begin or end, submissions, then one pass (see
-//! [`bookahead_plan::scheduler`]). A request for a reservation is decided in the pass of its submission, by
-//! [`Placement`]; what it grants conflicts with no running job, no reservation and not with the first waiting job.
+//! The order at each instant is: ends, begins and ends of reservations, submissions, then one pass (see
+//! [`bookahead_plan::scheduler`]). A request for a reservation is decided in the pass of its submission by
+//! [`Placement`]; a grant conflicts with no running job, no reservation and not with the first waiting job.
 //!
-//! It never lets a job run into a reservation: one that is beyond its estimate is extended only as far as there
-//! is room.
+//! No job runs into a reservation: a job beyond its estimate is extended only as far as there is room.
 
 use bookahead_plan::metrics::Completed;
 use bookahead_plan::{
@@ -15,71 +14,71 @@ use bookahead_workload::requests::Request;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The first extension of a job that goes on beyond its estimate; each further one is as long as the job is
-/// late already, so that there are few.
+/// First extension of a job beyond its estimate. Each further one is as long as the job is already late, so that the
+/// number of extensions grows only with the logarithm of the overrun.
 const FIRST_EXTENSION: Seconds = Seconds(60);
-/// How often the observer hears of progress.
+/// Number of ended jobs between two progress reports.
 const REPORT_EVERY: usize = 4096;
 
-/// What becomes of a job that runs longer than estimated.
+/// Treatment of jobs that run longer than estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overrun {
-    /// It is killed when its estimate is used up, as batch systems do.
+    /// Kill them at their estimate, as batch systems do.
     #[default]
     Kill,
-    /// It goes on to its end, unless a reservation needs its processors.
+    /// Let them run to their end, unless a reservation needs their processors.
     Extend,
 }
 
-/// The cluster and its rules.
+/// A cluster and its rules.
 #[derive(Debug, Clone, Copy)]
 pub struct Site {
-    /// How jobs are queued.
+    /// Queueing policy.
     pub policy: Policy,
-    /// What there is.
+    /// Number of processors.
     pub capacity: Capacity,
-    /// What becomes of jobs that run longer than estimated.
+    /// Treatment of jobs that run longer than estimated.
     pub overrun: Overrun,
 }
 
 /// A job to be simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    /// What the scheduler gets to know.
+    /// The part that the scheduler knows.
     pub asked: Waiting,
-    /// How long it would run.
+    /// Actual run time, unknown to the scheduler.
     pub run: Seconds,
 }
 
-/// What became of a job.
+/// The result for one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It ran.
+    /// Ran, possibly killed before its end.
     Ran(Ran),
-    /// It needs more than there is.
+    /// Needs more processors than the cluster has.
     TooWide,
 }
 
-/// When a job ran.
+/// The interval in which a job ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ran {
-    /// Its start.
+    /// Not before its submission.
     pub start: Time,
-    /// Its end.
+    /// Exclusive.
     pub end: Time,
 }
 
-/// What became of a request: the start of the reservation, or None where it was refused.
+/// The start of a granted reservation, or None if the request was refused.
 pub type Granted = Option<Time>;
 
-/// What happened.
+/// The result of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of each job, in the order given.
+    /// One per job, in the order given.
     pub jobs: Vec<Fate>,
-    /// Of each request, in the order given.
+    /// One per request, in the order given.
     pub requests: Vec<Granted>,
-    /// Jobs that were killed before their end: by their own estimate, or because a reservation needed their
+    /// Number of jobs that were killed before their end: by their own estimate, or because a reservation needed their
     /// processors.
     pub killed: usize,
 }
@@ -93,7 +92,7 @@ impl From<&bookahead_workload::Job> for Job {
 }
 
 impl Job {
-    /// The record of a job that ran, for figures.
+    /// The record of a job for metrics.
     pub fn completed(&self, ran: Ran) -> Completed {
         let Waiting { submit, estimate, capacity, .. } = self.asked;
         Completed { submit, start: ran.start, end: ran.end, estimate, capacity }
@@ -102,11 +101,11 @@ impl Job {
 
 /// Decides on requests for reservations: step 2 of a pass.
 pub trait Placement {
-    /// Where the request is placed, or None where it is refused. `cluster` is what is known at this moment; `profile`
-    /// has the room that running jobs, reservations and the first waiting job leave.
+    /// The start of the reservation, or None to refuse it. `cluster` is the state that the scheduler knows; `profile`
+    /// has the room beside running jobs, reservations and the first waiting job.
     fn place(&mut self, request: &Request, cluster: &Cluster<'_>, profile: &Profile) -> Option<Time>;
 
-    /// Told of every job that starts, and when: history, for those who predict waits from it.
+    /// Called for every job that starts; for placements that predict waits from history.
     fn job_started(&mut self, _job: &Waiting, _now: Time) {}
 }
 
@@ -122,11 +121,10 @@ impl Placement for EarliestFit {
 }
 
 /// Runs `jobs` and `requests`, both in the order of their submit times, to the last end; `placement` decides on the
-/// requests. `observe` hears from time to time how many jobs have ended.
+/// requests. `observe` is called now and then with the number of ended jobs.
 ///
-/// # Panics
-/// Where jobs or requests are not in order, or are more than 2^32, or where `placement` grants what conflicts: the
-/// caller's mistake, not the trace's.
+/// # Panics If jobs or requests are not in order, if there are 2^32 jobs or more, or if `placement` grants a start that
+/// conflicts: these are mistakes of the caller, not of the trace.
 pub fn simulate(
     site: Site,
     jobs: &[Job],
@@ -163,7 +161,7 @@ pub fn simulate(
     run.outcome
 }
 
-/// A simulation under way.
+/// A simulation in progress.
 struct Run<'a, P, O> {
     site: Site,
     jobs: &'a [Job],
@@ -172,11 +170,11 @@ struct Run<'a, P, O> {
     observe: O,
     scheduler: Scheduler,
     events: Events,
-    /// Started in the pass under way.
+    /// Jobs started in the present pass; reused, so that a pass does not allocate.
     started: Vec<JobKey>,
-    /// Until when each running job is expected to run.
+    /// Expected end of each running job.
     expected_ends: Vec<Time>,
-    /// What a placement gets to see; kept only where there are requests.
+    /// The state that a placement sees; maintained only if there are requests.
     view: View,
     submitted: usize,
     requested: usize,
@@ -185,7 +183,6 @@ struct Run<'a, P, O> {
 }
 
 impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
-    /// When something happens next.
     fn next_time(&self) -> Option<Time> {
         let job = self.jobs.get(self.submitted).map_or(Time::MAX, |job| job.asked.submit);
         let request = self.requests.get(self.requested).map_or(Time::MAX, |request| request.submit);
@@ -199,12 +196,16 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
             match event {
                 Event::End(job) => self.end(job),
                 Event::Limit(job) => self.limit(job, now),
+                // Its span is already in the profile; the event only causes the pass of this instant.
                 Event::Reservation => {}
             }
         }
         self.submit(now);
+        // A request gets only the room that the first waiting job leaves, and later jobs only the room that requests
+        // leave.
         if self.requests.get(self.requested).is_some_and(|request| request.submit == now) {
             self.scheduler.place_first(|job| self.started.push(job));
+            // The placement must see jobs that have just started as running.
             self.start(now);
             self.decide(now);
             self.scheduler.place_rest(|job| self.started.push(job));
@@ -225,13 +226,14 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
         }
     }
 
-    /// The job has used up what it was expected to take, and is not done.
+    /// A job has reached its expected end and is not done.
     fn limit(&mut self, job: u32, now: Time) {
         let at = job as usize;
         let Fate::Ran(ran) = &mut self.outcome.jobs[at] else { return };
         let asked = self.jobs[at].asked;
         let late = now - (ran.start + asked.estimate);
         let wanted = now + late.max(FIRST_EXTENSION);
+        // Only reservations and other running jobs limit the extension; promises to waiting jobs move.
         self.scheduler.withdraw_promises();
         let blocked = self.scheduler.profile().first_below(now, i64::from(asked.capacity.0));
         let new_end = blocked.map_or(wanted, |(below, _)| wanted.min(below));
@@ -251,7 +253,7 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
     fn submit(&mut self, now: Time) {
         while let Some(job) = self.jobs.get(self.submitted).filter(|job| job.asked.submit == now) {
             let key = JobKey(self.submitted as u32);
-            // One that is too wide keeps the fate that all begin with.
+            // A job that is too wide keeps the initial fate.
             if self.scheduler.submit(key, job.asked).is_ok() {
                 self.view.submit(key.0);
             }
@@ -277,7 +279,7 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
         }
     }
 
-    /// Lets the jobs run that the pass has started.
+    /// Schedules the ends of the jobs that the pass has started.
     fn start(&mut self, now: Time) {
         for at in 0..self.started.len() {
             let JobKey(key) = self.started[at];
@@ -288,6 +290,7 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
             let overruns = run > estimate;
             let run = if overruns && self.site.overrun == Overrun::Kill { estimate } else { run };
             self.outcome.killed += usize::from(overruns && self.site.overrun == Overrun::Kill);
+            // At least one second, so that the end falls into a later instant than the start.
             self.outcome.jobs[key as usize] = Fate::Ran(Ran { start: now, end: now + run.max(Seconds(1)) });
             self.expected_ends[key as usize] = now + estimate;
             self.expect(key, now + run.max(Seconds(1)));
@@ -295,7 +298,7 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
         self.started.clear();
     }
 
-    /// Books the job's end, or the moment at which it outlives its expected end.
+    /// Schedules the job's end, or the moment at which it outlives its expected end.
     fn expect(&mut self, job: u32, end: Time) {
         let expected = self.expected_ends[job as usize];
         if end <= expected {
@@ -306,35 +309,35 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
     }
 }
 
-/// Something that happens at an instant. The order of the variants is the order inside an instant.
+/// An event at an instant. The order of the variants is the order inside an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     /// The job with this index ends.
     End(u32),
-    /// The job with this index has run for as long as expected and goes on.
+    /// The job with this index reaches its expected end and continues.
     Limit(u32),
-    /// A reservation begins or ends.
+    /// A reservation begins or ends, so jobs may start.
     Reservation,
 }
 
-/// The events to come.
+/// Future events, the earliest first.
 #[derive(Debug, Default)]
 pub struct Events {
     heap: BinaryHeap<Reverse<(Time, Event)>>,
 }
 
 impl Events {
-    /// Adds an event.
+    /// Adds an event; several at one instant are allowed.
     pub fn push(&mut self, time: Time, event: Event) {
         self.heap.push(Reverse((time, event)));
     }
 
-    /// When something happens next.
+    /// Time of the earliest event.
     pub fn next_time(&self) -> Option<Time> {
         self.heap.peek().map(|&Reverse((time, _))| time)
     }
 
-    /// Takes the next event if it happens at `now`.
+    /// Removes and returns the next event if it happens at `now`.
     pub fn pop_at(&mut self, now: Time) -> Option<Event> {
         if self.next_time() != Some(now) {
             return None;
@@ -343,7 +346,7 @@ impl Events {
     }
 }
 
-/// The lists behind a [`Cluster`], kept up to date where they are wanted.
+/// The lists behind a [`Cluster`], maintained only if `wanted`.
 #[derive(Default)]
 pub(crate) struct View {
     wanted: bool,

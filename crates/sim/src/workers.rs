@@ -1,12 +1,12 @@
-//! Independent runs on several threads, and the same workload under several rules. Results come in the order of the inputs, so
-//! that the number of threads changes nothing but the time taken.
+//! Independent runs on several threads, and the same workload under several rules. Results are in the order of the
+//! inputs, so the number of threads changes only the computing time.
 
 use crate::site::{Job, Outcome, Placement, Site, simulate};
 use bookahead_workload::requests::Request;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Applies `run` to every input on `threads` threads (at least one). `done` is called after each, from any of them.
+/// Applies `run` to every input on `threads` threads (at least one). `done` is called after each input, on any thread.
 pub fn run_all<I: Sync, R: Send + Sync>(
     inputs: &[I],
     threads: usize,
@@ -19,12 +19,13 @@ pub fn run_all<I: Sync, R: Send + Sync>(
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let (Some(input), Some(slot)) = (inputs.get(at), results.get(at)) else { return };
-            // Every place is taken by one thread only.
+            // `fetch_add` gives every index to one thread only, so the slot is empty.
             let _ = slot.set(run(input));
             done();
         }
     };
     std::thread::scope(|scope| {
+        // One thread fewer: this one works too.
         for _ in 1..threads.clamp(1, inputs.len().max(1)) {
             scope.spawn(work);
         }
@@ -33,9 +34,9 @@ pub fn run_all<I: Sync, R: Send + Sync>(
     results.into_iter().map(|slot| slot.into_inner().expect("every input was run")).collect()
 }
 
-/// Simulates every site of `sites` on `threads` threads, and gives the outcomes in their order; `placement` makes what
-/// decides on the requests of a site. `observe` hears how many jobs have ended since it was last called, from any of
-/// them.
+/// Simulates every site of `sites` on `threads` threads, and returns the outcomes in their order. `placement` creates
+/// the placement of a site. `observe` is called on any thread with the number of jobs that have ended since its last
+/// call.
 pub fn side_by_side<P: Placement>(
     sites: &[Site],
     jobs: &[Job],

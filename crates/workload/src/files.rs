@@ -1,8 +1,8 @@
-//! Files that may be plain or gzip: opened for reading by what they begin with, for writing by what their name ends with;
-//! `-` is standard input. An error names the file, the line and what to do about it; nothing here knows what the bytes mean.
-//! Lines come one after the other from one buffer, without a copy and without an allocation per line. A line longer than
-//! [`LONGEST_LINE`] is skipped and reported, so that no input can make the buffer grow. Line ends (`\n`, `\r\n`) and a byte
-//! order mark are taken off; bytes are never checked to be UTF-8.
+//! Files that may be plain or gzip: detected by their first bytes when reading, chosen by the name when writing; `-` is
+//! standard input. An error names the file, the line and a remedy. Lines come one after the other from one buffer,
+//! without a copy and without an allocation per line. A line longer than [`LONGEST_LINE`] is skipped and reported, so
+//! that no input can make the buffer grow. Line ends (`\n`, `\r\n`) and a byte order mark are removed; bytes need not
+//! be UTF-8.
 
 use flate2::Compression;
 use flate2::bufread::MultiGzDecoder;
@@ -13,44 +13,44 @@ use std::io::{self, BufReader, BufWriter, Chain, Cursor, ErrorKind, Read, Write}
 use std::path::Path;
 use thiserror::Error;
 
-/// The two bytes with which every gzip file begins.
+/// First two bytes of every gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// How much compressed data is asked of the operating system at once.
+/// Size of one read of compressed data: large enough to make system calls rare.
 const COMPRESSED_BUFFER: usize = 128 * 1024;
 
-/// What went wrong with a file, and what to do.
+/// An I/O error with the name of the file.
 #[derive(Debug, Error)]
 pub enum FileError {
     /// The file cannot be opened.
     #[error("{name}: cannot be opened: {cause}; {}", advice(cause))]
     Open {
-        /// The file.
+        /// Path, or "standard input".
         name: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
-    /// Reading stopped in mid-file.
+    /// Reading failed in mid-file.
     #[error("{name}:{line}: cannot be read: {cause}; {}", advice(cause))]
     Read {
-        /// The file.
+        /// Path, or "standard input".
         name: String,
-        /// The line that was being read.
+        /// Number of the line that was being read.
         line: u64,
-        /// What the operating system or the decompressor said.
+        /// Error of the operating system or the decompressor.
         cause: io::Error,
     },
     /// The file cannot be written.
     #[error("{name}: cannot be written: {cause}; {}", advice(cause))]
     Write {
-        /// The file.
+        /// Path of the file.
         name: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         cause: io::Error,
     },
 }
 
-/// What a person can do about an I/O error.
+/// Remedy for an I/O error.
 fn advice(cause: &io::Error) -> &'static str {
     match cause.kind() {
         ErrorKind::NotFound => "check the path",
@@ -58,29 +58,29 @@ fn advice(cause: &io::Error) -> &'static str {
         ErrorKind::IsADirectory => "give a file, not a directory",
         ErrorKind::UnexpectedEof => "the compressed file is cut short, fetch it again",
         ErrorKind::InvalidData | ErrorKind::InvalidInput => "the compressed file is damaged, fetch it again",
-        ErrorKind::StorageFull => "make room on the disk",
-        _ => "try again once the cause is removed",
+        ErrorKind::StorageFull => "free some space on the disk",
+        _ => "remove the cause and try again",
     }
 }
 
-/// Whether a file is compressed.
+/// Compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// Text as it is.
+    /// Uncompressed.
     Plain,
-    /// Gzip.
+    /// Compressed with gzip.
     Gzip,
 }
 
 impl Packing {
-    /// What the name asks for: gzip where it ends in `.gz`.
+    /// Gzip if the name ends in `.gz`, in any case.
     pub fn of_name(path: &Path) -> Packing {
         let gzip = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
         if gzip { Packing::Gzip } else { Packing::Plain }
     }
 }
 
-/// Opens `path` for reading; `-` is standard input. Gives it with the name that errors show.
+/// Opens `path` for reading; `-` is standard input. Also returns the name for errors.
 pub(crate) fn open(path: &Path) -> Result<(String, Box<dyn Read>), FileError> {
     if path == Path::new("-") {
         return Ok(("standard input".to_owned(), Box::new(io::stdin().lock())));
@@ -92,17 +92,17 @@ pub(crate) fn open(path: &Path) -> Result<(String, Box<dyn Read>), FileError> {
     }
 }
 
-/// A source with its first bytes put back in front.
+/// A source with its first bytes put back in front of it.
 type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// Bytes of a file after decompression.
+/// The decompressed bytes of a file.
 pub(crate) enum Unpacked<R: Read> {
     Plain(Whole<R>),
     Gzip(Box<MultiGzDecoder<BufReader<Whole<R>>>>),
 }
 
 impl<R: Read> Unpacked<R> {
-    /// Looks at the first two bytes of `source` to learn whether it is compressed.
+    /// Reads the first two bytes of `source` to detect compression.
     pub(crate) fn new(mut source: R) -> io::Result<Unpacked<R>> {
         let mut beginning = Vec::with_capacity(GZIP_MAGIC.len());
         source.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut beginning)?;
@@ -112,6 +112,7 @@ impl<R: Read> Unpacked<R> {
             return Ok(Unpacked::Plain(whole));
         }
         let buffered = BufReader::with_capacity(COMPRESSED_BUFFER, whole);
+        // Several gzip members in one file are one text, as for gzip itself.
         Ok(Unpacked::Gzip(Box::new(MultiGzDecoder::new(buffered))))
     }
 }
@@ -125,8 +126,7 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// Creates `path`, lets `fill` write into it, compressed where asked, and sees to it that all is written. `-` is
-/// standard output.
+/// Creates `path` and lets `fill` write into it. Returns only after everything is written. `-` is standard output.
 pub fn write(
     path: &Path,
     packing: Packing,
@@ -140,7 +140,7 @@ pub fn write(
     written.map_err(|cause| FileError::Write { name: path.display().to_string(), cause })
 }
 
-/// Lets `fill` write into `out`, compressed where asked. The same bytes in give the same bytes out.
+/// Lets `fill` write into `out`. The same bytes in give the same bytes out: the gzip header has no time stamp.
 pub(crate) fn pack(
     out: &mut dyn Write,
     packing: Packing,
@@ -159,7 +159,7 @@ pub(crate) fn pack(
     }
 }
 
-/// Longest line in bytes that is looked at.
+/// Longest accepted line, in bytes. A job line has 18 numbers, well below 1 KiB; this also bounds the buffer.
 pub(crate) const LONGEST_LINE: usize = 64 * 1024;
 
 /// Large enough to make reads rare, small enough to stay in the cache between decompression and parsing.
@@ -171,11 +171,11 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub(crate) enum Line<'a> {
     /// Its bytes, without the line end.
     Text(&'a [u8]),
-    /// A line beyond [`LONGEST_LINE`]; its bytes are gone.
+    /// A line longer than [`LONGEST_LINE`]; its bytes were skipped.
     TooLong,
 }
 
-/// Where a line lies in the buffer.
+/// Position of a line in the buffer.
 enum Found {
     At { begin: usize, end: usize },
     TooLong,
@@ -199,7 +199,7 @@ impl<R: Read> Lines<R> {
         Ok(lines)
     }
 
-    /// The number of the line that [`Lines::next_line`] gave last, or failed to give; the first is 1.
+    /// Number of the line that [`Lines::next_line`] returned last, or failed to read; the first is 1.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -207,6 +207,7 @@ impl<R: Read> Lines<R> {
     /// The next line, or `None` at the end of the text.
     #[inline]
     pub(crate) fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
+        // Counted first, so that an error names the line that could not be read.
         self.number += 1;
         let found = match memchr(b'\n', &self.buffer[self.begin..self.end]) {
             Some(length) => Some(self.take(length)),
@@ -218,7 +219,7 @@ impl<R: Read> Lines<R> {
         }))
     }
 
-    /// Takes a line of `length` bytes and its newline off the front.
+    /// Removes a line of `length` bytes and its newline from the front.
     #[inline]
     fn take(&mut self, length: usize) -> Found {
         let begin = self.begin;
@@ -226,7 +227,7 @@ impl<R: Read> Lines<R> {
         if length > LONGEST_LINE { Found::TooLong } else { Found::At { begin, end: begin + length } }
     }
 
-    /// The next line where the buffer holds no whole one.
+    /// The next line if the buffer has no complete one.
     #[cold]
     fn find_after_refill(&mut self) -> io::Result<Option<Found>> {
         loop {
@@ -238,20 +239,21 @@ impl<R: Read> Lines<R> {
             if !self.refill()? {
                 return Ok(self.take_rest());
             }
+            // Only the new bytes need to be searched.
             if let Some(length) = memchr(b'\n', &self.buffer[self.begin + looked_at..self.end]) {
                 return Ok(Some(self.take(looked_at + length)));
             }
         }
     }
 
-    /// The last line where it has no newline.
+    /// The last line if it has no newline.
     fn take_rest(&mut self) -> Option<Found> {
         let (begin, end) = (self.begin, self.end);
         self.begin = end;
         (begin < end).then_some(Found::At { begin, end })
     }
 
-    /// Throws bytes away up to and including the next newline.
+    /// Drops bytes up to and including the next newline.
     fn skip_to_newline(&mut self) -> io::Result<()> {
         loop {
             self.begin = self.end;
@@ -265,8 +267,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads more behind what is held; says whether there was more. What is held is never the whole buffer,
-    /// because [`LONGEST_LINE`] is less than that.
+    /// Reads more bytes behind the present ones; returns whether there were any. The buffer always has room, because it
+    /// is larger than [`LONGEST_LINE`].
     fn refill(&mut self) -> io::Result<bool> {
         self.buffer.copy_within(self.begin..self.end, 0);
         self.end -= self.begin;

@@ -1,41 +1,41 @@
-//! Why a job line was dropped, or what was mended in it. Every reason has a code that never changes and a
-//! sentence for people; [`Mends`] is a set of them. Nothing here decides: the reader and the cleaning do.
+//! Reasons for dropping or correcting a job line. Every reason has a stable code and a sentence for people;
+//! [`Mends`] is a set of them. The reader and the cleaning rules decide which apply.
 
-/// Why a job was dropped or what was mended.
+/// Why a job was dropped, or how it was corrected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Reason {
     /// A field is not a number.
     MalformedLine,
-    /// The line is longer than any job line can be.
+    /// The line is longer than 64 KiB.
     LineTooLong,
-    /// A number is beyond what can be meant.
+    /// A number is too large for a time or a number of processors.
     NumberOutOfRange,
     /// The submit time is unknown.
     NoSubmitTime,
-    /// The job did not run.
+    /// The run time is zero, negative or unknown.
     NoRunTime,
-    /// The job has no processors.
+    /// Requested and allocated processors are zero, negative or unknown.
     NoProcessors,
     /// The job is larger than the machine.
     AboveMachine,
-    /// The job ran longer than it asked for and such jobs are dropped.
+    /// The job ran longer than requested, and such jobs are dropped.
     RunAboveRequest,
-    /// The requested processors are unknown; the allocated ones were taken.
+    /// The requested processors are unknown; the allocated ones are used.
     ProcessorsFromAllocated,
-    /// The requested time is unknown; the run time was taken.
+    /// The requested time is unknown; the run time is used.
     RequestFromRun,
-    /// The job ran longer than it asked for and was cut there.
+    /// The job ran longer than requested and was cut at the request.
     RunCutAtRequest,
-    /// The job ran longer than it asked for and was kept so.
+    /// The job ran longer than requested and was kept like that.
     OverrunKept,
-    /// The job was submitted before the one on an earlier line.
+    /// The job was submitted before a job on an earlier line, and was moved.
     SubmitOutOfOrder,
-    /// A fraction stood where a whole number belongs.
+    /// A field had a fraction instead of a whole number, and was rounded.
     FractionRounded,
-    /// The line has fewer than 18 fields.
+    /// The line has fewer than 18 fields; the others count as unknown.
     MissingFieldsFilled,
-    /// The line has more than 18 fields.
+    /// The line has more than 18 fields; the others are ignored.
     ExtraFieldsIgnored,
 }
 
@@ -88,7 +88,7 @@ const REASONS: [(Reason, &str, &str); 16] = [
 ];
 
 impl Reason {
-    /// All of them, in the order in which reports show them.
+    /// All reasons, in the order of reports: those that drop a job first.
     pub const ALL: [Reason; REASONS.len()] = {
         let mut all = [Reason::MalformedLine; REASONS.len()];
         let mut at = 0;
@@ -99,7 +99,7 @@ impl Reason {
         all
     };
 
-    /// Whether the job is lost; otherwise it was mended and kept.
+    /// Whether the job is dropped; otherwise it is corrected and kept.
     pub fn is_drop(self) -> bool {
         self <= Reason::RunAboveRequest
     }
@@ -114,14 +114,14 @@ impl Reason {
         REASONS[self.index()].2
     }
 
-    /// Its place in an array with one entry per reason.
+    /// Index into an array with one entry per reason.
     #[inline]
     pub(crate) fn index(self) -> usize {
         self as usize
     }
 }
 
-/// A set of reasons, of those that mend.
+/// A set of corrections of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mends(u16);
 
@@ -129,19 +129,19 @@ impl Mends {
     /// The empty set.
     pub const NONE: Mends = Mends(0);
 
-    /// Adds one.
+    /// Adds a reason; adding it twice changes nothing.
     #[inline]
     pub fn add(&mut self, reason: Reason) {
         self.0 |= 1 << reason.index();
     }
 
-    /// Whether there is none.
+    /// Whether the job was not corrected.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether `reason` is among them.
+    /// Whether `reason` is in the set.
     pub fn contains(self, reason: Reason) -> bool {
         self.0 & (1 << reason.index()) != 0
     }
@@ -152,7 +152,7 @@ impl Mends {
         if self.is_empty() { None } else { self.iter().next() }
     }
 
-    /// All of them, in the order of [`Reason::ALL`].
+    /// All reasons of the set, in the order of [`Reason::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Reason> {
         Reason::ALL.into_iter().filter(move |reason| self.contains(*reason))
     }

@@ -1,7 +1,7 @@
-//! Reservation requests: jobs of a workload that want a fixed piece of the machine some time ahead instead of a place in
-//! the queue. One job of each block of consecutive jobs becomes one, drawn with the seed alone; a last block that is not
-//! full gives none. Their file has comma-separated whole numbers under a fixed header line, plain or gzip; reading is
-//! strict. Nothing here decides whether a request is granted.
+//! Reservation requests: jobs of a workload that need a fixed share of the machine some time ahead instead of a place
+//! in the queue. One job of each block of consecutive jobs becomes a request, chosen by the seed; an incomplete last
+//! block gives none. Their file has comma-separated whole numbers under a fixed header line, plain or gzip; reading is
+//! strict. Whether a request is granted is decided elsewhere.
 
 use crate::files::{self, FileError, Line, Lines, Packing};
 use crate::streams::Stream;
@@ -16,35 +16,35 @@ use thiserror::Error;
 /// One reservation request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// The number of the job it comes from.
+    /// Number of the original job in the log.
     pub number: i64,
-    /// When it is made.
+    /// Time at which the request is made.
     pub submit: Time,
-    /// The earliest instant at which it may begin.
+    /// Earliest begin of the reservation.
     pub earliest_start: Time,
-    /// The instant by which it must have ended.
+    /// Latest end of the reservation.
     pub latest_end: Time,
-    /// How long it lasts.
+    /// Length of the reservation.
     pub duration: Seconds,
-    /// How much of the machine it needs, in the unit of the trace.
+    /// Required share of the machine, in the unit of the trace.
     pub processors: Capacity,
 }
 
 /// How jobs are turned into requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selection {
-    /// One job of so many becomes a request.
+    /// Size of a block; one job per block becomes a request.
     pub block: usize,
-    /// How long after its submission a request may begin.
+    /// Time from the submission to the earliest start.
     pub book_ahead: Seconds,
-    /// By how much it may begin later than that.
+    /// How much later the reservation may begin.
     pub window: Seconds,
-    /// Which job of a block it is.
+    /// Chooses the job of each block.
     pub seed: u64,
 }
 
 impl Default for Selection {
-    /// One in ten, an hour ahead, at a fixed instant.
+    /// One in ten, an hour ahead, without a window.
     fn default() -> Selection {
         Selection { block: 10, book_ahead: Seconds(3600), window: Seconds::ZERO, seed: 1 }
     }
@@ -53,21 +53,21 @@ impl Default for Selection {
 /// Why no requests can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SelectionError {
-    /// Blocks of no jobs.
-    #[error("one request per 0 jobs cannot be made; give a block of at least 1 job")]
+    /// The block size is zero.
+    #[error("a block of 0 jobs gives no request; give a block of at least 1 job")]
     EmptyBlock,
-    /// A length of time that is negative or beyond all bounds.
-    #[error("{what} of {length} s cannot be meant; give 0 to 2^40 s")]
+    /// A duration is negative or too large.
+    #[error("{what} of {length} s is out of range; give 0 to 2^40 s")]
     BadLength {
-        /// Which of them.
+        /// Name of the duration.
         what: &'static str,
-        /// What was given.
+        /// The given value, in seconds.
         length: i64,
     },
 }
 
-/// Takes one job of each full block out of `jobs`, which are in order of submission, and gives them as
-/// requests in that order. A request lasts as long as the job really ran.
+/// Removes one job of each complete block from `jobs`, which must be in order of submission, and returns them as
+/// requests in that order. The duration of a request is the actual run time of the job.
 pub fn select(jobs: &mut Vec<Job>, selection: &Selection) -> Result<Vec<Request>, SelectionError> {
     check_length("a book-ahead time", selection.book_ahead)?;
     check_length("a window", selection.window)?;
@@ -110,10 +110,10 @@ fn request(job: &Job, selection: &Selection) -> Request {
     }
 }
 
-/// The header line.
+/// Header line of the file.
 pub const COLUMNS: &str = "job,submit,earliest_start,latest_end,duration,processors";
 
-/// How many values a line has.
+/// Number of values in a line.
 const COLUMN_COUNT: usize = 6;
 
 /// Why a file of requests cannot be read.
@@ -125,37 +125,37 @@ pub enum RequestsError {
     /// A line is not a request.
     #[error("{name}:{line}: {problem}")]
     BadLine {
-        /// The file.
+        /// Path, or "standard input".
         name: String,
-        /// The line.
+        /// Number of the line.
         line: u64,
         /// What is wrong with it.
         problem: Problem,
     },
 }
 
-/// What is wrong with a line.
+/// Problem of a line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
     /// The first line is not the header.
     #[error("the first line must be '{COLUMNS}'")]
     NoHeader,
-    /// Bytes that are no text, or more than a line can have.
+    /// The line is not UTF-8, or too long.
     #[error("this is not a line of text")]
     NotText,
     /// Too few or too many values.
-    #[error("{0} values where {COLUMN_COUNT} belong: {COLUMNS}")]
+    #[error("{0} values instead of {COLUMN_COUNT}: {COLUMNS}")]
     WrongCount(usize),
-    /// A value that is no whole number.
+    /// A value is not a whole number.
     #[error("the value of {0} is not a whole number")]
     NotANumber(&'static str),
-    /// A value that cannot be meant.
+    /// A value is outside its range.
     #[error("the value of {0} is out of range")]
     OutOfRange(&'static str),
-    /// The reservation would begin before it is asked for.
+    /// The reservation would begin before the request is made.
     #[error("the earliest_start is before the submit time")]
     StartsBeforeSubmit,
-    /// The reservation cannot end in time.
+    /// The reservation does not fit into its window.
     #[error("the latest_end is before earliest_start + duration")]
     DoesNotFit,
 }
@@ -166,7 +166,7 @@ pub fn load(path: &Path) -> Result<Vec<Request>, RequestsError> {
     read(name, source)
 }
 
-/// Reads requests from `source`, plain or gzip, which errors call `name`.
+/// Reads requests from `source`, plain or gzip; errors call it `name`.
 pub fn read<R: Read>(name: impl Into<String>, source: R) -> Result<Vec<Request>, RequestsError> {
     let name = name.into();
     let mut lines = match Lines::new(source) {
@@ -181,7 +181,7 @@ pub fn read<R: Read>(name: impl Into<String>, source: R) -> Result<Vec<Request>,
     })
 }
 
-/// Why reading stopped at the line at hand.
+/// Why reading stopped at the present line.
 enum Failure {
     Reading(io::Error),
     Line(Problem),
@@ -218,6 +218,7 @@ fn parse(text: &str) -> Result<Request, Problem> {
     };
     let number = value(i64::MIN, i64::MAX)?;
     let submit = Time(value(0, LONGEST)?);
+    // Sums of up to four values, each at most `LONGEST`: submit, book-ahead time, duration and window.
     let earliest_start = Time(value(0, 4 * LONGEST)?);
     let latest_end = Time(value(0, 4 * LONGEST)?);
     let duration = Seconds(value(1, LONGEST)?);
@@ -243,7 +244,7 @@ pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
     out.write_all(text.as_bytes())
 }
 
-/// Writes a file of requests, compressed where the name ends in `.gz`.
+/// Writes a file of requests, compressed if the name ends in `.gz`.
 pub fn write_file(path: &Path, requests: &[Request]) -> Result<(), FileError> {
     files::write(path, Packing::of_name(path), |out| write(out, requests))
 }
@@ -361,8 +362,8 @@ mod file_tests {
 
     #[test]
     fn a_bad_line_is_named_with_what_is_wrong() {
-        check_line("", &format!("1 values where 6 belong: {COLUMNS}"));
-        check_line("7,10,100,200,60,4,5", &format!("7 values where 6 belong: {COLUMNS}"));
+        check_line("", &format!("1 values instead of 6: {COLUMNS}"));
+        check_line("7,10,100,200,60,4,5", &format!("7 values instead of 6: {COLUMNS}"));
         check_line("7,10,100,200, 60,4", "the value of duration is not a whole number");
         check_line("7,10,1e2,200,60,4", "the value of earliest_start is not a whole number");
         check_line("7,10,100,9223372036854775808,60,4", "the value of latest_end is not a whole number");

@@ -1,5 +1,5 @@
-//! A workload in numbers: how many jobs, how long, how large, how often, how well estimated. All are plain
-//! numbers in seconds and units of the machine, ready to be shown or serialised; nothing is changed.
+//! Statistics of a workload: number, length, size, rate and accuracy of jobs, in seconds and units of the
+//! machine, ready to be shown or serialised.
 
 use crate::trace::{Job, offered_load};
 use bookahead_plan::Capacity;
@@ -9,11 +9,11 @@ use serde::Serialize;
 /// at least that share of the jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Default)]
 pub struct Distribution {
-    /// The mean.
+    /// Arithmetic mean.
     pub mean: f64,
-    /// Half of the values are not above it.
+    /// Half of the values are at most this.
     pub median: i64,
-    /// 95 % of the values are not above it.
+    /// 95 % of the values are at most this.
     pub p95: i64,
 }
 
@@ -24,26 +24,27 @@ impl Distribution {
             return Distribution::default();
         }
         values.sort_unstable();
+        // The sum of millions of large times could exceed an `i64`.
         let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
         let quantile = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
         Distribution { mean: sum as f64 / values.len() as f64, median: quantile(50), p95: quantile(95) }
     }
 }
 
-/// A workload in numbers.
+/// Statistics of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Statistics {
-    /// How many jobs there are.
+    /// Number of jobs.
     pub jobs: usize,
-    /// When the first is submitted, in seconds.
+    /// First submission, in seconds.
     pub first_submit: i64,
-    /// When the last is submitted, in seconds.
+    /// Last submission, in seconds.
     pub last_submit: i64,
     /// From the first submission to the last, in seconds.
     pub span: i64,
-    /// The size of the machine, in units.
+    /// Size of the machine, in units.
     pub machine: u32,
-    /// Work brought per second as a share of the machine; none where all are submitted at one instant.
+    /// Submitted work per second as a share of the machine; None if all jobs are submitted at one instant.
     pub offered_load: Option<f64>,
     /// Run times, in seconds.
     pub run: Distribution,
@@ -51,18 +52,18 @@ pub struct Statistics {
     pub request: Distribution,
     /// Sizes, in units.
     pub processors: Distribution,
-    /// From one submission to the next, in seconds.
+    /// Time between two submissions, in seconds.
     pub gap: Distribution,
-    /// The share of jobs of one unit.
+    /// Share of jobs of one unit.
     pub serial_share: f64,
-    /// The share of jobs of two, four, eight, ... units.
+    /// Share of jobs of 2, 4, 8, ... units.
     pub power_of_two_share: f64,
-    /// The mean of run time over requested time.
+    /// Mean of run time over requested time.
     pub accuracy: f64,
 }
 
 impl Statistics {
-    /// Of jobs in order of submission; `None` where there is no job.
+    /// Statistics of `jobs`, which must be in order of submission; `None` if there are no jobs.
     pub fn of_jobs(jobs: &[Job], machine: Capacity) -> Option<Statistics> {
         let (first, last) = (jobs.first()?.submit, jobs.last()?.submit);
         let share = |count: usize| count as f64 / jobs.len() as f64;

@@ -1,6 +1,6 @@
-//! Chance, from a seed: one independent stream of random numbers per purpose, so that drawing more of one
-//! thing does not change another. Generator (ChaCha12), seeding (FNV-1a) and all mathematics (`libm`) are
-//! fixed, so a seed gives the same jobs on every machine; the operating system is never asked.
+//! Seeded random numbers: one independent stream per purpose, so that more draws for one purpose do not change
+//! another. Generator (ChaCha12), seeding (FNV-1a) and all mathematics (`libm`) are fixed, so a seed gives the
+//! same jobs on every machine; the operating system is never asked for randomness.
 
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -13,6 +13,7 @@ impl Stream {
     pub fn new(seed: u64, purpose: &str) -> Stream {
         let mut key = [0; 32];
         for (lane, part) in (0_u8..).zip(key.chunks_exact_mut(8)) {
+            // Four 64-bit hashes, which differ by the lane, fill the 256-bit key.
             let bytes = seed.to_le_bytes().into_iter().chain(purpose.bytes()).chain([lane]);
             part.copy_from_slice(&fnv_1a(bytes).to_le_bytes());
         }
@@ -21,7 +22,7 @@ impl Stream {
 
     /// Uniform in [0, 1).
     pub fn unit(&mut self) -> f64 {
-        // The upper 53 bits are what an `f64` can hold exactly.
+        // An `f64` can hold the upper 53 bits exactly.
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
@@ -35,10 +36,10 @@ impl Stream {
         low + (high - low) * self.unit()
     }
 
-    /// A whole number, each of low..=high alike; `low` where there is none.
+    /// A uniform whole number in low..=high; `low` if the range is empty.
     pub fn whole(&mut self, low: i64, high: i64) -> i64 {
         let count = high.saturating_sub(low).max(0).cast_unsigned() + 1;
-        // Multiplying by the count and keeping the upper half favours none by more than count / 2^64.
+        // The upper half of the product is biased by at most count / 2^64, and needs no second draw.
         let drawn = (u128::from(self.0.next_u64()) * u128::from(count)) >> 64;
         low + (drawn as i64)
     }

@@ -1,8 +1,8 @@
-//! Readers of untrusted input, given mutated bytes: workload logs, requests, configurations, tokens, journals. None panics
-//! or runs away; what is accepted means the same after it was written and read again. The readers of batch systems and of
-//! event streams are fuzzed inside their crates.
+//! Fuzzes readers of untrusted input: workload logs, requests, configurations, tokens, journals. None may panic or run
+//! without bounds, and an accepted input must mean the same after it was written and read again. The readers of batch
+//! systems and of event streams are fuzzed in their own crates.
 //!
-//! The corpus is what the repository has already, and inputs that failed once.
+//! The corpus consists of files of the repository and of inputs that failed before.
 
 use axum::http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use bookahead_api as api;
@@ -153,7 +153,7 @@ fn no_token_is_believed_but_one_that_was_signed() {
         };
         format!("Bearer {}", mint(&secret(), &claims))
     };
-    let signed = [token("ada"), token("a-rather-long-name-of-somebody-else")];
+    let signed = [token("ada"), token("a-rather-long-name-of-another-user")];
     let inputs = [signed[0].as_bytes(), signed[1].as_bytes()];
     // A header without a signature: {"alg":"none"}.
     let words = ["eyJhbGciOiJub25lIn0.", "=", "..", "Bearer ", "bearer ", "-_", "+/"];
@@ -174,7 +174,7 @@ fn no_token_is_believed_but_one_that_was_signed() {
     });
 }
 
-/// Files of keys are read while a service runs.
+/// Key files are read again while a service runs.
 #[test]
 fn any_file_of_keys_is_read_or_refused() {
     let inputs: [&[u8]; 3] = [
@@ -193,7 +193,7 @@ fn any_file_of_keys_is_read_or_refused() {
     assert_eq!(accepted, inputs.len());
 }
 
-/// Mutations of the whole file: most meet pages of SQLite, some meet records.
+/// Mutates the whole file: most mutations hit pages of SQLite, some hit records.
 #[test]
 fn any_journal_is_read_as_it_was_or_refused() {
     let folder = tempfile::TempDir::new().unwrap();

@@ -1,11 +1,11 @@
-//! Files in the repository that our own commands wrote: the example and the pictures of the documents. They are what
-//! the commands write today; with `BOOKAHEAD_UPDATE=1` in the environment they are written anew.
+//! Files in the repository that our own commands generate: the example log and the pictures of the documents. They must
+//! equal the present output; with `BOOKAHEAD_UPDATE=1` in the environment they are written again.
 
 use crate::documents::{folder_with_examples, run};
 use crate::repository::root;
 use std::fs;
 
-/// Commands, what they write, and where it is kept.
+/// Commands, the file that they write, and its path in the repository.
 const GENERATED: [(&[&str], &str, &str); 5] = [
     (
         &[
@@ -51,18 +51,18 @@ fn the_example_and_the_pictures_are_what_the_commands_write() {
             run(kept, command, folder.path());
         }
         let current = fs::read(folder.path().join(written)).unwrap();
-        // The README says that a broker crashes in it, which depends on the moment of a message.
+        // The README says that a broker crashes in this picture, which depends on the time of one message.
         let shows_crash =
             !kept.ends_with("crash.svg") || String::from_utf8_lossy(&current).contains(">crash<");
         assert!(
             shows_crash,
-            "{kept}: nobody crashes; set `at` of the fault in the example to another moment"
+            "{kept}: no party crashes; set `at` of the fault in the example to another moment"
         );
         assert_kept(kept, &current);
     }
 }
 
-/// Holds a kept file to what it would be if it were written now; writes it where that is asked for.
+/// Compares a file of the repository with its present contents; with `BOOKAHEAD_UPDATE=1` writes it first.
 #[track_caller]
 pub(crate) fn assert_kept(kept: &str, current: &[u8]) {
     let kept_path = root().join(kept);
@@ -70,5 +70,5 @@ pub(crate) fn assert_kept(kept: &str, current: &[u8]) {
         fs::write(&kept_path, current).unwrap();
     }
     let same = fs::read(&kept_path).is_ok_and(|bytes| bytes == current);
-    assert!(same, "{kept} is not what is written today; run this test with BOOKAHEAD_UPDATE=1");
+    assert!(same, "{kept} is out of date; run this test with BOOKAHEAD_UPDATE=1");
 }

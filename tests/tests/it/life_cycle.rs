@@ -1,5 +1,5 @@
-//! The picture and the page of the life cycle are made from its one table: nobody can change the one without the
-//! others. What the states mean and where they stand in the picture is said here and on the page.
+//! Generates the picture and the page of the life cycle from its one table, so that they cannot diverge. Positions and
+//! explanations of states and moves are given here and on the page.
 
 use crate::generated::assert_kept;
 use crate::repository::root;
@@ -10,7 +10,7 @@ use std::fs;
 const PICTURE: &str = "docs/images/life-cycle.svg";
 const PAGE: &str = "docs/life-cycle.md";
 
-/// Stands above and below the table of moves on the page.
+/// Marks above and below the table of moves on the page.
 const BEGIN: &str = "<!-- moves: written by the test of this page -->\n";
 const END: &str = "<!-- end of moves -->\n";
 
@@ -20,7 +20,7 @@ fn the_picture_of_the_life_cycle_is_drawn_from_the_table() {
     let mut moves: Vec<StateEdge> = Vec::new();
     for (from, by, to) in MOVES {
         let (from_name, to_name) = (name(from), name(to));
-        // Two moves between the same two states are one arrow.
+        // Several moves between the same two states share one arrow.
         match moves.iter_mut().find(|edge| edge.from == from_name && edge.to == to_name) {
             Some(edge) => edge.label = format!("{}, {}", edge.label, label(from, by)),
             None => {
@@ -32,7 +32,7 @@ fn the_picture_of_the_life_cycle_is_drawn_from_the_table() {
     }
     let title = "The life of a reservation".to_owned();
     let diagram = StateDiagram { title, states, moves };
-    assert_eq!(diagram.overlaps(), Vec::<String>::new(), "this cannot be read");
+    assert_eq!(diagram.overlaps(), Vec::<String>::new(), "texts of the picture overlap");
     assert_kept(PICTURE, diagram.to_svg().as_bytes());
 }
 
@@ -54,7 +54,7 @@ fn the_page_of_the_life_cycle_lists_the_moves_of_the_table_and_explains_every_st
     assert_kept(PAGE, format!("{before}{BEGIN}\n{table}\n{END}{after}").as_bytes());
 }
 
-/// A state and its place: the usual course downwards in the middle, changes and endings beside it.
+/// A state and its position: the usual course downwards in the middle, changes and ends beside it.
 fn node(state: State) -> StateNode {
     let (column, row) = match state {
         State::Rejected => (0, 0),
@@ -72,7 +72,7 @@ fn node(state: State) -> StateNode {
     StateNode { name: name(state), over, start, column, row }
 }
 
-/// Where an arrow leaves and arrives, and how far along it its label stands.
+/// Ends of an arrow, and the position of its label as a share of its length.
 fn path(from: State, to: State) -> (Port, Port, f64) {
     use Side::{Bottom, Left, Right, Top};
     use State::*;

@@ -1,4 +1,4 @@
-//! House rules, documents and fuzzing, one binary.
+//! Repository rules, documents and fuzzing, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod documents;

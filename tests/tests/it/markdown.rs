@@ -1,10 +1,10 @@
-//! As much of Markdown as the rules for documents need: titles, links, and the commands in `console` blocks.
-//! It knows fenced blocks and code in a line, and nothing of indented blocks or HTML.
+//! The subset of Markdown that the rules for documents need: titles, links, and the commands in `console` blocks. It
+//! knows fenced blocks and inline code, but not indented blocks or HTML.
 
-/// Splits a page into its prose, line by line, and the commands that its `console` blocks show.
+/// A page, split into its prose lines and the commands of its `console` blocks.
 pub(crate) struct Page<'a> {
     prose: Vec<&'a str>,
-    /// In the order shown, without the prompt; a line that ends in a backslash goes on in the next.
+    /// In the order shown, without the prompt; lines that end in a backslash are joined.
     pub(crate) commands: Vec<String>,
 }
 
@@ -39,12 +39,12 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The titles of level 1.
+    /// Titles of level 1.
     pub(crate) fn titles(&self) -> Vec<&'a str> {
         self.prose.iter().filter_map(|line| line.strip_prefix("# ")).collect()
     }
 
-    /// The targets of links and pictures, without titles.
+    /// Targets of links and pictures, without their titles.
     pub(crate) fn links(&self) -> Vec<&'a str> {
         self.prose.iter().flat_map(|line| links_of(line)).collect()
     }
@@ -53,7 +53,7 @@ impl<'a> Page<'a> {
 /// Targets in the parts of a line that are not code.
 fn links_of(line: &str) -> Vec<&str> {
     let parts = line.split('`').step_by(2);
-    // Where the words of a link are code, the part after them begins with the target.
+    // If the text of a link is code, the part after it begins with the target.
     let targets = parts.flat_map(|part| part.split("](").skip(1));
     targets.filter_map(|rest| rest.split([')', ' ']).next()).collect()
 }

@@ -1,12 +1,12 @@
-//! The rules of the house that a program can check: who imports whom, what every file has at its head, what must
-//! not be left lying about, and that documents hang together.
+//! Repository rules that a program can check: imports between crates, file heads, leftovers of unfinished work, and
+//! links and titles of documents.
 
 use crate::markdown::Page;
 use crate::repository::{File, files, packages, root};
 use serde_json::Value;
 use std::path::Path;
 
-/// What a package may import from this workspace. Benches and tests may import anything.
+/// Workspace packages that each package may import. Benches and tests may import anything.
 const IMPORTS: [(&str, &[&str]); 12] = [
     ("bookahead-plan", &[]),
     ("bookahead-protocol", &["bookahead-plan"]),
@@ -52,14 +52,14 @@ const IMPORTS: [(&str, &[&str]); 12] = [
 ];
 const IMPORT_ANYTHING: [&str; 2] = ["bookahead-benches", "bookahead-tests"];
 
-/// What the deciding code may import from elsewhere.
+/// External packages that the decision code may import.
 const DECIDING: [&str; 3] = ["bookahead-plan", "bookahead-protocol", "bookahead-party"];
 const DECIDING_IMPORTS: [&str; 3] = ["serde", "siphasher", "thiserror"];
 
-/// Files of a crate are at most this long; longer ones want to be two.
+/// Longest source file of a crate, in lines; a longer one should be split.
 const MOST_LINES: usize = 600;
 
-/// Words that mean unfinished work, written so that this file has none of them.
+/// Words that mark unfinished work, spelled so that this file does not contain them.
 const LEFTOVERS: [&str; 6] = [
     concat!("FIX", "ME"),
     concat!("X", "XX"),
@@ -98,14 +98,14 @@ fn the_deciding_code_imports_next_to_nothing() {
         let foreign = imports(package, false).into_iter().filter(|import| !DECIDING_IMPORTS.contains(import));
         foreign.map(move |import| format!("{} imports {import}", name(package)))
     });
-    assert_none("the deciding code imports more than it may", problems);
+    assert_none("the decision code imports more than it may", problems);
 }
 
 fn name(package: &Value) -> &str {
     package["name"].as_str().unwrap()
 }
 
-/// What a package imports when it is built, from this workspace (they have a path) or from elsewhere.
+/// Imports of a package in a build: from this workspace (they have a path) or external.
 fn imports(package: &Value, from_here: bool) -> Vec<&str> {
     let dependencies = package["dependencies"].as_array().unwrap().iter();
     let built_with = dependencies.filter(|dependency| dependency["kind"] != "dev");
@@ -130,7 +130,7 @@ fn nothing_unfinished_is_left() {
             words.map(move |word| format!("{}:{}: {word}", file.name, at + 1))
         })
     });
-    assert_none("something unfinished is left", found);
+    assert_none("unfinished work is left", found);
 }
 
 #[test]
@@ -170,10 +170,10 @@ fn every_document_has_one_title() {
         let titles = Page::of(&file.text).titles().len();
         (titles != 1).then(|| format!("{}: {titles} titles of level 1", file.name))
     });
-    assert_none("a document has none or several titles", problems);
+    assert_none("a document must have one title", problems);
 }
 
-/// In the table of what each can try, the last column names tests.
+/// The last column of the table of attacks names tests.
 #[test]
 fn every_line_of_the_threat_model_has_a_test() {
     let sources: String = files(".rs").into_iter().map(|file| file.text).collect();
@@ -199,10 +199,10 @@ fn links_between_documents_lead_somewhere() {
         let broken = page.links().into_iter().filter(|link| !leads_somewhere(&folder, link));
         broken.map(|link| format!("{}: {link}", file.name)).collect::<Vec<_>>()
     });
-    assert_none("a link leads nowhere", problems);
+    assert_none("a link is broken", problems);
 }
 
-/// Links to other places and within the page are not followed.
+/// Web addresses and links within the page are not checked.
 fn leads_somewhere(folder: &Path, link: &str) -> bool {
     let target = link.split('#').next().unwrap_or_default();
     let elsewhere = target.is_empty() || target.contains("://") || target.starts_with("mailto:");

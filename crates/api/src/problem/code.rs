@@ -1,5 +1,5 @@
-//! Every kind of problem that there is: its code, its HTTP status, a title, and what to do about it. Codes never change;
-//! the pages about problems are made from this table.
+//! All problem codes: HTTP status, title and remedy. Codes are stable; the table in docs/api.md is generated from
+//! this one.
 
 use bookahead_plan::placement::Reason;
 use bookahead_protocol::Why;
@@ -13,25 +13,25 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Every kind, decisions of sites and brokers first, then those of the HTTP layer.
+            /// All codes: decisions of sites and brokers first, then those of the HTTP layer.
             pub const ALL: &[Code] = &[$(Code::$name,)*];
 
-            /// Its name for programs; it never changes.
+            /// Stable name for programs.
             pub fn word(self) -> &'static str {
                 match self { $(Code::$name => $word,)* }
             }
 
-            /// Its HTTP status.
+            /// HTTP status.
             pub fn status(self) -> u16 {
                 match self { $(Code::$name => $status,)* }
             }
 
-            /// The kind in a few words.
+            /// Title in a few words.
             pub fn title(self) -> &'static str {
                 match self { $(Code::$name => $title,)* }
             }
 
-            /// What to do about it.
+            /// What the caller should do.
             pub fn remedy(self) -> &'static str {
                 match self { $(Code::$name => $remedy,)* }
             }
@@ -40,112 +40,112 @@ macro_rules! codes {
 }
 
 codes! {
-    Malformed = "malformed", 422, "Request that nobody could fulfil",
-        "Correct the request as the detail says.";
-    OnePartOnly = "one-part-only", 422, "A site takes one part at a time",
+    Malformed = "malformed", 422, "Impossible request",
+        "Correct the request; the detail says what is wrong.";
+    OnePartOnly = "one-part-only", 422, "A site accepts one part only",
         "Send a request with several parts to a broker.";
     NoSuchPart = "no-such-part", 422, "No such part",
         "Parts are counted from 0; look at the reservation to see how many it has.";
-    WhichPart = "which-part", 422, "It has several parts",
+    WhichPart = "which-part", 422, "Part missing",
         "Name the part to release (part in the document, --part on the command line), or cancel the reservation.";
     NotReleased = "not-released", 422, "Nothing would be released",
         "Name an earlier time, or keep less than the reservation has; to end it now, keep nothing.";
     NoSuchResource = "no-such-resource", 422, "No such resource",
-        "Ask for another kind, less capacity or fewer attributes; the list of resources says what there is.";
-    Unsupported = "unsupported", 422, "Not possible with what this is",
-        "Do what the detail says instead.";
+        "Ask for another kind, less capacity or fewer attributes; see the list of resources.";
+    Unsupported = "unsupported", 422, "Not supported here",
+        "The detail names an alternative.";
     KeyTaken = "key-taken", 422, "Key used for another call",
-        "Make a new idempotency key for every new call, and repeat one only with the very same call.";
-    TooWide = "too-wide", 422, "More than there is",
+        "Make a new idempotency key for every new call, and repeat a key only with the same call.";
+    TooWide = "too-wide", 422, "More capacity than the resource has",
         "Ask for less capacity.";
-    NoWindow = "no-window", 422, "Window too short or over",
-        "Give a window that lies ahead and is at least as long as the duration.";
+    NoWindow = "no-window", 422, "Window too short or in the past",
+        "Give a window in the future that is at least as long as the duration.";
     NoRoom = "no-room", 409, "No room in the window",
         "Try one of the relaxations, or another site.";
     NotAdmitted = "not-admitted", 409, "Waiting jobs would be delayed too much",
         "Try one of the relaxations, or another site.";
     NotGranted = "not-granted", 409, "Not granted by the batch system",
-        "Another time or another site may do; the detail says what the batch system said.";
+        "Try another time or another site; the detail quotes the batch system.";
     NoCandidate = "no-candidate", 409, "No combination of slots",
         "Widen the windows, drop a constraint, or ask again later with a new id.";
     Illegal = "illegal", 409, "Not possible in this state",
         "Look at the reservation; the detail names its state.";
-    IdTaken = "id-taken", 409, "Id of another request",
+    IdTaken = "id-taken", 409, "Id in use by another reservation",
         "Make a new id for every new reservation.";
     NotPrepared = "not-prepared", 409, "Change not prepared",
-        "Its time is up, or it was given up; the old terms stand. Change the reservation again.";
-    ChangeUnderWay = "change-under-way", 409, "A change is under way",
-        "Ask again when it is done, with the same key: its terms are being changed, or a part is being replaced.";
+        "The change expired or was discarded; the old terms apply. Change the reservation again.";
+    ChangeUnderWay = "change-under-way", 409, "A change is in progress",
+        "Repeat the call later with the same key. The terms are being changed, or a part is being replaced.";
     PartLost = "part-lost", 409, "A part was lost",
-        "Nothing is booked; ask again with a new id.";
+        "Nothing is booked. Try again with a new id.";
     Interrupted = "interrupted", 409, "Interrupted before a decision",
-        "Nothing is booked; ask again with a new id.";
-    Limit = "limit", 403, "Beyond a limit of the site",
-        "Stay within the limit that the detail names, or give up other reservations first.";
-    NotOwner = "not-owner", 403, "Belongs to somebody else",
-        "Only its owner, or an operator, may do that.";
+        "Nothing is booked. Try again with a new id.";
+    Limit = "limit", 403, "Limit of the site exceeded",
+        "Request less, or cancel other reservations first; the detail names the limit.";
+    NotOwner = "not-owner", 403, "Not the owner",
+        "Only the owner or an operator may do this.";
     Unknown = "unknown", 404, "No such reservation",
-        "Check the id; a reservation that is long over is forgotten.";
+        "Check the id. Reservations are removed some time after their end.";
     Expired = "expired", 410, "Hold expired",
         "Reserve again, and commit before the hold expires.";
     CancelledBefore = "cancelled-before", 410, "Cancelled before it was reserved",
-        "Its cancellation came first; reserve again with a new id.";
+        "The cancellation arrived before the request. Reserve again with a new id.";
     Changed = "changed", 412, "Changed in the meantime",
-        "Look at it again, decide again, and send the new version in If-Match.";
-    Silence = "silence", 504, "Nobody answered in time",
-        "Ask again later; the register of sites says who is silent.";
+        "Get the reservation again, and repeat the change with the new version in If-Match.";
+    Silence = "silence", 504, "No peer answered in time",
+        "Try again later; the list of sites shows which are silent.";
     Busy = "busy", 503, "Busy",
-        "Ask again later, with the same key; too much is under way, or the reservation waits for the batch system.";
+        "Repeat the call later with the same key. Too much is in progress, or the reservation waits for the batch system.";
     NoBatchSystem = "no-batch-system", 503, "The batch system does not answer",
-        "Ask again later, with the same key.";
+        "Repeat the call later with the same key.";
     BatchTimeout = "batch-timeout", 409, "The batch system did not answer in time",
-        "Nothing was booked or changed. Ask again later, a new reservation with a new id, or ask another site.";
-    Circle = "circle", 409, "Brokers in a circle",
-        "Ask another; brokers that name each other, or themselves, take this for an answer and go on without.";
+        "Nothing was booked or changed. Try again later (a new reservation with a new id), or try another site.";
+    Circle = "circle", 409, "Cycle of brokers",
+        "Call another service. Brokers in a cycle treat this as an answer and continue with their other peers.";
     UnknownJob = "unknown-job", 404, "No such job",
-        "Check the id; a job that is long over is forgotten.";
-    JobTaken = "job-taken", 409, "Id of another job",
+        "Check the id. Jobs are removed some time after their end.";
+    JobTaken = "job-taken", 409, "Id in use by another job",
         "Make a new id for every new job.";
-    JobRefused = "job-refused", 422, "The batch system does not take the job",
-        "Correct the job as the detail says.";
-    BadRequest = "bad-request", 400, "Request not understood",
-        "Correct what the detail names.";
-    BadJson = "bad-json", 400, "Body not understood",
+    JobRefused = "job-refused", 422, "Job refused by the batch system",
+        "Correct the job; the detail says what is wrong.";
+    BadRequest = "bad-request", 400, "Invalid request",
+        "Correct the request; the detail says what is wrong.";
+    BadJson = "bad-json", 400, "Invalid body",
         "Correct the field that the detail names; /openapi.json describes every document.";
     NoKey = "no-key", 400, "Idempotency-Key missing",
-        "Send an Idempotency-Key with every call that makes something, and the same one when it is repeated.";
+        "Send an Idempotency-Key with every call that creates something, and the same key when you repeat it.";
     Unauthenticated = "unauthenticated", 401, "Not authenticated",
         "Send a valid bearer token.";
     Forbidden = "forbidden", 403, "Not allowed",
         "Ask an operator for the role that the call needs.";
-    NotFound = "not-found", 404, "Nothing here",
-        "Check the path; /openapi.json lists all.";
+    NotFound = "not-found", 404, "Not found",
+        "Check the path; /openapi.json lists all paths.";
     MethodNotAllowed = "method-not-allowed", 405, "Method not allowed here",
-        "Use a method that Allow names.";
-    KeyInFlight = "key-in-flight", 409, "The same call is under way",
+        "Use a method listed in Allow.";
+    KeyInFlight = "key-in-flight", 409, "The same call is in progress",
         "Wait a moment and repeat the call with the same key.";
     TooLarge = "too-large", 413, "Body too large",
         "Send less; the detail names the limit.";
-    UnsupportedMediaType = "unsupported-media-type", 415, "Media type not understood",
+    UnsupportedMediaType = "unsupported-media-type", 415, "Unsupported media type",
         "Send application/json.";
-    OtherClock = "other-clock", 412, "Times for a clock of another speed",
+    OtherClock = "other-clock", 412, "Clock speed mismatch",
         "Compute the times by Bookahead-Now and Bookahead-Clock-Speed of the answer, and send that speed.";
-    OverLimit = "over-limit", 422, "More than is served at once",
-        "Ask for less; the detail names the limit.";
+    OverLimit = "over-limit", 422, "Too large a request",
+        "Request less; the detail names the limit.";
     NoVersion = "no-version", 428, "If-Match missing",
-        "Send the version that you have seen in If-Match, or * for whichever it is.";
+        "Send the version that you have seen in If-Match, or * for any version.";
     TooManyRequests = "too-many-requests", 429, "Too many requests",
-        "Wait as long as Retry-After says.";
-    Internal = "internal", 500, "Failure of the server",
-        "Repeat the call with the same key; if it stays, look into the log of the server.";
-    Unavailable = "unavailable", 503, "Not available at the moment",
+        "Wait for the number of seconds in Retry-After.";
+    Internal = "internal", 500, "Internal error",
+        "Repeat the call with the same key. If the error persists, see the log of the server.";
+    Unavailable = "unavailable", 503, "Temporarily unavailable",
         "Repeat the call later with the same key.";
     Late = "late", 504, "No answer in time",
-        "What was asked may still be done: repeat the call with the same key to learn.";
+        "The call may still take effect. Repeat it with the same key to get its outcome.";
 }
 
 impl Code {
-    /// The kind of a refusal.
+    /// The code of a refusal.
     pub fn of(why: &Why) -> Code {
         match why {
             Why::Malformed(_) => Code::Malformed,
@@ -188,12 +188,12 @@ impl Code {
         }
     }
 
-    /// The kind with this name.
+    /// The code with this name.
     pub fn named(word: &str) -> Option<Code> {
         Code::ALL.iter().copied().find(|code| code.word() == word)
     }
 
-    /// The reference to its description, the `type` of the document.
+    /// Reference to its description: the `type` of the document.
     pub fn uri(self) -> String {
         format!("/problems/{}", self.word())
     }

@@ -1,5 +1,5 @@
-//! Answers that say no, as RFC 9457 has them: a code and a status for programs, a sentence for people, and, as far as
-//! the site reveals it, what stands in the way and what would do instead.
+//! Refusals and errors as RFC 9457 problem documents: a code and a status for programs, a sentence for people, and,
+//! as far as the site reveals them, blockers and alternatives.
 
 mod code;
 
@@ -16,10 +16,10 @@ use serde_with::skip_serializing_none;
 use thiserror::Error;
 use utoipa::ToSchema;
 
-/// The media type of a problem document.
+/// Media type of a problem document.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Why not, and what instead. The media type is `application/problem+json`.
+/// A refusal or an error, with alternatives if there are any. The media type is `application/problem+json`.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
@@ -33,52 +33,53 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
     "relaxations": [{"type": "later", "by_seconds": 3600}, {"type": "fewer", "by": 16}]
 }))]
 pub struct Problem {
-    /// What kind of problem, as a reference to its description.
+    /// Kind of problem, as a reference to its description.
     #[serde(rename = "type")]
     #[schema(format = "uri-reference", example = "/problems/no-room")]
     pub kind: String,
-    /// The kind in a few words.
+    /// Kind of problem in a few words.
     pub title: String,
-    /// The HTTP status.
+    /// HTTP status.
     #[schema(minimum = 400, maximum = 599)]
     pub status: u16,
-    /// What is the matter this time, and what to do.
+    /// What happened, and what to do.
     pub detail: String,
-    /// The name of the kind for programs; it never changes.
+    /// Stable code of the kind, for programs.
     #[schema(example = "no-room")]
     pub code: String,
-    /// The same in every detail for programs: an object with one member, whose name is the reason. Missing where the call
-    /// did not get as far as a decision.
+    /// Reason with all details, for programs: an object with one member, whose name is the reason. Missing if the
+    /// call was refused before a decision.
     #[schema(value_type = Option<Object>)]
     pub reason: Option<Value>,
-    /// What is in the way when the window begins, where the site tells.
+    /// What occupies capacity at the start of the window, as far as the site reveals it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<Blocker>,
-    /// The first step by which a later begin would do, if one does.
+    /// First tried delay of the start, in seconds, with which the request would be granted. Missing if there is
+    /// none.
     pub busy_for_seconds: Option<i64>,
-    /// What would do, each tried on its own.
+    /// Changes with which the request would be granted. Each was tried on its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relaxations: Vec<Relaxation>,
 }
 
-/// What holds capacity that was wanted, without saying whose it is.
+/// Something that occupies requested capacity, without its owner.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Blocker {
-    /// What it is.
+    /// What occupies the capacity.
     pub kind: BlockerKind,
-    /// Since when; missing where that is before all dates.
+    /// Start time. Missing if it is before all dates.
     pub begin: Option<Timestamp>,
-    /// Until when, by estimates; missing where no end is in sight.
+    /// Estimated end time. Missing if no end is known.
     pub end: Option<Timestamp>,
 }
 
 words! {
-    /// What can be in the way.
+    /// What occupies requested capacity.
     BlockerKind = words::BlockerKind {
         /// A running job.
         RunningJob,
-        /// A waiting job that is promised its place.
+        /// A waiting job with a promised start.
         WaitingJob,
         /// A reservation.
         Reservation,
@@ -90,38 +91,38 @@ words! {
 #[serde(tag = "type", rename_all = "kebab-case")]
 #[schema(example = json!({"type": "later", "by_seconds": 3600}))]
 pub enum Relaxation {
-    /// If it might end later by so much.
+    /// A later end of the window.
     Later {
-        /// By how much.
+        /// Delay in seconds.
         by_seconds: i64,
     },
-    /// If it took so much less time.
+    /// A shorter duration.
     Shorter {
-        /// By how much.
+        /// Reduction in seconds.
         by_seconds: i64,
     },
-    /// If it took so much less capacity.
+    /// Less capacity.
     Fewer {
-        /// By how much.
+        /// Reduction in units of the resource.
         by: u32,
     },
-    /// If its window were earlier: it could begin then.
+    /// An earlier window.
     Earlier {
-        /// When it could begin.
+        /// Possible start time.
         begin: Timestamp,
     },
 }
 
-/// A problem that is no word of the protocol: of the HTTP layer itself, or of a newer version.
+/// A problem without a protocol reason: from the HTTP layer itself, or from a newer version.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the problem {code:?} has no reason that is known here: {detail}")]
+#[error("problem {code:?} has no known reason: {detail}")]
 pub struct UnknownReason {
     code: String,
     detail: String,
 }
 
 impl Problem {
-    /// Of the HTTP layer: a code, and what is the matter.
+    /// A problem of the HTTP layer.
     pub fn new(code: Code, detail: impl Into<String>) -> Problem {
         Problem {
             kind: code.uri(),
@@ -136,26 +137,27 @@ impl Problem {
         }
     }
 
-    /// The HTTP status of a refusal.
+    /// HTTP status of a refusal.
     pub fn status(why: &Why) -> u16 {
         Code::of(why).status()
     }
 
-    /// Whether the same call would be refused again: it is not a matter of time, or of who asks.
+    /// Whether repeating the call is useless: the refusal depends neither on time nor on credentials.
     pub fn is_final(&self) -> bool {
+        // These are 4xx, too, but may succeed later: tokens are renewed.
         let passing = [Code::KeyInFlight, Code::TooManyRequests, Code::Unauthenticated];
         let is = |code: &Code| code.word() == self.code;
         (400..500).contains(&self.status) && !passing.iter().any(is)
     }
 
-    /// Why, where that is a word of the protocol that is known here.
+    /// The reason, if this version knows it.
     pub fn why(&self) -> Option<Why> {
         self.reason.as_ref().and_then(|reason| Why::deserialize(reason).ok())
     }
 }
 
 impl From<protocol::Problem> for Problem {
-    /// Always succeeds, since a refusal must always get through: an instant that has no date is left out.
+    /// Never fails, because a refusal must always be delivered: an instant outside of the calendar is left out.
     fn from(problem: protocol::Problem) -> Problem {
         Problem {
             reason: reason(&problem.why),
@@ -183,7 +185,7 @@ impl TryFrom<Problem> for protocol::Problem {
     }
 }
 
-/// Always an object: a reason without particulars is a member without a value.
+/// Serializes a reason as an object in any case: serde writes a unit variant as a bare string.
 fn reason(why: &Why) -> Option<Value> {
     match serde_json::to_value(why) {
         Ok(Value::String(word)) => Some(Value::Object(Map::from_iter([(word, Value::Null)]))),

@@ -1,4 +1,4 @@
-//! What OpenAPI says of the documents: everything has a description, and what is refused is said to be.
+//! OpenAPI schemas: every field has a description, and requests refuse unknown fields.
 
 use bookahead_api as api;
 use bookahead_api::description::complete;
@@ -36,7 +36,7 @@ fn schemas() -> serde_json::Map<String, Value> {
     document["components"]["schemas"].as_object().unwrap().clone()
 }
 
-/// Of a field, which may be something or nothing.
+/// Optional fields have their description in an alternative.
 fn has_description(schema: &Value) -> bool {
     let alternatives = schema["oneOf"].as_array();
     schema["description"].is_string()

@@ -1,10 +1,10 @@
-//! The table of problem codes in the documents is the one of the code. With `BOOKAHEAD_UPDATE=1` in the environment the test
-//! writes it instead of comparing.
+//! The table of problem codes in docs/api.md matches the code. With `BOOKAHEAD_UPDATE=1` in the environment the
+//! test writes the table instead.
 
 use bookahead_api::Code;
 use std::path::Path;
 
-/// The line after which the table stands in the page.
+/// The line before the table.
 const MARK: &str = "<!-- codes: the table of crates/api/src/problem/code.rs -->\n\n";
 
 fn table() -> String {
@@ -15,7 +15,7 @@ fn table() -> String {
     format!("| code | status | title | what to do |\n| --- | --- | --- | --- |\n{rows}")
 }
 
-/// The page with the table in the place of whatever stands there.
+/// The page with its table replaced.
 fn with_table(page: &str) -> String {
     let (before, after) = page.split_once(MARK).expect("docs/api.md has the mark of the table of codes");
     let rest: String = after.split_inclusive('\n').skip_while(|line| line.starts_with('|')).collect();

@@ -1,4 +1,4 @@
-//! How documents are read when people write them: short forms, defaults, and errors that say what is wrong.
+//! Parsing of handwritten documents: short forms, defaults, and clear errors.
 
 use crate::cases;
 use bookahead_api as api;

@@ -1,4 +1,4 @@
-//! Nothing is lost on the way: a word of the protocol becomes a document, JSON text, a document, and the same word.
+//! Round trips: a protocol value becomes a document, JSON, a document, and the same value.
 
 use crate::{cases, words};
 use bookahead_api as api;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Through JSON text.
+/// Round trip through JSON text.
 fn written_and_read<T: Serialize + DeserializeOwned>(document: &T) -> T {
     serde_json::from_str(&serde_json::to_string(document).unwrap()).unwrap()
 }
@@ -25,7 +25,7 @@ fn version(if_match: &str) -> Option<u32> {
     if if_match == "*" { None } else { Some(if_match.trim_matches('"').parse().unwrap()) }
 }
 
-/// What a plain server hears.
+/// The call as a server reads it from the request.
 fn heard(method: Method, path: &str, if_match: Option<String>, body: Option<String>) -> Call {
     fn read<T: DeserializeOwned>(body: Option<String>) -> T {
         serde_json::from_str(&body.unwrap()).unwrap()

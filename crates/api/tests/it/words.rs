@@ -1,4 +1,4 @@
-//! Any word of the protocol, as far as its instants have dates.
+//! Strategies for arbitrary protocol values whose instants are within the calendar.
 
 use bookahead_plan::placement::{self, Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
@@ -16,7 +16,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Those that can be written as a date.
+/// Instants within the calendar.
 pub(crate) fn time() -> impl Strategy<Value = Time> {
     prop_oneof![
         4 => 1_700_000_000_i64..1_900_000_000,

@@ -6,20 +6,45 @@
 use super::when::{Clock, Unclear, When, zone_name};
 use crate::output;
 use bookahead_api::Timestamp;
-use bookahead_plan::Time;
+use bookahead_plan::{Seconds, Time};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use std::cell::{Cell, RefCell};
 
-/// Formats times in the user's zone.
+/// Formats times in the user's zone, relative to today there.
 #[derive(Debug, Clone)]
 pub(crate) struct Dates {
     zone: TimeZone,
+    now: Timestamp,
 }
 
 impl Dates {
-    pub(crate) fn new(zone: TimeZone) -> Dates {
-        Dates { zone }
+    pub(crate) fn new(zone: TimeZone, now: Timestamp) -> Dates {
+        Dates { zone, now }
+    }
+
+    /// A time in a table, whose head names the zone: `today 09:00`, `tomorrow 09:00`, `Thu 09:00` in the next six days,
+    /// `16 Dec 09:00` in the next eleven months, and the whole date otherwise. It means the same when it is written again.
+    pub(crate) fn short(&self, at: Timestamp) -> String {
+        let (Some(zoned), Some(now)) = (self.zoned(at), self.zoned(self.now)) else { return at.to_string() };
+        let days = now.date().until(zoned.date()).map_or(i32::MAX, |span| span.get_days());
+        let day = match days {
+            -1 => "yesterday".to_owned(),
+            0 => "today".to_owned(),
+            1 => "tomorrow".to_owned(),
+            2..=6 => zoned.strftime("%a").to_string(),
+            7..=330 => zoned.strftime("%-d %b").to_string(),
+            _ => zoned.strftime("%Y-%m-%d").to_string(),
+        };
+        format!("{day} {}", wall_clock(&zoned))
+    }
+
+    /// The end of what begins at `begin`, in a table: without the day where that is the same.
+    pub(crate) fn short_end(&self, begin: Timestamp, end: Timestamp) -> String {
+        match (self.zoned(begin), self.zoned(end)) {
+            (Some(first), Some(last)) if first.date() == last.date() => wall_clock(&last),
+            _ => self.short(end),
+        }
     }
 
     pub(crate) fn zone_name(&self) -> String {
@@ -29,6 +54,26 @@ impl Dates {
     /// Whether the user's zone is UTC, so that times need not be shown twice.
     pub(crate) fn are_utc(&self) -> bool {
         self.zone == TimeZone::UTC || matches!(self.zone.iana_name(), Some("UTC" | "Etc/UTC"))
+    }
+
+    /// The first instant from `begin` on that is round on the wall: a multiple of `step` since midnight.
+    pub(crate) fn first_round(&self, begin: Time, step: Seconds) -> Time {
+        let zoned = self.zoned(Timestamp::nearest(begin));
+        let offset = zoned.map_or(0, |zoned| i64::from(zoned.offset().seconds()));
+        let over = (begin.0.saturating_add(offset)).rem_euclid(step.0.max(1));
+        if over == 0 { begin } else { begin + Seconds(step.0 - over) }
+    }
+
+    /// A time below an axis: `14:00`, at midnight with the day, or the date alone.
+    pub(crate) fn tick(&self, at: Time, dates_only: bool) -> String {
+        let Some(zoned) = self.zoned(Timestamp::nearest(at)) else { return String::new() };
+        let midnight = zoned.hour() == 0 && zoned.minute() == 0;
+        let form = match (dates_only, midnight) {
+            (true, _) => "%a %-d %b",
+            (false, true) => "%a %H:%M",
+            (false, false) => "%H:%M",
+        };
+        zoned.strftime(form).to_string()
     }
 
     /// `Mon 2026-11-16 09:00+01:00`.
@@ -66,24 +111,11 @@ impl Dates {
 
 fn clock(zoned: &Zoned) -> String {
     let offset = if zoned.offset().is_zero() { "Z".to_owned() } else { zoned.strftime("%:z").to_string() };
-    let time = if zoned.second() == 0 { "%H:%M" } else { "%H:%M:%S" };
-    format!("{}{offset}", zoned.strftime(time))
+    format!("{}{offset}", wall_clock(zoned))
 }
 
-/// `2026-11-16 08:00–10:00`, in UTC.
-pub(crate) fn utc_span(begin: Timestamp, end: Timestamp) -> String {
-    let ((first, begins), (last, ends)) = (date_and_time(begin), date_and_time(end));
-    if first == last {
-        format!("{first} {begins}–{ends}")
-    } else {
-        format!("{first} {begins}–{last} {ends}")
-    }
-}
-
-fn date_and_time(at: Timestamp) -> (String, String) {
-    let text = at.to_string();
-    let (date, time) = text.trim_end_matches('Z').split_once('T').unwrap_or((&text, ""));
-    (date.to_owned(), time.strip_suffix(":00").unwrap_or(time).to_owned())
+fn wall_clock(zoned: &Zoned) -> String {
+    zoned.strftime(if zoned.second() == 0 { "%H:%M" } else { "%H:%M:%S" }).to_string()
 }
 
 /// A duration in its two largest units: `2h 30m`, `45s`.
@@ -109,7 +141,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(now: Timestamp, zone: TimeZone) -> Reader {
-        let dates = Dates::new(zone.clone());
+        let dates = Dates::new(zone.clone(), now);
         let Time(second) = now.time();
         // Cannot fail: a `Timestamp` is always within the range of the calendar.
         let clock = Clock { now: jiff::Timestamp::from_second(second).unwrap_or_default(), zone };
@@ -141,6 +173,16 @@ impl Reader {
         Ok(instant)
     }
 
+    /// The error text if `when`, resolved to `at`, is in the past. Times that do not depend on a clock are left to the
+    /// server, whose clock may differ.
+    pub(crate) fn in_the_past(&self, when: &When, at: Timestamp) -> Option<String> {
+        let now = Timestamp::nearest(Time(self.clock.now.as_second()));
+        let past = when.needs_now() && !when.is_now() && at < now;
+        past.then(|| {
+            format!("'{when}' is in the past: {}, and now it is {}", self.shown(at), self.shown(now))
+        })
+    }
+
     /// Wall time in the user's zone.
     pub(crate) fn shown(&self, at: Timestamp) -> String {
         self.dates.wall(at)
@@ -163,27 +205,50 @@ mod tests {
 
     #[test]
     fn instants_are_shown_on_the_users_wall_and_in_utc() {
-        let berlin = Dates::new(TimeZone::get("Europe/Berlin").unwrap());
+        let berlin = Dates::new(TimeZone::get("Europe/Berlin").unwrap(), at("2026-11-15T15:30:00Z"));
         let (begin, end) = (at("2026-11-16T08:00:00Z"), at("2026-11-16T10:00:30Z"));
         assert_eq!(berlin.both(begin), "Mon 2026-11-16 09:00+01:00 (2026-11-16T08:00:00Z)");
         assert_eq!(berlin.wall_end(begin, end), "11:00:30+01:00");
         assert_eq!(berlin.wall_end(begin, at("2026-11-16T23:00:00Z")), "Tue 2026-11-17 00:00+01:00");
         assert_eq!(berlin.written(begin), "2026-11-16T09:00:00+01:00");
-        let utc = Dates::new(TimeZone::UTC);
+        let utc = Dates::new(TimeZone::UTC, at("2026-11-15T15:30:00Z"));
         assert_eq!(utc.both(begin), "Mon 2026-11-16 08:00Z");
-        assert_eq!(utc_span(begin, end), "2026-11-16 08:00–10:00:30");
-        assert_eq!(utc_span(begin, at("2026-11-17T00:00:00Z")), "2026-11-16 08:00–2026-11-17 00:00");
     }
 
     #[test]
     fn what_is_shown_can_be_written() {
-        let dates = Dates::new(TimeZone::get("America/St_Johns").unwrap());
+        let now = at("2026-11-15T15:30:00Z");
+        let dates = Dates::new(TimeZone::get("America/St_Johns").unwrap(), now);
         let clock = Clock { now: jiff::Timestamp::UNIX_EPOCH, zone: TimeZone::UTC };
         for text in ["2026-11-16T08:00:00Z", "2027-06-16T08:00:59Z"] {
             for shown in [dates.wall(at(text))[4..].to_owned(), dates.written(at(text))] {
                 let read = shown.parse::<When>().unwrap().resolve(&clock).unwrap();
                 assert_eq!(read, at(text).time(), "{shown}");
             }
+        }
+    }
+
+    #[test]
+    fn times_in_tables_are_short_and_mean_the_same_when_they_are_written() {
+        let (zone, now) = (TimeZone::get("Europe/Berlin").unwrap(), at("2026-11-15T15:30:00Z"));
+        let dates = Dates::new(zone.clone(), now);
+        let short = |text: &str| dates.short(at(text));
+        assert_eq!(short("2026-11-15T08:00:00Z"), "today 09:00");
+        assert_eq!(short("2026-11-15T22:30:00Z"), "today 23:30");
+        assert_eq!(short("2026-11-15T23:30:00Z"), "tomorrow 00:30");
+        assert_eq!(short("2026-11-14T08:00:00Z"), "yesterday 09:00");
+        assert_eq!(short("2026-11-21T08:00:05Z"), "Sat 09:00:05");
+        assert_eq!(short("2026-11-22T08:00:00Z"), "22 Nov 09:00");
+        assert_eq!(short("2027-06-01T08:00:00Z"), "1 Jun 10:00");
+        assert_eq!(short("2026-11-10T08:00:00Z"), "2026-11-10 09:00");
+        assert_eq!(short("2028-01-01T08:00:00Z"), "2028-01-01 09:00");
+        assert_eq!(dates.short_end(at("2026-11-16T08:00:00Z"), at("2026-11-16T10:00:00Z")), "11:00");
+        let clock = Clock { now: now.to_string().parse().unwrap(), zone };
+        for hours in (-24 * 40..24 * 800).step_by(7) {
+            let then = Timestamp::nearest(now.time() + bookahead_plan::Seconds(hours * 3_600));
+            // On some nights a time is there twice.
+            let Ok(read) = dates.short(then).parse::<When>().unwrap().resolve(&clock) else { continue };
+            assert_eq!(read, then.time(), "{}", dates.short(then));
         }
     }
 

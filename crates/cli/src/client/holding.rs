@@ -3,6 +3,7 @@
 //! terms of a committed or active reservation: terms that are not given stay, and the old terms stay valid if the new
 //! ones are refused. Several parts change all together or not at all.
 
+use super::ids::IdText;
 use super::place::Place;
 use super::refusal::Usage;
 use super::request::terms_of;
@@ -10,7 +11,7 @@ use super::request::values::{Length, some_time};
 use super::reserve::{show, with_commands};
 use super::session::{Session, by_clock};
 use super::when::When;
-use crate::output::say;
+use crate::output::{plural, say};
 use crate::times::written;
 use anyhow::{Result, bail};
 use bookahead_api::{
@@ -24,11 +25,11 @@ use clap::Args;
 pub(crate) struct CommitArguments {
     /// ID of the reservation
     #[arg(value_name = "rsv_ID")]
-    id: ReservationId,
+    id: IdText<ReservationId>,
 
     /// Move this waiting job of yours into the reservation; may be repeated
     #[arg(long, value_name = "job_ID")]
-    job: Vec<JobId>,
+    job: Vec<IdText<JobId>>,
 
     #[command(flatten)]
     place: Place,
@@ -36,8 +37,10 @@ pub(crate) struct CommitArguments {
 
 pub(crate) fn commit(arguments: &CommitArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
-    let commit = Commit { jobs: arguments.job.clone() };
-    let reservation = session.ask("committing", session.client.commit(arguments.id, &commit))?;
+    let id = session.reservation_id(&arguments.id)?;
+    let jobs = arguments.job.iter().map(|job| session.job_id(job)).collect::<Result<_>>()?;
+    let commit = Commit { jobs };
+    let reservation = session.ask("committing", session.client.commit(id, &commit))?;
     show(&session, &reservation)
 }
 
@@ -45,7 +48,7 @@ pub(crate) fn commit(arguments: &CommitArguments) -> Result<()> {
 pub(crate) struct HoldArguments {
     /// ID of the reservation
     #[arg(value_name = "rsv_ID")]
-    id: ReservationId,
+    id: IdText<ReservationId>,
 
     /// How long to hold it from now on, by your clock; the server may grant less
     #[arg(long = "for", value_name = "LENGTH", default_value = "5m", value_parser = some_time)]
@@ -57,8 +60,9 @@ pub(crate) struct HoldArguments {
 
 pub(crate) fn hold(arguments: &HoldArguments) -> Result<()> {
     by_clock(&arguments.place, |session| {
+        let id = session.reservation_id(&arguments.id)?;
         let hold = Hold { hold_for_ms: session.hold_ms(arguments.hold.0) };
-        let reservation = session.ask("holding longer", session.timed_client().hold(arguments.id, &hold))?;
+        let reservation = session.ask("holding longer", session.timed_client().hold(id, &hold))?;
         show(session, &reservation)
     })
 }
@@ -67,10 +71,10 @@ pub(crate) fn hold(arguments: &HoldArguments) -> Result<()> {
 pub(crate) struct ExtendArguments {
     /// ID of the reservation
     #[arg(value_name = "rsv_ID")]
-    id: ReservationId,
+    id: IdText<ReservationId>,
 
     /// Duration to add
-    #[arg(long, value_name = "LENGTH", value_parser = some_time, required_unless_present = "until")]
+    #[arg(long = "for", alias = "by", value_name = "LENGTH", value_parser = some_time)]
     by: Option<Length>,
 
     /// New end time; with several parts it applies to those that end last
@@ -86,9 +90,17 @@ pub(crate) fn extend(arguments: &ExtendArguments) -> Result<()> {
 }
 
 fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
-    let now = session.ask("looking", session.client.show(arguments.id))?;
+    if arguments.by.is_none() && arguments.until.is_none() {
+        bail!(Usage(format!(
+            "how much longer? To make the reservation longer: bookahead extend {0} --for 1h; to hold it longer before \
+             you commit: bookahead hold {0} --for 5m",
+            arguments.id
+        )));
+    }
+    let id = session.reservation_id(&arguments.id)?;
+    let now = session.ask("looking", session.client.show(id))?;
     let Some(ends) = now.slots.iter().map(|slot| slot.end).max() else {
-        bail!("{} has no slots left to extend; reserve again", arguments.id);
+        bail!("{id} has no slots left to extend; reserve again");
     };
     let end = match (&arguments.until, &arguments.by) {
         (Some(until), _) => session.read(until)?,
@@ -96,27 +108,32 @@ fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
         (None, None) => ends,
     };
     if end <= ends {
-        let end = session.dates.wall(ends);
+        let end = session.dates().wall(ends);
         bail!(Usage(format!(
             "it already lasts until {end}; use a later end (to end earlier: bookahead release)"
         )));
     }
     // The version makes the server refuse if another client changed the reservation after we read its end.
     let (client, extend) = (session.timed_client(), Extend { end });
-    let extended = client.extend(arguments.id, Some(now.version), &extend);
+    let extended = client.extend(id, Some(now.version), &extend);
     let reservation = session.ask("extending", extended)?;
     show(session, &reservation)
+}
+
+fn part_number(text: &str) -> Result<usize, String> {
+    let number = text.parse::<usize>().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("'{text}' is not a part; parts are numbered from 1"))
 }
 
 #[derive(Args)]
 pub(crate) struct ReleaseArguments {
     /// ID of the reservation
     #[arg(value_name = "rsv_ID")]
-    id: ReservationId,
+    id: IdText<ReservationId>,
 
-    /// Part number, as 'bookahead show' prints it; required if the reservation has several parts (to release all:
-    /// bookahead cancel)
-    #[arg(long, value_name = "N")]
+    /// Part number, as 'bookahead show' prints it (from 1); required if the reservation has several parts (to release
+    /// all: bookahead cancel)
+    #[arg(long, value_name = "N", value_parser = part_number)]
     part: Option<usize>,
 
     /// Release from this time on
@@ -134,12 +151,14 @@ pub(crate) struct ReleaseArguments {
 pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
     by_clock(&arguments.place, |session| {
         let from = session.read(&arguments.from)?;
-        let release = Release { part: arguments.part, from, keep: arguments.keep };
-        let reservation = session.ask("releasing", session.timed_client().release(arguments.id, &release))?;
+        let id = session.reservation_id(&arguments.id)?;
+        let part = arguments.part.map(|part| part - 1);
+        let release = Release { part, from, keep: arguments.keep };
+        let reservation = session.ask("releasing", session.timed_client().release(id, &release))?;
         show(session, &reservation)?;
         // The table shows the capacity at this moment, which a later release has not changed yet.
         if arguments.keep > 0 && from > session.server_now() {
-            say!("from {} on its capacity is {}", session.dates.wall(from), arguments.keep);
+            say!("from {} on its capacity is {}", session.dates().wall(from), arguments.keep);
         }
         Ok(())
     })
@@ -149,10 +168,10 @@ pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
 pub(crate) struct ChangeArguments {
     /// ID of the reservation
     #[arg(value_name = "rsv_ID")]
-    id: ReservationId,
+    id: IdText<ReservationId>,
 
-    /// Change only this part, numbered as 'bookahead show' prints it [default: all parts]
-    #[arg(long, value_name = "N")]
+    /// Change only this part, numbered as 'bookahead show' prints it (from 1) [default: all parts]
+    #[arg(long, value_name = "N", value_parser = part_number)]
     part: Option<usize>,
 
     /// New capacity; needs --part if the reservation has several parts
@@ -185,16 +204,17 @@ pub(crate) struct ChangeArguments {
 
 pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
-    let reservation = session.ask("looking", session.client.show(arguments.id))?;
+    let id = session.reservation_id(&arguments.id)?;
+    let reservation = session.ask("looking", session.client.show(id))?;
     let parts = parts_wanted(arguments, &session, &reservation.slots)?;
     // An empty list keeps the constraints that it was reserved with.
     let request = Request::new(parts, Vec::new());
     let terms = Change { request };
     let version = version(arguments, &reservation);
-    let answer = session.ask("changing", session.timed_client().change(arguments.id, version, &terms));
+    let answer = session.ask("changing", session.timed_client().change(id, version, &terms));
     let again = |part: &Part| {
-        let change = ["change".to_owned(), arguments.id.to_string()];
-        change.into_iter().chain(terms_of(part, &session.dates)).collect()
+        let change = ["change".to_owned(), id.to_string()];
+        change.into_iter().chain(terms_of(part, &session.dates())).collect()
     };
     let changed = answer.map_err(|error| with_commands(error, &session, &terms.request, again))?;
     show(&session, &changed)
@@ -208,8 +228,11 @@ fn version(arguments: &ChangeArguments, seen: &Reservation) -> Option<u32> {
 /// The terms of all parts, with the wanted changes applied to the chosen ones.
 fn parts_wanted(arguments: &ChangeArguments, session: &Session, slots: &[Slot]) -> Result<Vec<Part>> {
     let several = slots.len() > 1;
-    if let Some(part) = arguments.part.filter(|part| *part >= slots.len()) {
-        bail!(Usage(format!("there is no part {part}; the reservation has {}, counted from 0", slots.len())));
+    if let Some(part) = arguments.part.filter(|part| *part > slots.len()) {
+        bail!(Usage(format!(
+            "there is no part {part}; the reservation has {}",
+            plural(slots.len() as u64, "part")
+        )));
     }
     if several && arguments.part.is_none() && arguments.capacity.is_some() {
         bail!(Usage(format!(
@@ -217,7 +240,7 @@ fn parts_wanted(arguments: &ChangeArguments, session: &Session, slots: &[Slot]) 
             slots.len()
         )));
     }
-    let chosen = |at: usize| arguments.part.is_none_or(|part| part == at);
+    let chosen = |at: usize| arguments.part.is_none_or(|part| part == at + 1);
     let from = arguments.from.as_ref().map(|from| session.read(from)).transpose()?;
     let first = slots.iter().enumerate().filter(|(at, _)| chosen(*at)).map(|(_, slot)| slot.begin).min();
     // All chosen parts move by the same amount, so that their offsets to each other stay.
@@ -266,7 +289,7 @@ fn wanted(
     let ends: Timestamp = (earliest_start.time() + Seconds(duration)).try_into()?;
     let latest_end = until.unwrap_or(ends);
     if ends > latest_end {
-        let (begin, end) = (session.dates.wall(earliest_start), session.dates.wall(latest_end));
+        let (begin, end) = (session.dates().wall(earliest_start), session.dates().wall(latest_end));
         let takes = written(Seconds(duration));
         bail!(Usage(format!(
             "it cannot end by {end} if it begins at {begin} and takes {takes}; use a later --until, an earlier \

@@ -76,8 +76,7 @@ fn list(arguments: &Arguments, session: &Session) -> Result<()> {
         found.reservations.extend(page.reservations);
         found.next = page.next;
     }
-    let left = |millis| session.left_ms(millis);
-    session.print(&found, || view::print_reservations(&found.reservations, &session.dates, left))?;
+    session.print(&found, || view::print_reservations(&found.reservations, session))?;
     say_if_more(found.next.is_some());
     Ok(())
 }
@@ -93,6 +92,7 @@ fn query(arguments: &Arguments, session: &Session) -> Result<ListQuery> {
     let owner = if arguments.mine { Some(session.user()) } else { arguments.owner.as_deref() };
     let states = arguments.state.clone().unwrap_or_else(|| States(LIVE.to_vec()));
     Ok(ListQuery {
+        id: None,
         owner: owner.map(Into::into),
         state: (!states.0.is_empty()).then_some(states),
         resource: arguments.resource.as_deref().map(Into::into),
@@ -129,7 +129,7 @@ pub(crate) fn jobs(arguments: &JobsArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     let owner = if arguments.mine { Some(session.user()) } else { arguments.owner.as_deref() };
     let limit = (!arguments.all).then_some(arguments.limit);
-    let mut query = JobsQuery { owner: owner.map(Into::into), limit, cursor: None };
+    let mut query = JobsQuery { id: None, owner: owner.map(Into::into), limit, cursor: None };
     let mut found = session.ask("listing", session.client.jobs(&query))?;
     while arguments.all
         && let Some(cursor) = found.next.take()
@@ -139,7 +139,7 @@ pub(crate) fn jobs(arguments: &JobsArguments) -> Result<()> {
         found.jobs.extend(page.jobs);
         found.next = page.next;
     }
-    session.print(&found, || view::print_jobs(&found.jobs, &session.dates))?;
+    session.print(&found, || view::print_jobs(&found.jobs, &session))?;
     say_if_more(found.next.is_some());
     Ok(())
 }

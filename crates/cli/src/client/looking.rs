@@ -1,8 +1,10 @@
 //! `bookahead show` and `bookahead cancel`, for one or several reservations and jobs; `bookahead sites`, which lists
 //! sites and brokers; and `bookahead calendar`, which exports the user's reservations.
 
+use super::ids::IdText;
 use super::place::Place;
 use super::reserve::show as show_reservation;
+use super::schedule::print_timeline;
 use super::session::Session;
 use super::view;
 use crate::output::{save_and_tell, say, stdout};
@@ -25,13 +27,33 @@ pub(crate) struct Arguments {
     place: Place,
 }
 
-pub(crate) fn show(arguments: &Arguments) -> Result<()> {
-    let session = Session::open(&arguments.place)?;
-    each(&arguments.ids, |thing| match thing {
+#[derive(Args)]
+pub(crate) struct ShowArguments {
+    #[command(flatten)]
+    what: Arguments,
+
+    /// Also draw the parts of a reservation on one axis of time
+    #[arg(long, conflicts_with = "json")]
+    timeline: bool,
+}
+
+pub(crate) fn show(arguments: &ShowArguments) -> Result<()> {
+    let ShowArguments { what, timeline } = arguments;
+    let session = Session::open(&what.place)?;
+    each(&what.ids, |thing| match thing {
         Thing::Reservation(id) => {
-            show_reservation(&session, &session.ask("looking", session.client.show(id))?)
+            let id = session.reservation_id(id)?;
+            let reservation = session.ask("looking", session.client.show(id))?;
+            show_reservation(&session, &reservation)?;
+            if *timeline {
+                print_timeline(&reservation, &session.dates())?;
+            }
+            Ok(())
         }
-        Thing::Job(id) => show_job(&session, &session.ask("looking", session.client.job(id))?),
+        Thing::Job(id) => {
+            let id = session.job_id(id)?;
+            show_job(&session, &session.ask("looking", session.client.job(id))?)
+        }
     })
 }
 
@@ -39,17 +61,21 @@ pub(crate) fn cancel(arguments: &Arguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     each(&arguments.ids, |thing| match thing {
         Thing::Reservation(id) => {
+            let id = session.reservation_id(id)?;
             show_reservation(&session, &session.ask("cancelling", session.client.cancel(id))?)
         }
-        Thing::Job(id) => show_job(&session, &session.ask("cancelling", session.client.cancel_job(id))?),
+        Thing::Job(id) => {
+            let id = session.job_id(id)?;
+            show_job(&session, &session.ask("cancelling", session.client.cancel_job(id))?)
+        }
     })
 }
 
 /// Applies `act` to all ids, even after a failure. The first failure determines the exit code.
-fn each(ids: &[Thing], act: impl Fn(Thing) -> Result<()>) -> Result<()> {
+fn each(ids: &[Thing], act: impl Fn(&Thing) -> Result<()>) -> Result<()> {
     let mut first = None;
     for thing in ids {
-        let Err(error) = act(*thing) else { continue };
+        let Err(error) = act(thing) else { continue };
         let error = if ids.len() > 1 { error.context(thing.to_string()) } else { error };
         match first {
             None => first = Some(error),
@@ -60,13 +86,13 @@ fn each(ids: &[Thing], act: impl Fn(Thing) -> Result<()>) -> Result<()> {
 }
 
 pub(crate) fn show_job(session: &Session, job: &Job) -> Result<()> {
-    session.print(job, || view::print_jobs(std::slice::from_ref(job), &session.dates))
+    session.print(job, || view::print_job(job, session))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Thing {
-    Reservation(ReservationId),
-    Job(JobId),
+    Reservation(IdText<ReservationId>),
+    Job(IdText<JobId>),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +127,7 @@ pub(crate) struct SitesArguments {
 pub(crate) fn sites(arguments: &SitesArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     let sites = session.ask("listing sites", session.client.sites())?;
-    session.print(&sites, || view::print_sites(&sites.sites, &session.dates))
+    session.print(&sites, || view::print_sites(&sites.sites, &session.dates()))
 }
 
 #[derive(Args)]

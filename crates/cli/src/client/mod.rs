@@ -4,17 +4,19 @@
 //! - [`place`]: server and credentials; [`session`]: the connection to one server
 //! - [`when`], [`dates`]: parsing and formatting of times
 //! - [`request`]: requests from options or from a file
-//! - [`reserve`], [`holding`], [`looking`], [`list`], [`watch`], [`submit`]: the commands
+//! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`submit`]: the commands
 //! - [`view`]: tables; [`refusal`]: errors and exit codes
 
 mod dates;
 mod holding;
+mod ids;
 mod list;
 mod looking;
 mod place;
 mod refusal;
 pub(crate) mod request;
 mod reserve;
+mod schedule;
 mod session;
 mod submit;
 mod view;
@@ -55,7 +57,7 @@ pub(crate) enum Command {
     Cancel(Box<looking::Arguments>),
     /// Show reservations or jobs in detail
     #[command(after_help = EXIT_CODES)]
-    Show(Box<looking::Arguments>),
+    Show(Box<looking::ShowArguments>),
     /// List reservations
     #[command(after_help = EXIT_CODES)]
     List(Box<list::Arguments>),
@@ -71,6 +73,9 @@ pub(crate) enum Command {
     /// List sites and brokers with their resources
     #[command(after_help = EXIT_CODES)]
     Sites(Box<looking::SitesArguments>),
+    /// Draw reserved and free capacity as bars in the terminal
+    #[command(after_help = EXIT_CODES)]
+    Schedule(Box<schedule::Arguments>),
     /// Export your reservations as a calendar (iCalendar)
     #[command(after_help = EXIT_CODES)]
     Calendar(Box<looking::CalendarArguments>),
@@ -92,6 +97,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Submit(arguments) => submit::run(arguments),
         Command::Jobs(arguments) => list::jobs(arguments),
         Command::Sites(arguments) => looking::sites(arguments),
+        Command::Schedule(arguments) => schedule::run(arguments),
         Command::Calendar(arguments) => looking::calendar(arguments),
     }
 }

@@ -66,6 +66,10 @@ pub(crate) struct Place {
     #[arg(long, value_name = "ZONE", help_heading = "Output")]
     zone: Option<String>,
 
+    /// Show full ids; by default tables show their first digits, which every command accepts
+    #[arg(long, help_heading = "Output")]
+    pub(crate) full_ids: bool,
+
     /// Print the server's answer as JSON
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,

@@ -148,7 +148,7 @@ mod tests {
             Relaxation::Earlier { begin: "2026-11-16T06:30:00Z".parse().unwrap() },
         ];
         let request = Request::new(vec![part()], Vec::new());
-        let dates = Dates::new(TimeZone::get("Europe/Berlin").unwrap());
+        let dates = Dates::new(TimeZone::get("Europe/Berlin").unwrap(), part().earliest_start);
         let flags = |part: &Part| flags_of(part, Objective::default(), &dates).join(" ");
         let command = |relaxation: &Relaxation| relaxed(&request, relaxation).as_ref().map(flags);
         let lines: Vec<String> = problem.relaxations.iter().filter_map(command).collect();

@@ -45,10 +45,10 @@ fn probe(arguments: &ProbeArguments, wanted: &Description, session: &Session) ->
     let answer = session.ask("probing", session.timed_client().probe(&probe));
     let again = |part: &Part| asking("probe", part, probe.request.objective, session);
     let offers = answer.map_err(|error| with_commands(error, session, &probe.request, again))?;
-    session.print(&offers, || view::print_offers(&offers, &session.dates))?;
+    session.print(&offers, || view::print_offers(&offers, &session.dates()))?;
     if offers.offers.is_empty() {
         let problem = Box::new(Problem::new(Code::NoCandidate, "there is no offer for this request"));
-        let text = refusal::text(&problem, Some(&session.dates));
+        let text = refusal::text(&problem, Some(&session.dates()));
         return Err(Refused { problem, text }.into());
     }
     say_how_to_hold(session, &probe.request, &offers);
@@ -68,7 +68,7 @@ pub(crate) fn with_commands(
     };
     match error.downcast::<Refused>() {
         Ok(Refused { problem, .. }) => {
-            let text = refusal::with_commands(&problem, Some(&session.dates), command);
+            let text = refusal::with_commands(&problem, Some(&session.dates()), command);
             Refused { problem, text }.into()
         }
         Err(other) => other,
@@ -77,7 +77,7 @@ pub(crate) fn with_commands(
 
 /// The words of a `probe` or `reserve` command for a part.
 pub(crate) fn asking(verb: &str, part: &Part, objective: Objective, session: &Session) -> Vec<String> {
-    let flags = flags_of(part, objective, &session.dates);
+    let flags = flags_of(part, objective, &session.dates());
     [verb.to_owned()].into_iter().chain(flags).collect()
 }
 
@@ -95,7 +95,7 @@ fn say_how_to_hold(session: &Session, request: &Request, offers: &Offers) {
     let fixed =
         Part { earliest_start: slot.begin, latest_end: end.unwrap_or(slot.end), resource, ..part.clone() };
     let words = asking("reserve", &fixed, request.objective, session);
-    say!("nothing is held yet; hold the first offer with: {}", session.command(&words));
+    say!("nothing is held yet; to hold the first offer:\n  {}", session.command(&words));
 }
 
 /// Poll interval of `--wait`: short enough for a countdown in seconds.
@@ -162,7 +162,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
         return Ok(());
     }
     let commit = session.command(&["commit".to_owned(), id.to_string()]);
-    say!("it expires unless you commit it in time: {commit}");
+    say!("commit it before the hold expires:\n  {commit}");
     if arguments.wait { wait(session, &reservation) } else { Ok(()) }
 }
 
@@ -192,8 +192,7 @@ fn say_if_uncertain(error: &anyhow::Error, session: &Session, id: ReservationId)
 }
 
 pub(crate) fn show(session: &Session, reservation: &Reservation) -> Result<()> {
-    let left = |millis| session.left_ms(millis);
-    session.print(reservation, || view::print_reservation(reservation, &session.dates, left))
+    session.print(reservation, || view::print_reservation(reservation, session))
 }
 
 fn wait(session: &Session, held: &Reservation) -> Result<()> {
@@ -218,7 +217,7 @@ fn wait(session: &Session, held: &Reservation) -> Result<()> {
     match ended.state {
         State::Rejected | State::Expired | State::Cancelled => {
             let problem = Box::new(Problem::new(Code::Expired, "the hold ended without a commit"));
-            let text = refusal::text(&problem, Some(&session.dates));
+            let text = refusal::text(&problem, Some(&session.dates()));
             Err(Refused { problem, text }.into())
         }
         _ => Ok(()),

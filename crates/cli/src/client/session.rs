@@ -33,8 +33,8 @@ pub(crate) struct Session {
     runtime: Runtime,
     pub(crate) client: Client,
     zone: TimeZone,
-    pub(crate) dates: Dates,
     pub(crate) json: bool,
+    pub(crate) full_ids: bool,
     again: Vec<String>,
     user: Option<String>,
     /// Whether a value to be sent was computed from a clock.
@@ -71,9 +71,9 @@ impl Session {
         Ok(Session {
             runtime,
             client,
-            dates: Dates::new(decided.zone.clone()),
             zone: decided.zone,
             json: place.json,
+            full_ids: place.full_ids,
             again: place.again(),
             user,
             by_clock: Cell::new(false),
@@ -112,7 +112,7 @@ impl Session {
 
     /// Turns a client error into one for the user. With `--json` a refusal is printed as its problem document.
     pub(crate) fn failure(&self, error: ClientError) -> anyhow::Error {
-        let failure = failure(error, Some(&self.dates));
+        let failure = failure(error, Some(&self.dates()));
         if let Some(refused) = failure.downcast_ref::<Refused>().filter(|_| self.json)
             && !is_other_clock(&failure)
             && let Err(error) = print_json(&refused.problem)
@@ -146,6 +146,11 @@ impl Session {
         self.notes.borrow_mut().extend(reader.take_assumed());
     }
 
+    /// Formats times in the user's zone, with today by the server's clock.
+    pub(crate) fn dates(&self) -> Dates {
+        Dates::new(self.zone.clone(), self.server_now())
+    }
+
     /// The present by the server's clock; by the user's before the first answer.
     pub(crate) fn server_now(&self) -> Timestamp {
         let Some(clock) = self.client.server_clock() else { return wall() };
@@ -161,7 +166,7 @@ impl Session {
         if !differs || !self.by_clock.get() || self.clock_is_told.replace(true) {
             return;
         }
-        let now = self.dates.both(now);
+        let now = self.dates().both(now);
         match self.speed() {
             1 => say!("note: the clock of the server shows {now}; times are taken by your clock"),
             speed => say!(

@@ -1,5 +1,6 @@
 //! `bookahead submit`: submits a script or program, to a reservation or to the queue.
 
+use super::ids::IdText;
 use super::looking::show_job;
 use super::place::Place;
 use super::refusal::Usage;
@@ -33,7 +34,7 @@ pub(crate) struct Arguments {
 
     /// Reservation to run in
     #[arg(long, short, value_name = "rsv_ID", help_heading = "Job")]
-    reservation: Option<ReservationId>,
+    reservation: Option<IdText<ReservationId>>,
 
     /// Capacity that the job needs [default: that of the reservation, else 1]
     #[arg(long, value_name = "N", help_heading = "Job")]
@@ -121,13 +122,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn submit(arguments: &Arguments, work: Work, session: &Session) -> Result<()> {
-    let slot = match arguments.reservation {
+    let reservation = arguments.reservation.as_ref().map(|id| session.reservation_id(id)).transpose()?;
+    let slot = match reservation {
         Some(id) => part(arguments, session, id)?,
         None => None,
     };
     let submit = SubmitJob {
         id: arguments.id,
-        reservation: arguments.reservation,
+        reservation,
         resource: arguments.resource.as_deref().map(Into::into),
         kind: arguments.kind.as_str().into(),
         capacity: arguments.capacity.unwrap_or_else(|| slot.as_ref().map_or(1, |slot| slot.capacity)),

@@ -1,11 +1,13 @@
-//! Human-readable answers: tables on standard output. Columns without a value in any row are left out. With `--json`
-//! the documents are printed instead.
+//! Human-readable answers: tables and key-value lines on standard output, as wide as the terminal. With `--json` the
+//! documents are printed instead.
 
-use crate::client::dates::{Dates, countdown, length, utc_span};
+use crate::client::dates::{Dates, countdown, length};
 use crate::client::request::values::shown;
-use crate::output::{Table, count, stdout};
+use crate::client::session::Session;
+use crate::output::{count, say, stdout};
+use crate::table::{Column, NOTHING, Table, terminal_width, wrapped};
 use bookahead_api::{
-    AttributeValue, Condition, Job, JobState, Load, Loss, Lost, Offers, Reachability, Replacement,
+    AttributeValue, Condition, Job, JobState, Load, Loss, Lost, Offer, Offers, Reachability, Replacement,
     Reservation, Resource, Role, Site, Slot, State,
 };
 use bookahead_protocol::{self as protocol, Name, life_cycle};
@@ -13,40 +15,87 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 pub(crate) fn print_offers(offers: &Offers, dates: &Dates) -> io::Result<()> {
-    write!(stdout(), "{}", offer_table(offers, dates).table())
+    offer_table(offers, dates).print()
 }
 
-fn offer_table(offers: &Offers, dates: &Dates) -> Columns {
-    let from = format!("from ({})", dates.zone_name());
-    let mut table = Columns::new(&format!(
-        "offer, part, site, resource, capacity, {from}, until, UTC, or later by, rating, jobs delayed, \
-         longest delay, cost"
-    ));
-    for (number, offer) in offers.offers.iter().enumerate() {
+fn offer_table(offers: &Offers, dates: &Dates) -> Table {
+    let mut table = Table::new([
+        Column::right("offer"),
+        Column::right("part"),
+        Column::left("site").drop(4),
+        Column::left("resource"),
+        Column::right("capacity"),
+        Column::left(format!("begin ({})", dates.zone_name())),
+        Column::left("end"),
+        Column::left("begins at the latest"),
+        Column::right("rating").drop(1),
+        Column::right("jobs delayed").drop(5),
+        Column::right("longest delay").drop(2),
+        Column::right("cost").drop(3),
+    ]);
+    let mut rest = offers.offers.as_slice();
+    let mut number = 0;
+    while let Some((offer, latest, more)) = next_offer(rest) {
+        number += 1;
         for (part, slot) in offer.slots.iter().enumerate() {
-            let number = if part == 0 { (number + 1).to_string() } else { String::new() };
-            let part = if offer.slots.len() > 1 { part.to_string() } else { String::new() };
-            table.row([number, part].into_iter().chain(place(slot, dates)).chain(ratings(slot)));
+            let number = if part == 0 { number.to_string() } else { String::new() };
+            let part = if offer.slots.len() > 1 { (part + 1).to_string() } else { String::new() };
+            let latest = latest.or_else(|| {
+                let latest = slot.begin.time() + bookahead_plan::Seconds(slot.slack_seconds);
+                (slot.slack_seconds > 0).then(|| latest.try_into().ok()).flatten()
+            });
+            let latest = or_nothing(latest, |latest| dates.short_end(slot.begin, latest));
+            let cells = [number, part].into_iter().chain(place(slot, dates)).chain([latest]);
+            table.row(cells.chain(ratings(slot)));
         }
+        rest = more;
     }
     table
 }
 
-fn place(slot: &Slot, dates: &Dates) -> [String; 6] {
+/// The first offer, together with those behind it that differ only in when they begin, where no begin in between is left out:
+/// the latest of these begins, and the offers after them.
+fn next_offer(offers: &[Offer]) -> Option<(&Offer, Option<bookahead_api::Timestamp>, &[Offer])> {
+    let (first, mut rest) = offers.split_first()?;
+    let [slot] = first.slots.as_slice() else { return Some((first, None, rest)) };
+    let mut reached = slot.begin.time() + bookahead_plan::Seconds(slot.slack_seconds);
+    let mut latest = None;
+    while let Some((next, more)) = rest.split_first()
+        && let [another] = next.slots.as_slice()
+        && is_same_but_later(slot, another)
+        && another.begin.time() <= reached
+    {
+        reached = reached.max(another.begin.time() + bookahead_plan::Seconds(another.slack_seconds));
+        latest = reached.try_into().ok();
+        rest = more;
+    }
+    Some((first, latest, rest))
+}
+
+fn is_same_but_later(slot: &Slot, later: &Slot) -> bool {
+    let terms = |slot: &Slot| (slot.capacity, slot.rating_millionths, slot.impact, slot.cost_thousandths);
+    slot.resource == later.resource
+        && slot.site == later.site
+        && terms(slot) == terms(later)
+        && slot.begin < later.begin
+        && later.end.time() - later.begin.time() == slot.end.time() - slot.begin.time()
+}
+
+fn place(slot: &Slot, dates: &Dates) -> [String; 5] {
+    // A broker puts the name of the site before that of the resource.
+    let is_named = slot.resource.as_str().starts_with(&format!("{}/", slot.site));
     [
-        slot.site.to_string(),
+        if is_named { String::new() } else { slot.site.to_string() },
         slot.resource.to_string(),
-        slot.capacity.to_string(),
-        dates.wall(slot.begin),
-        dates.wall_end(slot.begin, slot.end),
-        if dates.are_utc() { String::new() } else { utc_span(slot.begin, slot.end) },
+        count(u64::from(slot.capacity)),
+        dates.short(slot.begin),
+        dates.short_end(slot.begin, slot.end),
     ]
 }
 
-fn ratings(slot: &Slot) -> [String; 5] {
+fn ratings(slot: &Slot) -> [String; 4] {
     let impact = slot.impact;
     [
-        if slot.slack_seconds > 0 { length(slot.slack_seconds) } else { NOTHING.to_owned() },
         or_nothing(slot.rating_millionths, |rating| format!("{:.3}", f64::from(rating) / 1e6)),
         or_nothing(impact, |impact| impact.delayed_jobs.to_string()),
         or_nothing(impact, |impact| length(impact.longest_delay_seconds)),
@@ -67,6 +116,23 @@ pub(crate) fn state_word(state: State) -> &'static str {
     life_cycle::State::from(state).word()
 }
 
+/// ANSI colours of the states of reservations, jobs and sites. States that need attention are yellow or red.
+fn state_colour(word: &str) -> Option<&'static str> {
+    const GREEN: &str = "32";
+    const YELLOW: &str = "33";
+    const RED: &str = "31";
+    const DIM: &str = "2";
+    let first = word.split([' ', ',']).next().unwrap_or("");
+    match first {
+        _ if word.contains("broken") || word.contains("degraded") => Some(RED),
+        "committed" | "active" | "running" | "up" => Some(GREEN),
+        "held" | "requested" | "change-requested" | "waiting" | "placing" => Some(YELLOW),
+        "rejected" | "terminated" | "lost" | "silent" | "could" | "out" => Some(RED),
+        "expired" | "cancelled" | "completed" | "done" | "ended" => Some(DIM),
+        _ => None,
+    }
+}
+
 /// `held for 4:59`; `left` converts to the user's clock.
 fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
     match reservation.held_for_ms {
@@ -80,17 +146,22 @@ fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
 }
 
 /// `part 1, since 14:05: lost: cancelled by an operator of its site`.
-fn loss(loss: &Loss, dates: &Dates) -> String {
+fn loss(loss: &Loss, several: bool, dates: &Dates) -> String {
     let Loss { part, since, why, heal_at } = loss;
     let again = |at| format!("; no replacement was found, next attempt at {}", dates.wall(at));
     let again = heal_at.map(again).unwrap_or_default();
-    format!("part {part}, since {}: {}{again}", dates.wall(*since), lost(*why))
+    format!("{}since {}: {}{again}", of_part(*part, several), dates.wall(*since), lost(*why))
 }
 
 /// `part 1, at 14:06: replaced south/cluster: lost: cancelled by an operator of its site`.
-fn replacement(replacement: &Replacement, dates: &Dates) -> String {
+fn replacement(replacement: &Replacement, several: bool, dates: &Dates) -> String {
     let Replacement { part, at, was, why } = replacement;
-    format!("part {part}, at {}: replaced {}: {}", dates.wall(*at), was.resource, lost(*why))
+    format!("{}at {}: {} was {}", of_part(*part, several), dates.wall(*at), was.resource, lost(*why))
+}
+
+/// Parts are counted from 1, and only where there are several.
+fn of_part(part: usize, several: bool) -> String {
+    if several { format!("part {}, ", part + 1) } else { String::new() }
 }
 
 fn lost(why: Lost) -> &'static str {
@@ -104,65 +175,102 @@ fn lost(why: Lost) -> &'static str {
     }
 }
 
-pub(crate) fn print_reservation(
-    reservation: &Reservation,
-    dates: &Dates,
-    left: impl Fn(i64) -> i64,
-) -> io::Result<()> {
-    let mut out = stdout();
-    writeln!(out, "{}: {}", reservation.id, state(reservation, left))?;
-    writeln!(out, "of {}, version {}", reservation.owner, reservation.version)?;
-    for one in &reservation.losses {
-        writeln!(out, "{}", loss(one, dates))?;
-    }
-    for one in &reservation.replaced {
-        writeln!(out, "{}", replacement(one, dates))?;
-    }
-    if !reservation.slots.is_empty() {
-        write!(out, "\n{}", parts(reservation, dates).table())?;
+/// Key-value lines below a first line.
+fn details(out: &mut impl Write, lines: &[(&str, String)]) -> io::Result<()> {
+    let widest = lines.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+    let room = terminal_width().map_or(usize::MAX, |width| width.saturating_sub(widest + 4).max(20));
+    for (key, value) in lines.iter().filter(|(_, value)| !value.is_empty() && value != NOTHING) {
+        for (at, line) in wrapped(value, room).iter().enumerate() {
+            let key = if at == 0 { key } else { &"" };
+            writeln!(out, "  {key:<widest$}  {line}")?;
+        }
     }
     Ok(())
 }
 
-fn parts(reservation: &Reservation, dates: &Dates) -> Columns {
-    let from = format!("from ({})", dates.zone_name());
-    let mut table =
-        Columns::new(&format!("part, site, resource, capacity, {from}, until, UTC, missing, jobs, cost"));
-    for (part, slot) in reservation.slots.iter().enumerate() {
-        let missing = reservation.missing.get(part).copied().unwrap_or(0);
-        let jobs: Vec<String> =
-            reservation.jobs.iter().filter(|job| job.part == part).map(|job| job.job.to_string()).collect();
-        let rest = [
-            if missing > 0 { missing.to_string() } else { NOTHING.to_owned() },
-            if jobs.is_empty() { NOTHING.to_owned() } else { jobs.join(", ") },
-            cost(slot.cost_thousandths),
-        ];
-        table.row([part.to_string()].into_iter().chain(place(slot, dates)).chain(rest));
+pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) -> io::Result<()> {
+    let dates = session.dates();
+    let mut out = stdout();
+    writeln!(out, "{}: {}", reservation.id, state(reservation, |millis| session.left_ms(millis)))?;
+    let mut lines = vec![("owner", reservation.owner.to_string())];
+    let jobs = |part: usize| {
+        let jobs = reservation.jobs.iter().filter(|job| job.part == part).map(|job| session.short(job.job));
+        jobs.collect::<Vec<_>>().join(", ")
+    };
+    let missing = |part: usize| reservation.missing.get(part).copied().filter(|missing| *missing > 0);
+    if let [slot] = reservation.slots.as_slice() {
+        let missing =
+            missing(0).map(|missing| format!(", of which {missing} are missing")).unwrap_or_default();
+        lines.extend([
+            ("resource", format!("{} at {}", slot.resource, slot.site)),
+            ("capacity", format!("{}{missing}", count(u64::from(slot.capacity)))),
+            ("begin", dates.both(slot.begin)),
+            ("end", dates.both(slot.end)),
+            ("jobs", jobs(0)),
+            ("cost", cost(slot.cost_thousandths)),
+        ]);
     }
-    table
+    let several = reservation.slots.len() > 1;
+    lines.extend(reservation.losses.iter().map(|one| ("lost", loss(one, several, &dates))));
+    lines.extend(reservation.replaced.iter().map(|one| ("replaced", replacement(one, several, &dates))));
+    lines.push(("version", reservation.version.to_string()));
+    details(&mut out, &lines)?;
+    if several {
+        writeln!(out)?;
+        drop(out);
+        let mut table = Table::new([
+            Column::right("part"),
+            Column::left("site").drop(3),
+            Column::left("resource"),
+            Column::right("capacity"),
+            Column::left(format!("begin ({})", dates.zone_name())),
+            Column::left("end"),
+            Column::right("missing"),
+            Column::left("jobs").drop(2),
+            Column::right("cost").drop(1),
+        ]);
+        for (part, slot) in reservation.slots.iter().enumerate() {
+            let missing = or_nothing(missing(part), |missing| missing.to_string());
+            let rest = [missing, jobs(part), cost(slot.cost_thousandths)];
+            table.row([(part + 1).to_string()].into_iter().chain(place(slot, &dates)).chain(rest));
+        }
+        table.print()?;
+    }
+    Ok(())
 }
 
 /// One row per part; the reservation is named in its first row only.
-pub(crate) fn print_reservations(
-    reservations: &[Reservation],
-    dates: &Dates,
-    left: impl Fn(i64) -> i64,
-) -> io::Result<()> {
-    let from = format!("from ({})", dates.zone_name());
-    let mut table =
-        Columns::new(&format!("reservation, state, owner, site, resource, capacity, {from}, until, UTC"));
+pub(crate) fn print_reservations(reservations: &[Reservation], session: &Session) -> io::Result<()> {
+    let dates = session.dates();
+    let mut table = Table::new([
+        Column::left("reservation"),
+        Column::left("state").paint(state_colour),
+        Column::left("owner").drop(2),
+        Column::left("site").drop(1),
+        Column::left("resource"),
+        Column::right("capacity"),
+        Column::left(format!("begin ({})", dates.zone_name())),
+        Column::left("end"),
+    ]);
     for reservation in reservations {
-        let mut first =
-            [reservation.id.to_string(), state(reservation, &left), reservation.owner.to_string()];
+        let state = state(reservation, |millis| session.left_ms(millis));
+        let mut first = [session.short(reservation.id), state, reservation.owner.to_string()];
         if reservation.slots.is_empty() {
-            let nothing = std::iter::repeat_n(NOTHING.to_owned(), 6);
-            table.row(std::mem::take(&mut first).into_iter().chain(nothing));
+            table.row(std::mem::take(&mut first));
         }
         for slot in &reservation.slots {
-            table.row(std::mem::take(&mut first).into_iter().chain(place(slot, dates)));
+            table.row(std::mem::take(&mut first).into_iter().chain(place(slot, &dates)));
         }
     }
-    write!(stdout(), "{}", table.table())
+    print_unless_empty(&table, "no reservations; see also --state all")
+}
+
+fn print_unless_empty(table: &Table, otherwise: &str) -> io::Result<()> {
+    if table.is_empty() {
+        say!("{otherwise}");
+        return Ok(());
+    }
+    table.print()
 }
 
 fn job_word(job: &Job) -> String {
@@ -181,45 +289,90 @@ fn job_word(job: &Job) -> String {
     word.to_owned()
 }
 
-pub(crate) fn print_jobs(jobs: &[Job], dates: &Dates) -> io::Result<()> {
-    let submitted = format!("submitted ({})", dates.zone_name());
-    let mut table = Columns::new(&format!(
-        "job, state, owner, site, resource, capacity, limit, {submitted}, started, expected, ended, \
-         reservation, native id, more"
-    ));
+pub(crate) fn print_jobs(jobs: &[Job], session: &Session) -> io::Result<()> {
+    let dates = session.dates();
+    let mut table = Table::new([
+        Column::left("job"),
+        Column::left("state").paint(state_colour),
+        Column::left("owner").drop(4),
+        Column::left("resource"),
+        Column::right("capacity").drop(8),
+        Column::right("limit").drop(6),
+        Column::left(format!("submitted ({})", dates.zone_name())).drop(3),
+        Column::left("started"),
+        Column::left("expected"),
+        Column::left("ended"),
+        Column::left("reservation").drop(5),
+        Column::left("native id").drop(2),
+        Column::left("detail").drop(1),
+    ]);
     for job in jobs {
         table.row([
-            job.id.to_string(),
+            session.short(job.id),
             job_word(job),
             job.owner.to_string(),
-            or_nothing(job.site.as_ref(), ToString::to_string),
-            or_nothing(job.resource.as_ref(), ToString::to_string),
+            job_place(job),
             job.capacity.to_string(),
             length(job.limit_seconds),
-            dates.wall(job.submitted),
-            or_nothing(job.started, |at| dates.wall_end(job.submitted, at)),
-            or_nothing(job.expected_start, |at| dates.wall_end(job.submitted, at)),
-            or_nothing(job.ended, |at| dates.wall_end(job.submitted, at)),
-            or_nothing(job.reservation, |id| id.to_string()),
+            dates.short(job.submitted),
+            or_nothing(job.started, |at| dates.short(at)),
+            or_nothing(job.expected_start, |at| dates.short(at)),
+            or_nothing(job.ended, |at| dates.short(at)),
+            or_nothing(job.reservation, |id| session.short(id)),
             or_nothing(job.native_id.as_ref(), Clone::clone),
-            job.detail.clone().unwrap_or_else(|| NOTHING.to_owned()),
+            or_nothing(job.detail.as_ref(), Clone::clone),
         ]);
     }
-    write!(stdout(), "{}", table.table())
+    print_unless_empty(&table, "no jobs")
+}
+
+fn job_place(job: &Job) -> String {
+    match (&job.site, &job.resource) {
+        (Some(site), Some(resource)) => format!("{site}/{resource}"),
+        (site, resource) => or_nothing(site.as_ref().or(resource.as_ref()), ToString::to_string),
+    }
+}
+
+pub(crate) fn print_job(job: &Job, session: &Session) -> io::Result<()> {
+    let dates = session.dates();
+    let mut out = stdout();
+    writeln!(out, "{}: {}", job.id, job_word(job))?;
+    let lines = [
+        ("owner", job.owner.to_string()),
+        ("resource", job_place(job)),
+        ("capacity", count(u64::from(job.capacity))),
+        ("limit", length(job.limit_seconds)),
+        ("submitted", dates.both(job.submitted)),
+        ("started", or_nothing(job.started, |at| dates.both(at))),
+        ("expected", or_nothing(job.expected_start, |at| dates.both(at))),
+        ("ended", or_nothing(job.ended, |at| dates.both(at))),
+        ("reservation", or_nothing(job.reservation, |id| id.to_string())),
+        ("native id", or_nothing(job.native_id.as_ref(), Clone::clone)),
+        ("detail", or_nothing(job.detail.as_ref(), Clone::clone)),
+    ];
+    details(&mut out, &lines)
 }
 
 /// All parties, and the resources under the names that the server uses. The server itself is the first party.
 pub(crate) fn print_sites(sites: &[Site], dates: &Dates) -> io::Result<()> {
-    let mut out = stdout();
-    writeln!(out, "{}", parties(sites, dates).table())?;
-    write!(out, "{}", resources(sites.first()).table())
+    parties(sites, dates).print()?;
+    writeln!(stdout())?;
+    resources(sites.first()).print()
 }
 
-fn parties(sites: &[Site], dates: &Dates) -> Columns {
-    let heard = format!("last heard ({})", dates.zone_name());
-    let mut table = Columns::new(&format!(
-        "name, is a, state, address, {heard}, round trip, jobs run, jobs wait, version, attributes"
-    ));
+fn parties(sites: &[Site], dates: &Dates) -> Table {
+    let mut table = Table::new([
+        Column::left("name"),
+        Column::left("role"),
+        Column::left("state").paint(state_colour),
+        Column::left("address").drop(4),
+        Column::left(format!("last heard ({})", dates.zone_name())).drop(3),
+        Column::right("round trip").drop(5),
+        Column::right("running jobs"),
+        Column::right("waiting jobs"),
+        Column::left("version").drop(1),
+        Column::left("attributes").drop(2),
+    ]);
     for site in sites {
         table.row([
             site.name.to_string(),
@@ -232,7 +385,7 @@ fn parties(sites: &[Site], dates: &Dates) -> Columns {
                 Reachability::Silent => "silent".to_owned(),
             },
             site.url.clone(),
-            or_nothing(site.last_heard, |at| dates.wall(at)),
+            or_nothing(site.last_heard, |at| dates.short(at)),
             or_nothing(site.round_trip_ms, |millis| format!("{millis} ms")),
             jobs(site, |load| load.running_jobs),
             jobs(site, |load| load.waiting_jobs),
@@ -243,8 +396,16 @@ fn parties(sites: &[Site], dates: &Dates) -> Columns {
     table
 }
 
-fn resources(server: Option<&Site>) -> Columns {
-    let mut table = Columns::new("resource, site, capacity, kind, joins, price per hour, attributes");
+fn resources(server: Option<&Site>) -> Table {
+    let mut table = Table::new([
+        Column::left("resource"),
+        Column::left("site").drop(1),
+        Column::right("capacity"),
+        Column::left("kind"),
+        Column::left("joins"),
+        Column::right("price per hour"),
+        Column::left("attributes").drop(2),
+    ]);
     for Resource { name, kind, site, capacity, joins, attributes: more, price_thousandths, through: _ } in
         server.into_iter().flat_map(|site| &site.resources)
     {
@@ -272,42 +433,6 @@ fn attributes(all: &BTreeMap<Name, AttributeValue>) -> String {
     if each.is_empty() { NOTHING.to_owned() } else { each.join(" ") }
 }
 
-/// The cell of a row without a value.
-const NOTHING: &str = "–";
-
-/// A table whose empty columns are left out.
-struct Columns {
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Columns {
-    /// `head` is the list of column names, separated by `, `.
-    fn new(head: &str) -> Columns {
-        Columns { head: head.split(", ").map(str::to_owned).collect(), rows: Vec::new() }
-    }
-
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
-    }
-
-    fn table(&self) -> Table {
-        let says = |cell: &String| !cell.is_empty() && cell != NOTHING;
-        let spoken = |column: &usize| self.rows.iter().any(|row| row.get(*column).is_some_and(says));
-        let kept: Vec<usize> = (0..self.head.len()).filter(|column| *column == 0 || spoken(column)).collect();
-        let chosen = |row: &Vec<String>| -> Vec<String> {
-            kept.iter().filter_map(|column| row.get(*column).cloned()).collect()
-        };
-        let mut table = Table::of_words(chosen(&self.head));
-        for row in &self.rows {
-            if let Some((first, rest)) = chosen(row).split_first() {
-                table.row(first, rest.iter().cloned());
-            }
-        }
-        table
-    }
-}
-
 fn or_nothing<T>(value: Option<T>, say: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| NOTHING.to_owned(), say)
 }
@@ -315,7 +440,8 @@ fn or_nothing<T>(value: Option<T>, say: impl FnOnce(T) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bookahead_api::{Impact, Offer};
+    use bookahead_api::{Impact, Timestamp};
+    use bookahead_plan::Seconds;
     use jiff::tz::TimeZone;
 
     #[test]
@@ -334,33 +460,54 @@ mod tests {
             cost_thousandths: 3_200,
         };
         let offers = Offers { offers: vec![Offer { slots: vec![slot] }], looked_seconds_ago: None };
-        let berlin = Dates::new(TimeZone::get("Europe/Berlin").unwrap());
-        let text = offer_table(&offers, &berlin).table().to_string();
+        let now = "2026-11-15T15:30:00Z".parse().unwrap();
+        let berlin = Dates::new(TimeZone::get("Europe/Berlin").unwrap(), now);
+        let text = offer_table(&offers, &berlin).render(None, false);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].contains("from (Europe/Berlin)") && !lines[0].contains("part"), "{text}");
-        for word in [
-            "north",
-            "Mon 2026-11-16 09:00+01:00",
-            "11:00+01:00",
-            "2026-11-16 08:00–10:00",
-            "0.970",
-            "2m 00s",
-            "3.200",
-        ] {
+        assert!(lines[0].contains("begin (Europe/Berlin)") && !lines[0].contains("part"), "{text}");
+        for word in ["north", "tomorrow 09:00", "11:00", "09:15", "0.970", "2m 00s", "3.200"] {
             assert!(lines[2].contains(word), "{word} is missing:\n{text}");
         }
+        let narrow = offer_table(&offers, &berlin).render(Some(80), false);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     }
-}
 
-#[cfg(test)]
-mod columns_tests {
-    use super::*;
+    fn offer(begin: &str, slack_seconds: i64, rating: u32) -> Offer {
+        let begin: bookahead_api::Timestamp = begin.parse().unwrap();
+        let end = Timestamp::nearest(begin.time() + Seconds(3_600));
+        Offer {
+            slots: vec![Slot {
+                resource: "cluster".into(),
+                site: "north".into(),
+                joins: None,
+                begin,
+                end,
+                capacity: 4,
+                slack_seconds,
+                free: None,
+                rating_millionths: Some(rating),
+                impact: None,
+                cost_thousandths: 0,
+            }],
+        }
+    }
 
     #[test]
-    fn a_column_in_which_nobody_says_anything_is_left_out() {
-        let mut columns = Columns::new("name, rating, cost");
-        columns.row(["a", NOTHING, "3"].map(str::to_owned));
-        columns.row(["b", "", NOTHING].map(str::to_owned));
-        assert_eq!(columns.table().to_string(), "name  cost\n──────────\na     3\nb     –\n");
+    fn offers_that_differ_only_in_their_begin_are_one_line() {
+        let offers = Offers {
+            offers: vec![
+                offer("2026-11-16T08:00:00Z", 600, 1),
+                offer("2026-11-16T08:10:00Z", 600, 1),
+                offer("2026-11-16T08:20:00Z", 300, 1),
+                offer("2026-11-16T08:30:00Z", 0, 1),
+                offer("2026-11-16T08:30:00Z", 0, 2),
+            ],
+            looked_seconds_ago: None,
+        };
+        let utc = Dates::new(TimeZone::UTC, "2026-11-15T15:30:00Z".parse().unwrap());
+        let text = offer_table(&offers, &utc).render(None, false);
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert_eq!(lines.len(), 3, "a gap or another rating begins a new line:\n{text}");
+        assert!(lines[0].contains("tomorrow 08:00") && lines[0].contains("08:25"), "{text}");
     }
 }

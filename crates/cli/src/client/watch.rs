@@ -2,6 +2,7 @@
 //! connection it resumes from the last event, so that none is missed.
 
 use super::dates::Dates;
+use super::ids::IdText;
 use super::place::Place;
 use super::session::Session;
 use super::view::state_word;
@@ -24,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Arguments {
     /// ID of a reservation; the command ends with it [default: all reservations, until interrupted]
     #[arg(value_name = "rsv_ID")]
-    id: Option<ReservationId>,
+    id: Option<IdText<ReservationId>>,
 
     /// Start with the events after this event number
     #[arg(long, value_name = "N")]
@@ -36,19 +37,19 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
-    let mut watch = session.run(session.client.watch(arguments.id, arguments.after))?;
+    let id = arguments.id.as_ref().map(|id| session.reservation_id(id)).transpose()?;
+    let mut watch = session.run(session.client.watch(id, arguments.after))?;
     if !session.json {
-        let what =
-            arguments.id.map_or_else(|| "all reservations that you may see".to_owned(), |id| id.to_string());
+        let what = id.map_or_else(|| "all reservations that you may see".to_owned(), |id| id.to_string());
         say!("watching {what} at {}", session.client.url());
     }
     loop {
-        let event = session.run(next(&session, arguments.id, &mut watch))?;
+        let event = session.run(next(&session, id, &mut watch))?;
         print(&event, &session)?;
         if event.kind == "reset" {
             say!("note: events were missed; list your reservations to see their current state");
         }
-        if arguments.id.is_some() && event.state.is_some_and(is_over) {
+        if id.is_some() && event.state.is_some_and(is_over) {
             return Ok(());
         }
     }
@@ -92,7 +93,7 @@ fn print(event: &Event, session: &Session) -> io::Result<()> {
         serde_json::to_writer(&mut out, event)?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}", line(event, &session.dates))?;
+        writeln!(out, "{}", line(event, &session.dates()))?;
     }
     // A pipe is block-buffered, and readers want each event at once.
     out.flush()
@@ -125,7 +126,10 @@ mod tests {
         event.reservation = Some(ReservationId(0x4f));
         event.owner = Some("ada".into());
         event.state = Some(State::Committed);
-        let line = line(&event, &Dates::new(TimeZone::get("Europe/Berlin").unwrap()));
+        let line = line(
+            &event,
+            &Dates::new(TimeZone::get("Europe/Berlin").unwrap(), "2026-11-15T15:30:00Z".parse().unwrap()),
+        );
         assert_eq!(line, "Mon 2026-11-16 10:00+01:00  committed  rsv_4f  of ada  now committed");
     }
 }

@@ -2,7 +2,8 @@
 //! states, for one run or summed over many, and the verdict.
 
 use super::results::{Asked, Results, Used};
-use crate::output::{Table, count, length, percent, plural};
+use crate::output::{count, length, percent, plural};
+use crate::table::{Column, Table};
 use bookahead_sim::grid::{Tally, Violation};
 use serde::{Serialize, Serializer};
 use std::io::{self, Write, stdout};
@@ -34,8 +35,17 @@ pub(crate) fn print(results: &Results) -> io::Result<()> {
 }
 
 fn requests(all: &[Asked]) -> Table {
-    let head = ["client", "asked", "outcome", "took", "tried", "part", "where", "from", "until"];
-    let mut table = Table::of_words(head.map(str::to_owned).to_vec());
+    let mut table = Table::new([
+        Column::left("client"),
+        Column::right("asked"),
+        Column::left("outcome"),
+        Column::right("took").drop(2),
+        Column::right("tried").drop(1),
+        Column::left("part"),
+        Column::left("where"),
+        Column::right("from"),
+        Column::right("until"),
+    ]);
     for asked in all {
         let none = || String::from("–");
         let mut first = [
@@ -56,16 +66,22 @@ fn requests(all: &[Asked]) -> Table {
                 },
             );
             let [client, rest @ ..] = begins;
-            table.row(&client, rest.into_iter().chain([what]).chain(place));
+            table.named_row(&client, rest.into_iter().chain([what]).chain(place));
         }
     }
     table
 }
 
 fn resources(all: &[Used]) -> Table {
-    let head =
-        ["resource", "capacity", "by jobs", "by reservations", "jobs started", "mean wait", "reservations"];
-    let mut table = Table::of_words(head.map(str::to_owned).to_vec());
+    let mut table = Table::new([
+        Column::left("resource"),
+        Column::right("capacity"),
+        Column::right("by jobs"),
+        Column::right("by reservations"),
+        Column::right("jobs started").drop(1),
+        Column::right("mean wait"),
+        Column::left("reservations"),
+    ]);
     for used in all {
         let none = || String::from("–");
         let states = used.reservations.iter().map(|(state, number)| format!("{number} {state}"));
@@ -79,7 +95,7 @@ fn resources(all: &[Used]) -> Table {
             jobs.and_then(|jobs| jobs.mean_wait).map_or_else(none, length),
             if states.is_empty() { none() } else { states.join(", ") },
         ];
-        table.row(&format!("{}/{}", used.site, used.resource), cells);
+        table.named_row(&format!("{}/{}", used.site, used.resource), cells);
     }
     table
 }

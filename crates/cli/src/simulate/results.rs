@@ -2,7 +2,8 @@
 //! waits), and a file with the outcome of each reservation request. All times in JSON are in seconds.
 
 use super::Run;
-use crate::output::{self, Table, count, length, percent, plural};
+use crate::output::{self, count, length, percent, plural};
+use crate::table::Table;
 use crate::trace;
 use crate::trace::machine;
 use anyhow::Result;
@@ -25,8 +26,8 @@ pub(crate) fn print_table(
     runs: &[Run],
 ) -> Result<()> {
     let head = [String::new()].into_iter().chain(runs.iter().map(|run| run.policy.to_string())).collect();
-    let mut table = Table::new(head);
-    let mut row = |name: &str, cell: &dyn Fn(&Run) -> String| table.row(name, runs.iter().map(cell));
+    let mut table = Table::figures(head);
+    let mut row = |name: &str, cell: &dyn Fn(&Run) -> String| table.named_row(name, runs.iter().map(cell));
     let seconds = |length: Seconds| length.0 as f64;
     row("jobs", &|run| count(run.summary.jobs as u64));
     row("mean wait", &|run| length(run.summary.mean_wait));

@@ -13,7 +13,8 @@ mod counts;
 mod daemons;
 
 use crate::chance::Chance;
-use crate::output::{Table, count, length as written, plural, print_json, say};
+use crate::output::{count, length as written, plural, print_json, say};
+use crate::table::Table;
 use crate::times::length;
 use anyhow::{Context, Result, bail};
 use bookahead_api as api;
@@ -160,13 +161,14 @@ impl Results {
 
     fn print(&self) -> Result<()> {
         let mut out = crate::output::stdout();
-        let mut table =
-            Table::new(["calls", "at sites", "refused", "at brokers", "refused"].map(str::to_owned).to_vec());
+        let mut table = Table::figures(
+            ["calls", "at sites", "refused", "at brokers", "refused"].map(str::to_owned).to_vec(),
+        );
         for kind in self.calls.kinds() {
             let answers = |all: &BTreeMap<_, counts::Answers>| all.get(kind).copied().unwrap_or_default();
             let (site, broker) = (answers(&self.calls.at_sites), answers(&self.calls.at_brokers));
             let cells = [site.acknowledged, site.refused, broker.acknowledged, broker.refused];
-            table.row(kind, cells.map(count));
+            table.named_row(kind, cells.map(count));
         }
         writeln!(out, "{table}")?;
         let kills: Vec<_> = self.kills_of.iter().map(|(name, kills)| format!("{name} {kills}")).collect();

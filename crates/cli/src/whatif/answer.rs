@@ -1,6 +1,7 @@
 //! The answer of `bookahead whatif`: the slots as a table or JSON, or a refusal with alternatives.
 
-use crate::output::{Table, count, length, plural, print_json};
+use crate::output::{count, length, plural, print_json};
+use crate::table::Table;
 use crate::trace::instant;
 use anyhow::Result;
 use bookahead_plan::placement::{Blocker, Reason, Refusal, Relaxation, Request, Slot};
@@ -44,11 +45,11 @@ impl Answer<'_> {
             "last end",
             "idle processor-h",
         ];
-        let mut table = Table::new(head.map(str::to_owned).to_vec());
+        let mut table = Table::figures(head.map(str::to_owned).to_vec());
         let (good, bad): (Vec<&Slot>, Vec<&Slot>) =
             self.slots.iter().partition(|slot| slot.availability > 0.0);
         for slot in &good {
-            table.row(&self.instant(slot.start), self.cells(slot));
+            table.named_row(&self.instant(slot.start), self.cells(slot));
         }
         if !good.is_empty() {
             write!(out, "{table}")?;

@@ -163,7 +163,7 @@ fn requests_are_read_strictly() {
     check_requests("", &["requests.csv:1", HEAD]);
     check_requests("job,submit\n1,0\n", &["requests.csv:1", HEAD]);
     let line = |line: &str| format!("{HEAD}\n1,0,0,10,10,1\n{line}\n");
-    check_requests(&line("1,0,0,10"), &["requests.csv:3: 4 values where 6 belong"]);
+    check_requests(&line("1,0,0,10"), &["requests.csv:3: 4 values instead of 6"]);
     check_requests(&line("1,0,0,10,ten,1"), &["requests.csv:3: the value of duration is not a whole number"]);
     check_requests(&line("1,0,0,10,0,1"), &["requests.csv:3: the value of duration is out of range"]);
     check_requests(&line("1,0,0,9,10,1"), &["requests.csv:3: the latest_end is before"]);

@@ -330,7 +330,9 @@ fn who_cannot_be_reached_is_named_at_once_and_the_exit_code_is_1() {
 #[test]
 fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
     let folder = Folder::new();
-    folder.run("probe --capacity 4 --from soon").assert_refused(2, &["invalid time 'soon'", "tomorrow 9:00"]);
+    folder
+        .run("probe --capacity 4 --from soon")
+        .assert_refused(2, &["'soon' is not a time", "tomorrow 9:00"]);
     folder.run("probe --capacity 4 --require >=4").assert_refused(2, &["invalid requirement '>=4'"]);
     folder.run("probe --duration 1h").assert_refused(2, &["--capacity"]);
     folder.run("probe --capacity 4 -f r.toml").assert_refused(2, &["cannot be used with"]);
@@ -340,7 +342,7 @@ fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
     folder.run("list --state gone").assert_refused(2, &["change-requested", "or all"]);
     folder.run("change rsv_1").assert_refused(2, &["--capacity"]);
     folder.run("submit run.sh").assert_refused(2, &["--limit"]);
-    folder.run("list --server north").assert_refused(2, &["is not the address of a server"]);
+    folder.run("list --server north").assert_refused(2, &["is not a valid server URL"]);
     folder.run("list --zone Mars/Olympus").assert_refused(2, &["unknown time zone 'Mars/Olympus'"]);
     folder.run("list --profile none").assert_refused(2, &["there is no profile none"]);
 }

@@ -39,7 +39,7 @@ fn the_account_that_connects_is_the_user() {
     let (code, theirs) = as_nobody(&asking, &BOOK);
     assert_eq!((code, &json(&theirs)["owner"]), (Some(0), &Value::from("nobody")), "{theirs}");
     let (code, said) = as_nobody(&asking, &[&BOOK[..], &["--user", "ada"]].concat());
-    assert!(code != Some(0) && said.contains("only the role broker may name another user"), "{said}");
+    assert!(code != Some(0) && said.contains("this requires the role broker"), "{said}");
     let id = mine["id"].as_str().unwrap();
     let (code, said) = as_nobody(&asking, &["cancel", id]);
     assert!(code != Some(0), "{said}");
@@ -95,7 +95,7 @@ fn a_broker_that_asks_nobody_has_no_credentials_to_lend() {
     ] {
         folder.write("grid.toml", format!("name = \"grid\"\n{more}"));
         let refused = folder.run("broker --config grid.toml --check");
-        refused.assert_refused(1, &["be anybody at the sites", "trust_local_users"]);
+        refused.assert_refused(1, &["act as any user at the sites", "trust_local_users"]);
     }
 }
 

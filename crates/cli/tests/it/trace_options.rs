@@ -148,8 +148,10 @@ fn strict_names_the_first_line_that_is_not_sound() {
     let folder = Folder::with("trace.swf", THREE_JOBS);
     folder.succeed("simulate trace.swf --strict");
     folder.write("wide.swf", format!("{THREE_JOBS}14 5 -1 10 11 -1 -1 11 10 -1 1 1 1 1 1 1 -1 -1\n"));
-    folder
-        .fail("simulate wide.swf --strict", &["wide.swf:6: the job needs more processors", "mend the line"]);
+    folder.fail(
+        "simulate wide.swf --strict",
+        &["wide.swf:6: the job needs more processors", "correct the line"],
+    );
     folder.write("long.swf", OVERRUN);
     folder.fail("workload info long.swf --strict", &["long.swf:3: the job ran longer than it asked for"]);
 }

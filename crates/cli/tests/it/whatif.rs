@@ -78,7 +78,7 @@ fn wrong_requests_are_explained() {
         ("processors=4", "'duration' is missing"),
         ("duration=2h", "'processors' is missing"),
         ("processors=0,duration=2h", "invalid number of processors '0'"),
-        ("processors=4,duration=soon", "invalid duration 'soon'"),
+        ("processors=4,duration=soon", "not a length of time"),
         ("cpus=4,duration=2h", "'cpus' is unknown"),
     ] {
         folder.run(&format!("whatif trace.swf --at 10 --request {request}")).assert_refused(2, &[word]);

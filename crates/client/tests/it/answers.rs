@@ -1,4 +1,4 @@
-//! Answers are taken for what they are: documents, problems, or something else.
+//! Answers: documents, problems, and anything else.
 
 use crate::server::{Act, Server};
 use crate::{client, options, reservation};
@@ -72,7 +72,7 @@ async fn a_server_that_does_not_answer_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named_with_what_to_do() {
-    // The port is free again, since nothing was accepted on it.
+    // The port is free again, because the listener was dropped.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let client = Client::new(&format!("http://127.0.0.1:{port}"), options()).unwrap();
     let error = client.health().await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Calls of the protocol, as brokers make them.
+//! Protocol calls, as brokers make them.
 
 use crate::server::{Act, Server};
 use crate::{client, reservation};

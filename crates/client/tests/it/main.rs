@@ -12,7 +12,7 @@ use bookahead_client::{Client, Options};
 use server::Server;
 use std::time::Duration;
 
-/// One with little patience.
+/// A client with short timeouts.
 fn options() -> Options {
     Options { timeout: Duration::from_secs(20), patience: Duration::from_secs(20), ..Options::default() }
 }
@@ -21,7 +21,7 @@ fn client(server: &Server) -> Client {
     Client::new(&server.url, options()).unwrap()
 }
 
-/// A reservation as a server tells it.
+/// A reservation as a server sends it.
 fn reservation() -> serde_json::Value {
     serde_json::json!({
         "id": "rsv_7", "owner": "ada", "state": "held", "held_for_ms": 60_000, "version": 1,

@@ -1,4 +1,4 @@
-//! What makes or changes something is repeated with the same key, what only asks is not.
+//! Calls that create or change something are repeated with the same key; queries are not.
 
 use crate::server::{Act, Heard, Server};
 use crate::{client, options, reservation};

@@ -1,4 +1,4 @@
-//! A server that does as it is told: for each request that it reads, the next act. It notes what it heard.
+//! A scripted server: performs the next act for each request, and records the requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -7,35 +7,33 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_rustls::TlsAcceptor;
 
-/// What is done with a request.
+/// What the server does with a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
-    /// These bytes are written, piece by piece, and the connection stays.
+    /// Write these bytes, piece by piece, and keep the connection open.
     Say(Vec<Vec<u8>>),
-    /// These bytes are written, and the connection is closed.
+    /// Write these bytes and close the connection.
     SayAndDrop(Vec<u8>),
-    /// The connection is closed.
+    /// Close the connection.
     Drop,
-    /// Nothing, ever.
+    /// Never answer.
     Hang,
 }
 
-/// What was heard.
+/// A recorded request.
 #[derive(Debug)]
 pub(crate) struct Heard {
     /// Method and path.
     pub(crate) line: String,
-    /// By names in small letters.
+    /// Header names are in lower case.
     pub(crate) headers: BTreeMap<String, String>,
-    /// As text.
     pub(crate) body: String,
-    /// Which connection it came on, counted from 0.
+    /// Number of its connection, counted from 0.
     pub(crate) connection: usize,
 }
 
-/// A server.
 pub(crate) struct Server {
-    /// Where it listens.
+    /// Address that it listens on.
     pub(crate) url: String,
     heard: UnboundedReceiver<Heard>,
 }
@@ -51,7 +49,7 @@ impl Act {
         Act::raw(status, "application/json", "", &document.to_string())
     }
 
-    /// An answer with more headers.
+    /// An answer with additional headers.
     pub(crate) fn raw(status: u16, kind: &str, headers: &str, body: &str) -> Act {
         let length = body.len();
         let head = format!(
@@ -72,7 +70,7 @@ impl Server {
         Server::listen(acts, None).await
     }
 
-    /// One that speaks TLS.
+    /// A server with TLS.
     pub(crate) async fn start_tls(acts: impl IntoIterator<Item = Act>, tls: TlsAcceptor) -> Server {
         Server::listen(acts, Some(tls)).await
     }
@@ -101,18 +99,18 @@ impl Server {
         Server { url, heard }
     }
 
-    /// The next request that it heard.
+    /// The next recorded request.
     pub(crate) async fn heard(&mut self) -> Heard {
         self.heard.recv().await.unwrap()
     }
 
-    /// Whether it heard no more.
+    /// Whether there are no more requests.
     pub(crate) fn heard_nothing_more(&mut self) -> bool {
         self.heard.try_recv().is_err()
     }
 }
 
-/// None at the end of the connection.
+/// `None` at the end of the connection.
 async fn serve(
     socket: impl AsyncRead + AsyncWrite + Unpin,
     script: &Script,

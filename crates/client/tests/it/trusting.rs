@@ -1,5 +1,5 @@
-//! TLS: whom the client trusts, and how it shows who it is. The certificates in `fixtures` are valid from 2020 to 2120; the
-//! keys of their authorities were thrown away.
+//! TLS: trusted authorities and client certificates. The certificates in `fixtures` are valid from 2020 to 2120;
+//! the keys of their authorities were destroyed.
 
 use crate::options;
 use crate::server::{Act, Server};
@@ -22,7 +22,7 @@ fn certificate(name: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(fixture(name)).unwrap()
 }
 
-/// Of a server that speaks only to those who have a certificate.
+/// Config of a server that requires a client certificate.
 fn acceptor() -> TlsAcceptor {
     let provider = Arc::new(ring::default_provider());
     let mut authorities = RootCertStore::empty();
@@ -78,7 +78,7 @@ async fn a_server_that_wants_a_certificate_of_ours_says_so() {
     let client =
         Client::new(&server.url, Options { ca: Some(fixture("authority.pem")), ..options() }).unwrap();
     let error = client.resources().await.unwrap_err();
-    // The server hangs up at once, which may be noticed before what it said.
+    // The server closes the connection at once, so the client may see that before the alert.
     let told = matches!(error, ClientError::CannotConnect { .. }) && error.to_string().contains("identity");
     assert!(told || matches!(error, ClientError::Broken { .. }), "{error}");
 }

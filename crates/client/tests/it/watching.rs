@@ -1,4 +1,4 @@
-//! Streams of events: cut anywhere, broken off and taken up again.
+//! Event streams: cut at any byte, interrupted and resumed.
 
 use crate::server::{Act, Server};
 use crate::{client, options};
@@ -18,7 +18,7 @@ fn event(sequence: u64, kind: &str) -> String {
     format!(": still here\n\nid: {sequence}\nevent: {kind}\ndata: {data}\n\n")
 }
 
-/// In chunks of HTTP, which have nothing to do with messages.
+/// HTTP chunks with boundaries unrelated to those of messages.
 fn chunked(text: &str, size: usize) -> Vec<Vec<u8>> {
     let chunks = text.as_bytes().chunks(size);
     chunks.map(|chunk| [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat()).collect()

@@ -1,23 +1,22 @@
-//! As whom things are done on a cluster: the owner of a reservation or job is a user of Bookahead, and the cluster knows
-//! accounts. Nobody becomes an account that the configuration does not allow, and no name becomes a word of a command that
-//! is not plainly an account.
+//! Maps owners (users of Bookahead) to accounts of the cluster. A user never gets an account that the configuration
+//! does not allow, and a name that is not a plain account name never reaches a command line.
 
 use crate::error::LrmsError;
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Accounts and projects have at most so many characters.
+/// Longest name of an account or project. Well above the 32 characters that Linux allows for accounts.
 const LONGEST: usize = 128;
 
-/// Which account stands for whom.
+/// Accounts of the cluster that own reservations and run jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Accounts {
-    /// All reservations and jobs belong to the account of the service.
+    /// All reservations and jobs belong to this account, the one of the service.
     Service(String),
-    /// They belong to the account of their owner, which is called as the owner is where the map does not say otherwise. The
-    /// superuser is nobody's account unless the map says so.
+    /// Reservations and jobs belong to the account of their owner: the one in `map`, or the account with the owner's
+    /// name. `root` is used only if `map` names it.
     Owners {
-        /// From owners to accounts.
+        /// Owner to account.
         map: BTreeMap<Name, String>,
     },
 }
@@ -31,12 +30,12 @@ impl Accounts {
         match named.into_iter().find(|account| !is_account(account)) {
             None => Ok(()),
             Some(wrong) => Err(LrmsError::Misconfigured(format!(
-                "{wrong:?} cannot be an account of a cluster; write letters, digits, _ . - only"
+                "{wrong:?} is not a valid account of a cluster; use only letters, digits, _ . -"
             ))),
         }
     }
 
-    /// The account whose jobs may use what is kept for an owner.
+    /// The account whose jobs may use the reservations of an owner.
     pub(super) fn of(&self, owner: &Name) -> Result<String, LrmsError> {
         let no_account = |why: &str| Err(LrmsError::NoAccount { owner: owner.clone(), why: why.into() });
         let map = match self {
@@ -45,13 +44,13 @@ impl Accounts {
         };
         match map.get(owner) {
             Some(account) => Ok(account.clone()),
-            None if owner.as_str() == "root" => no_account("nobody is the superuser without being told so"),
+            None if owner.as_str() == "root" => no_account("root must be mapped explicitly"),
             None if is_account(owner.as_str()) => Ok(owner.to_string()),
-            None => no_account("the name cannot be that of an account"),
+            None => no_account("the name is not a valid name of an account"),
         }
     }
 
-    /// As whom an owner's job runs; None for the account that commands run as.
+    /// The account that runs an owner's jobs; None for the account that commands run as.
     pub(super) fn runs_as(&self, owner: &Name) -> Result<Option<String>, LrmsError> {
         match self {
             Accounts::Service(_) => Ok(None),
@@ -60,7 +59,7 @@ impl Accounts {
     }
 }
 
-/// A letter or `_`, then letters, digits, `_`, `.` and `-`; the last may be `$`, as of machines.
+/// A letter or `_`, then letters, digits, `_`, `.` and `-`; a final `$` is allowed, as in machine accounts.
 fn is_account(text: &str) -> bool {
     let plain = text.strip_suffix('$').unwrap_or(text);
     let begins = plain.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
@@ -68,12 +67,12 @@ fn is_account(text: &str) -> bool {
     begins && goes_on && text.len() <= LONGEST
 }
 
-/// Which project is whose. Where none is named the batch system charges whatever it charges by itself.
+/// Projects to charge, by owner. Without one, the batch system charges its own default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Projects {
-    /// That of all owners of whom the map does not say otherwise.
+    /// Default project of owners that are not in `map`.
     pub usual: Option<String>,
-    /// From owners to projects.
+    /// Owner to project.
     pub map: BTreeMap<Name, String>,
 }
 
@@ -82,7 +81,7 @@ impl Projects {
         match self.map.values().chain(&self.usual).find(|project| !is_project(project)) {
             None => Ok(()),
             Some(wrong) => Err(LrmsError::Misconfigured(format!(
-                "{wrong:?} cannot be a project of a cluster; write letters, digits, _ . - only"
+                "{wrong:?} is not a valid project of a cluster; use only letters, digits, _ . -"
             ))),
         }
     }
@@ -91,15 +90,16 @@ impl Projects {
         self.map.get(owner).or(self.usual.as_ref()).cloned()
     }
 
-    /// All projects, with the accounts of which it is known beforehand that they use it: an operator may see to it that
-    /// the batch system knows them.
+    /// All projects, each with the accounts that are configured to use it, so that a check can verify them in the
+    /// batch system.
     pub fn members(&self, accounts: &Accounts) -> BTreeMap<String, BTreeSet<String>> {
         let mut members: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (owner, project) in &self.map {
-            // Whoever has no account has no use for a project either.
+            // An owner without an account submits nothing, so its project needs no member.
             members.entry(project.clone()).or_default().extend(accounts.of(owner));
         }
         if let Some(project) = &self.usual {
+            // With accounts of owners, the users of the default project are not known in advance.
             let everybody = match accounts {
                 Accounts::Service(account) => Some(account.clone()),
                 Accounts::Owners { .. } => None,
@@ -110,7 +110,7 @@ impl Projects {
     }
 }
 
-/// A letter, a digit or `_`, then letters, digits, `_`, `.` and `-`: never an option, nor a list.
+/// A letter, a digit or `_`, then letters, digits, `_`, `.` and `-`. This excludes options and lists.
 pub fn is_project(text: &str) -> bool {
     let begins = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_');
     let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));

@@ -1,10 +1,10 @@
-//! Seeing to it that exactly what was said is kept free for a reservation: what is there is compared with what is wanted
-//! ([`Plan`]), and the difference is carried out, at no moment with less than before if that can be helped.
+//! Makes the reservations in the batch system equal to the backing that was ordered. It compares the present state
+//! with the wanted one ([`Plan`]) and applies the difference, if possible without ever reserving less than before.
 //!
-//! Where a step is refused, all steps before it are undone. Where a step is not answered nothing more is done: what is
-//! there is looked at before the next try. What does not keep what it says ([`super::view`]) is made anew elsewhere. A
-//! reservation with jobs in it is changed or left as it is, never deleted for another that is made instead, unless the
-//! batch system lets the jobs move to that one.
+//! If a step is refused, all earlier steps are undone. If a step is not answered, nothing more is done: the next
+//! attempt begins with a look. Reservations whose nodes are lost ([`super::view`]) are created again on other nodes.
+//! A reservation with jobs is changed or left as it is. It is never deleted in favour of a replacement, unless the
+//! batch system can move its jobs there.
 
 use super::looks::Own;
 use super::pieces::Piece;
@@ -19,7 +19,7 @@ use bookahead_protocol::{Moment, Name, ReservationId};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-/// What all steps for a backing have in common.
+/// Data shared by all steps for one backing.
 pub(super) struct Order {
     pub(super) id: ReservationId,
     owner: Name,
@@ -27,9 +27,9 @@ pub(super) struct Order {
     account: String,
     pub(super) wanted: Vec<Span>,
     now: Moment,
-    /// Whether pieces with nodes that are away are to be made anew on others.
+    /// Whether to replace pieces that have unavailable nodes.
     pub(super) replaces: bool,
-    /// Whether nodes were chosen by the last look, which may have been too old for that.
+    /// Whether nodes were chosen from the last look, which may have been too old.
     chose: Cell<bool>,
 }
 
@@ -41,9 +41,10 @@ enum Done {
 }
 
 impl Batch {
-    /// From now on exactly these spans are kept free for a reservation; nothing where there are none. Saying it twice
-    /// changes nothing.
+    /// Reserves exactly these spans; no spans means no reservation. Idempotent.
     pub fn keep(&self, now: Moment, backing: &Backing) -> Result<(), LrmsError> {
+        // `looked`: whether this call already had a fresh look. An unknown state, or nodes that must be replaced,
+        // require one; any look is enough for the rest.
         let (mut looked, mut order, sees) = {
             let mut state = self.state();
             let order = state.order(now, backing)?;
@@ -58,6 +59,8 @@ impl Batch {
         let mut plan = self.state().plan(&order);
         if !plan.only_deletes() {
             order.account = self.settings.accounts.of(&order.owner)?;
+            // A change or deletion is based on jobs and nodes of existing pieces, which must be seen first. For a new
+            // piece, a look that is not too old will do.
             if !looked && !plan.only_creates() {
                 looked = true;
                 self.look_anew(order.now)?;
@@ -68,6 +71,7 @@ impl Batch {
             }
         }
         let result = self.realise(&order, plan);
+        // A refusal may come from a choice of nodes by an old look: then look and try once more.
         if looked || !order.chose.get() || !result.as_ref().is_err_and(LrmsError::is_refusal) {
             return result;
         }
@@ -83,6 +87,8 @@ impl Batch {
                 state.pieces.adopt(order.id, handle, *span);
             }
             let is_stuck = |(handle, _): &(Handle, Span)| state.is_stuck(order, handle);
+            // Nothing else can be done for a piece that lost its nodes and must stay. Reporting success would hide
+            // that.
             if plan.only_deletes() && plan.deletes.is_empty() && plan.same.iter().any(is_stuck) {
                 return Err(not_backed(order.id, nodes_failed(order.id), Kept::AsBefore));
             }
@@ -90,7 +96,7 @@ impl Batch {
         if plan.only_deletes() { self.give_up(order, plan) } else { self.carry_out(order, plan) }
     }
 
-    /// Deletes what is not wanted: all that can be deleted, and the first refusal counts.
+    /// Deletes the pieces that are not wanted. A refusal does not stop it; the first one is returned.
     fn give_up(&self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
         let mut failure = None;
         for piece in plan.deletes {
@@ -105,7 +111,8 @@ impl Batch {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Carries out a plan: gently, and where that is refused because the old is in the way of the new, the other way.
+    /// Applies a plan without a gap in the reservation. If that is refused because the old pieces are in the way,
+    /// deletes them first.
     fn carry_out(&self, order: &Order, mut plan: Plan) -> Result<(), LrmsError> {
         if self.state().has_room_beside(order, &plan) {
             let mut done = Vec::new();
@@ -129,7 +136,7 @@ impl Batch {
         }
     }
 
-    /// First what is new, in the order of the steps, then what is old goes.
+    /// Creates the new pieces in the order of the steps, then deletes the old ones.
     fn gently(&self, order: &Order, steps: Steps, done: &mut Vec<Done>) -> Result<(), LrmsError> {
         let mut replaced = Vec::new();
         let mut there = steps.same;
@@ -148,7 +155,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Deletes a piece; its jobs move to the one that lasts longest beside it, if there is such a one and they can.
+    /// Deletes a piece. If possible, its jobs first move to the piece that overlaps it longest.
     fn replace(
         &self,
         order: &Order,
@@ -161,7 +168,7 @@ impl Batch {
             there.iter().filter(|(_, span)| beside(span) > 0).max_by_key(|(_, span)| beside(span));
         if let Some((to, _)) = successor.filter(|_| self.state().traits.moves_jobs) {
             let from = piece.handle.clone();
-            // Some may have moved before one is refused.
+            // Noted before the attempt: some jobs may have moved before one is refused.
             done.push(Done::MovedJobs { from: from.clone(), to: to.clone() });
             self.move_jobs(&from, to)?;
         }
@@ -170,7 +177,7 @@ impl Batch {
         Ok(())
     }
 
-    /// First what is old goes, then what is new comes.
+    /// Deletes the old pieces first, then creates the new ones. Between the two, the room is not reserved.
     fn make_room(&self, order: &Order, done: &mut Vec<Done>) -> Result<(), LrmsError> {
         let plan = self.state().plan(order);
         for piece in plan.old() {
@@ -183,8 +190,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether the old is in the way of the new, nobody uses the old, and there is room for the new without it but not
-    /// with it.
+    /// Whether deleting the old pieces first is both safe and useful: no jobs use them, and the new ones fit only
+    /// without them.
     fn may_make_room(&self, order: &Order) -> bool {
         let plan = self.state().plan(order);
         if !plan.is_in_its_own_way() || self.look_anew(order.now).is_err() {
@@ -203,10 +210,11 @@ impl Batch {
             && !has_room(&BTreeSet::new())
     }
 
-    /// What is to be told of a failure, after what was done before it is undone.
+    /// Undoes completed steps and returns the error to report.
     fn undone(&self, order: &Order, why: LrmsError, done: Vec<Done>) -> LrmsError {
         let mut kept = if why.is_refusal() { Kept::AsBefore } else { self.doubted(order.id) };
         for step in done.into_iter().rev() {
+            // After a step without an answer, further steps could do damage.
             if kept == Kept::Unknown {
                 break;
             }
@@ -227,7 +235,7 @@ impl Batch {
                 if self.change(order, &changed, before.span, undoing)? {
                     return Ok(());
                 }
-                Err(refused(order.id, "what was changed cannot be changed back".into()))
+                Err(refused(order.id, "a changed reservation cannot be changed back".into()))
             }
             Done::Created(handle) => self.delete(order.id, &handle),
             Done::Deleted(piece) => self.create_as(order, piece.number, piece.span, undoing).map(drop),
@@ -240,7 +248,8 @@ impl Batch {
         Kept::Unknown
     }
 
-    /// Gives a piece other terms; false where the batch system cannot do that and nobody would miss the old.
+    /// Changes a piece to `span`. Returns false if the batch system cannot do that and the piece is unused, so it can
+    /// be replaced.
     fn change(
         &self,
         order: &Order,
@@ -292,7 +301,7 @@ impl Batch {
         let mut state = self.state();
         state.looks.chosen.retain(|chosen| chosen.name != wanted.name);
         if created.is_err() && state.looks.numbers() != looks {
-            // One of them may have shown it before it was undone.
+            // A look during the attempt may have shown it before it was undone.
             state.doubt(order.id);
         }
         let reserved = created?;
@@ -317,16 +326,18 @@ impl Batch {
 }
 
 impl State {
-    /// What is wanted, if it can be.
+    /// Validates a backing.
     fn order(&mut self, now: Moment, backing: &Backing) -> Result<Order, LrmsError> {
         let now = self.reach(now);
         let place = self.place(&backing.resource)?.0.clone();
         let mut wanted = plan::of(&backing.spans, self.terms_now());
         if !self.traits.moves_jobs {
+            // Jobs cannot follow from one piece to the next, so avoid a piece that ends in a moment.
             wanted = plan::lasting(wanted, self.now.second());
         }
         if wanted.len() >= MOST_PIECES as usize {
-            let why = format!("{} spans; at most {} can be kept", wanted.len(), MOST_PIECES - 1);
+            // One number stays free for a piece that replaces another.
+            let why = format!("{} spans; at most {} are possible", wanted.len(), MOST_PIECES - 1);
             return Err(refused(backing.id, why));
         }
         let (id, owner, account) = (backing.id, backing.owner.clone(), String::new());
@@ -351,8 +362,8 @@ impl State {
         plan
     }
 
-    /// Whether something is to be made while a piece gives something up, and there is room for it before that. It is then made
-    /// first, so that at no moment less is kept than is wanted in the end.
+    /// Whether new pieces can be created before an existing piece shrinks. They then go first, so that at no moment
+    /// less is reserved than will be in the end.
     fn has_room_beside(&self, order: &Order, plan: &Plan) -> bool {
         let (now, none) = (self.now.second(), BTreeSet::new());
         plan.gives_up()
@@ -362,7 +373,8 @@ impl State {
 
     fn wanted(&self, order: &Order, number: u32, span: Span) -> Result<Wanted, LrmsError> {
         let tag = Tag { id: order.id, piece: number, owner: Some(order.owner.clone()) };
-        let too_long = || refused(order.id, "the batch system allows only names that are too short".into());
+        let too_long =
+            || refused(order.id, "the limit of the batch system on names of reservations is too low".into());
         Ok(Wanted {
             name: tag.name(&self.settings.site, self.traits.longest_name).ok_or_else(too_long)?,
             place: order.place.clone(),
@@ -382,6 +394,7 @@ impl State {
     fn is_gone(&mut self, id: ReservationId, handle: &Handle) {
         self.pieces.remove(id, handle);
         let (handle, freed_within) = (handle.clone(), self.traits.freed_within);
+        // Some batch systems free the cores of a deleted reservation only after its jobs have ended.
         if freed_within > Seconds::ZERO && self.looks.runs_in(&handle) {
             self.looks.note(&Own::Leaving { handle, free_at: self.now.second() + freed_within });
         } else {
@@ -394,7 +407,7 @@ impl State {
     }
 }
 
-/// What will be there if it is made on the nodes that were chosen.
+/// The reservation that will exist if it is created on the chosen nodes. Parallel orders must not choose them, too.
 fn to_be(wanted: &Wanted) -> Reserved {
     Reserved {
         handle: Handle(wanted.name.clone()),
@@ -407,19 +420,19 @@ fn to_be(wanted: &Wanted) -> Reserved {
 }
 
 fn refused(id: ReservationId, said: String) -> LrmsError {
-    LrmsError::Refused { what: format!("to keep {id} free"), said }
+    LrmsError::Refused { what: format!("to reserve room for {id}"), said }
 }
 
 fn in_use(id: ReservationId) -> LrmsError {
     let said =
         "jobs wait or run in it, and this batch system can only replace a reservation; end the jobs first";
-    LrmsError::Refused { what: format!("to change what is kept for {id}"), said: said.into() }
+    LrmsError::Refused { what: format!("to change the room of {id}"), said: said.into() }
 }
 
 fn nodes_failed(id: ReservationId) -> LrmsError {
     let said =
-        "its nodes failed, or others have them; jobs wait or run in it, which this batch system cannot move";
-    LrmsError::Refused { what: format!("to keep {id} free"), said: said.into() }
+        "its nodes failed or were taken, and this batch system cannot move the jobs that wait or run in it";
+    LrmsError::Refused { what: format!("to reserve room for {id}"), said: said.into() }
 }
 
 fn not_backed(id: ReservationId, why: LrmsError, kept: Kept) -> LrmsError {

@@ -1,5 +1,5 @@
-//! What an operator should know before a batch system is used, besides what it finds out about itself: whether it has what
-//! the site offers, and whether both clocks agree.
+//! Checks for operators (the doctor), beyond those of the dialect: whether the batch system has the capacity that the
+//! site offers, and whether both clocks agree.
 
 use super::system::{Node, Place, Unit, Unreadable};
 use super::{Batch, State};
@@ -7,19 +7,19 @@ use bookahead_plan::Capacity;
 use bookahead_protocol::Moment;
 use std::fmt::Display;
 
-/// Clocks that differ by no more are as good as equal.
+/// Clock skew that is harmless, in seconds. Times of a batch system are in whole seconds, and commands take time.
 const GOOD_SKEW: u64 = 2;
 
-/// Where clocks differ by more, reservations begin and end at wrong times.
+/// Clock skew from which on reservations begin and end noticeably at the wrong time, in seconds.
 const BAD_SKEW: u64 = 10;
 
 impl Batch {
-    /// Checks that it can be used as it is configured, for an operator to read: the findings of the batch system first. A
-    /// reservation may be made far ahead, and deleted again.
+    /// Checks whether the batch system can be used as configured; the findings of the dialect come first. It may
+    /// create and delete a reservation in the far future.
     pub fn examine(&self, now: Moment) -> Vec<Finding> {
         let mut findings = self.system.examine();
         if let Err(why) = self.look_anew(now) {
-            let advice = "see whether the batch system is up, and whether its commands can be run";
+            let advice = "check that the batch system is up and that its commands can be run";
             findings.push(Finding::wrong("a look at everything", why, advice));
             return findings;
         }
@@ -38,13 +38,13 @@ impl Batch {
 impl State {
     fn skew(&self) -> Finding {
         let what = "clocks";
-        let advice = "let both machines follow the same time server";
+        let advice = "synchronise both machines with the same time server";
         let Some(clocks) = self.looks.clocks() else {
-            return Finding::doubtful(what, "the batch system does not tell its time", advice);
+            return Finding::doubtful(what, "the batch system does not report its time", advice);
         };
         let skew = clocks.skew().0;
         let seen = match skew {
-            0 => "both tell the same time".to_owned(),
+            0 => "both show the same time".to_owned(),
             1.. => format!("the batch system is {skew} s ahead"),
             _ => format!("the batch system is {} s behind", skew.unsigned_abs()),
         };
@@ -56,7 +56,7 @@ impl State {
     }
 }
 
-/// Whether a resource has the capacity that the site offers, and how much of it can be used.
+/// Compares the offered capacity with the actual one, and reports unusable nodes.
 fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding> {
     let here = || nodes.iter().filter(|node| node.resources.contains(&place.resource));
     let what = format!("capacity of {}", place.resource);
@@ -74,26 +74,30 @@ fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding>
         Finding::well(what, seen)
     } else {
         let seen = format!("{seen}, and the site offers {offered}");
-        Finding::wrong(what, seen, format!("write capacity = {there}"))
+        Finding::wrong(what, seen, format!("set capacity = {there}"))
     }];
     let unusable: Vec<&str> = here().filter(|node| !node.usable).map(|node| node.name.as_str()).collect();
     if !unusable.is_empty() {
         let shown = unusable.iter().take(10).copied().collect::<Vec<_>>().join(", ");
         let seen = format!("{} cannot be used: {shown}", unusable.len());
-        findings.push(Finding::doubtful(format!("nodes of {}", place.resource), seen, "bring them back"));
+        findings.push(Finding::doubtful(
+            format!("nodes of {}", place.resource),
+            seen,
+            "return them to service",
+        ));
     }
     findings
 }
 
-/// What a look leaves out. The first few are enough to find the reason.
+/// Records that could not be parsed. The first few are enough to find the reason.
 fn unreadable(records: &[Unreadable]) -> Option<Finding> {
     let first = records.iter().take(5).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let seen = format!("{} cannot be read and are left out: {first}", records.len());
-    let advice = "see what the commands of the batch system print of them";
+    let seen = format!("{} cannot be parsed and are ignored: {first}", records.len());
+    let advice = "check the output of the batch system for them";
     (!records.is_empty()).then(|| Finding::doubtful("records", seen, advice))
 }
 
-/// Two resources must not have a node in common: each is promised as if there were no other.
+/// Two resources must not share a node: each is promised as if it were alone.
 fn shared(places: &[(Place, Capacity)], nodes: &[Node]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, (one, _)) in places.iter().enumerate() {
@@ -105,8 +109,8 @@ fn shared(places: &[(Place, Capacity)], nodes: &[Node]) -> Vec<Finding> {
             if both > 0 {
                 findings.push(Finding::wrong(
                     format!("{} and {}", one.resource, other.resource),
-                    format!("they have {both} nodes in common, which would be promised twice"),
-                    "make one resource of them, or tell their nodes apart by partitions or features",
+                    format!("they share {both} nodes, which would be promised twice"),
+                    "merge them into one resource, or separate their nodes by partitions or features",
                 ));
             }
         }
@@ -114,23 +118,23 @@ fn shared(places: &[(Place, Capacity)], nodes: &[Node]) -> Vec<Finding> {
     findings
 }
 
-/// What an examination found.
+/// One result of a check, for an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at, in a few words.
+    /// The subject, in a few words.
     pub what: String,
-    /// How well that is.
+    /// Severity.
     pub grade: Grade,
-    /// What was seen.
+    /// The observation.
     pub seen: String,
-    /// What to do about it, where there is something to do.
+    /// The remedy; None for [`Grade::Well`].
     pub advice: Option<String>,
 }
 
-/// How well something is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Grade {
-    /// As it should be.
+    /// No problem.
     Well,
     /// It works, with a drawback.
     Doubtful,
@@ -139,12 +143,12 @@ pub enum Grade {
 }
 
 impl Finding {
-    /// As it should be.
+    /// A finding without a problem.
     pub fn well(what: impl Into<String>, seen: impl Display) -> Finding {
         Finding { what: what.into(), grade: Grade::Well, seen: seen.to_string(), advice: None }
     }
 
-    /// It works, with a drawback.
+    /// A finding that works, with a drawback.
     pub fn doubtful(what: impl Into<String>, seen: impl Display, advice: impl Into<String>) -> Finding {
         Finding {
             what: what.into(),
@@ -154,7 +158,7 @@ impl Finding {
         }
     }
 
-    /// It does not work.
+    /// A finding that prevents use.
     pub fn wrong(what: impl Into<String>, seen: impl Display, advice: impl Into<String>) -> Finding {
         Finding {
             what: what.into(),

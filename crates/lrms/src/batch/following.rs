@@ -1,11 +1,11 @@
-//! What becomes of the jobs of this site. A batch system works by itself and tells nobody, so it is asked from time to time,
-//! while there are jobs to ask for. They are known by their names, so that also those are found which were
-//! submitted before a restart, or by a command that was not answered.
+//! Follows the jobs of this site. A batch system sends no notifications, so it is polled while there are jobs. Jobs
+//! are recognised by their names. This also finds jobs from before a restart, and those whose submission was not
+//! answered.
 //!
-//! A job that waits for a reservation which is no more would wait for ever, and is ended; so is one that runs on when its
-//! reservation is over, since batch systems take their time for that, and a second one of the same name. When a job that ran is
-//! over is told as the batch system tells it: one that ignores a signal lives for some seconds more. What cannot
-//! be done now is tried again after the next look.
+//! A job whose reservation is gone would wait forever, so it is cancelled. So is a job that outlives its reservation,
+//! as batch systems are slow to end it, and a second job with the same name. The end of a job is reported as the
+//! batch system reports it: a job that ignores a signal lives some seconds longer. Failed actions are retried after
+//! the next look.
 
 use super::register::Entry;
 use super::system::{FactState, JobFact, NO_GO};
@@ -17,28 +17,29 @@ use bookahead_plan::Time;
 use bookahead_protocol::{JobId, Moment, ReservationId};
 use std::collections::BTreeMap;
 
-/// After each look, at most this many jobs that are no longer shown are asked for: each costs a command or two, and the next
-/// look must not wait long for them.
+/// Limit of queries for vanished jobs after each look: each costs a command or two, and the next look must not wait
+/// long for them.
 const MOST_QUESTIONS: usize = 50;
 
-/// Said of a job that was cancelled in the second in which it started, and not by us. Slurm says that of jobs whose prolog
-/// fails, and no more.
+/// Reported for a job that was cancelled in the second in which it started, and not by us. Slurm shows no more than
+/// that for jobs whose prolog fails.
 const ENDED_AT_ONCE: &str = "the batch system cancelled it in the second in which it started: it could not be launched \
-     (see why its nodes are drained: sinfo -R, pbsnodes), or somebody cancelled it there";
+     (see why its nodes are drained: sinfo -R, pbsnodes), or another user cancelled it there";
 
-/// A command that a look gives cause for.
+/// A command that follows from a look.
 #[derive(Debug)]
 pub(super) enum Chore {
-    /// Ends a job; then this is to be told.
+    /// Cancels a job and then reports `then`.
     End { id: JobId, native: String, then: Vec<JobChange> },
-    /// Ends a job with its reservation. When it is over is seen: it may ignore the signal for as long as it is given.
+    /// Cancels a job at the end of its reservation. Its end is not reported yet: the job may ignore the signal for
+    /// some time.
     Expire { id: JobId, native: String },
-    /// Asks what became of a job that is not shown any more.
+    /// Queries the fate of a job that is no longer shown.
     Ask { id: JobId, native: String },
 }
 
 impl Batch {
-    /// When it is to be looked again what became of jobs; None while there are none.
+    /// When to look at the jobs again; None while there are none.
     pub fn next_look(&self) -> Option<Moment> {
         let state = self.state();
         let busy = state.jobs.live() > 0 || !state.unsure_jobs.is_empty() || !state.chores.is_empty();
@@ -50,8 +51,8 @@ impl Batch {
         (busy || !state.looks.is_there()).then_some(due.max(state.now))
     }
 
-    /// Does what the last look gave cause for, one thing at least and until it is `enough`: ends jobs that should be gone, and
-    /// asks for those that are not shown any more. The first failure is told; what was not done is found again by the next look.
+    /// Runs the commands that follow from the last look, at least one, until `enough` returns true. Returns the first
+    /// error; the next look finds what remains.
     pub fn follow(&self, now: Moment, enough: impl Fn() -> bool) -> Result<(), LrmsError> {
         let chores = {
             let mut state = self.state();
@@ -77,6 +78,8 @@ impl Batch {
     }
 
     fn end(&self, id: JobId, native: &str, then: Vec<JobChange>) -> Result<(), LrmsError> {
+        // A report is pending only for a job that we believe alive. If it ended meanwhile, there is nothing to
+        // cancel.
         if !then.is_empty() && !self.state().is_live(id) {
             return Ok(());
         }
@@ -102,7 +105,7 @@ impl Batch {
         let mut state = self.state();
         match fact {
             Some(mut fact) => {
-                // Only a look shows that it has got its go.
+                // The accounting does not show whether the job got its go-ahead; only a look does.
                 let awaits_go = state.jobs.get(id).is_some_and(|entry| entry.awaits_go);
                 fact.awaits_go |= awaits_go && fact.state == FactState::Running;
                 state.take(id, &fact);
@@ -121,13 +124,13 @@ impl State {
         self.jobs.get(id).is_some_and(|entry| !entry.state.is_over())
     }
 
-    /// Takes over what the look of a number shows of jobs.
+    /// Applies the jobs of look `number` to the register.
     pub(super) fn follow(&mut self, number: u64, is_first: bool) {
         self.chores.clear();
         let shown = self.shown();
         self.find(&shown, is_first);
         for (id, facts) in &shown {
-            // What we did since the look began is newer.
+            // Our own actions since the look began are newer.
             if self.jobs.get(*id).is_some_and(|entry| entry.stamp < number) {
                 self.end_doubles(*id, facts);
                 self.take(*id, &facts[0]);
@@ -142,7 +145,7 @@ impl State {
         self.jobs.forget_old(remembered);
     }
 
-    /// The jobs with names of ours, the one that counts first where there are several of a name.
+    /// Jobs with names of this site. If several have the same name, the authoritative one is first.
     fn shown(&self) -> BTreeMap<JobId, Vec<JobFact>> {
         let mut shown: BTreeMap<JobId, Vec<JobFact>> = BTreeMap::new();
         for fact in &self.looks.picture.jobs {
@@ -153,6 +156,7 @@ impl State {
         }
         for (id, facts) in &mut shown {
             let known = self.jobs.get(*id).map(|entry| entry.native.clone());
+            // The native id that we know wins, then jobs that are alive, running ones first.
             facts.sort_by_key(|fact| {
                 let rank = (known.as_ref() != Some(&fact.native), fact.state.is_over());
                 (rank, fact.state != FactState::Running, fact.submitted, fact.native.clone())
@@ -161,7 +165,8 @@ impl State {
         shown
     }
 
-    /// Notes jobs that nobody knew. Of those that are over only the first look counts: later they were forgotten.
+    /// Registers unknown jobs. Finished ones only at the first look: later they are jobs that were forgotten on
+    /// purpose.
     fn find(&mut self, shown: &BTreeMap<JobId, Vec<JobFact>>, is_first: bool) {
         let live = |facts: &[JobFact]| facts.iter().any(|fact| !fact.state.is_over());
         let unknown = shown.iter().filter(|(id, _)| self.jobs.get(**id).is_none());
@@ -176,7 +181,7 @@ impl State {
         }
     }
 
-    /// Ends what is there more than once, or is over for us and waits there still.
+    /// Cancels duplicates, and a waiting job that has already ended for us.
     fn end_doubles(&mut self, id: JobId, facts: &[JobFact]) {
         let over = self.jobs.get(id).is_some_and(|entry| entry.state.is_over());
         let first = facts.iter().take(1).filter(|fact| over && is_to_be_ended(fact));
@@ -185,7 +190,7 @@ impl State {
         self.chores.extend(first.chain(doubles).map(end));
     }
 
-    /// Takes over what is shown of a job; one that should be gone is to be ended first.
+    /// Applies the state of a job. A job that must go is cancelled before its end is reported.
     fn take(&mut self, id: JobId, fact: &JobFact) {
         self.note_prospects(id, fact);
         let now = self.now.second();
@@ -210,7 +215,7 @@ impl State {
         }
     }
 
-    /// Notes when a job may start, when its reservation ends, and whether it has got its go.
+    /// Notes when a job may start, when its reservation ends, and whether it got its go-ahead.
     fn note_prospects(&mut self, id: JobId, fact: &JobFact) {
         let now = self.terms_now();
         let Some(entry) = self.jobs.get(id) else { return };
@@ -223,11 +228,13 @@ impl State {
         if let Some(entry) = self.jobs.get_mut(id) {
             (entry.until, entry.expected_start) = (until, expected);
             entry.native.clone_from(&fact.native);
+            // One way only: a job that got its go-ahead never waits for it again.
             entry.awaits_go &= fact.state != FactState::Running || fact.awaits_go;
         }
     }
 
-    /// Whether a job's reservation is over, or nearly so and another begins then whose jobs would have to wait for its end.
+    /// Whether a job's reservation is over; or nearly so, if another reservation begins then and its jobs would have
+    /// to wait.
     fn outlives_its_reservation(&self, entry: &Entry) -> bool {
         let (now, early) = (self.now.second(), self.settings.end_jobs_early);
         let Some(until) = entry.until.filter(|_| entry.reservation.is_some()) else { return false };
@@ -240,25 +247,25 @@ impl State {
         self.pieces.end(reservation).is_some_and(|end| end > self.now.second())
     }
 
-    /// Notes what became of a job, to be told if it is new.
+    /// Records a change of a job, and queues a report if it is new.
     fn tell(&mut self, change: JobChange) {
         if self.jobs.note(change.id, &change.state, change.at) {
             self.untold.push(change);
         }
     }
 
-    /// It is over, since now.
+    /// Records that a job is over as of now.
     pub(super) fn tell_over(&mut self, id: JobId, why: Ended) {
         self.tell(JobChange { id, state: JobState::Killed(why), at: self.now.second() });
     }
 }
 
-/// Whether a job that is over for us is still to be ended there; one that runs may just be ending.
+/// Whether to cancel a job that is over for us. A running one may just be ending.
 fn is_to_be_ended(fact: &JobFact) -> bool {
     matches!(fact.state, FactState::Waiting | FactState::Held { .. })
 }
 
-/// How it stands with a job now, and since when. `backed` says whether its reservation is still there.
+/// The state of a job and since when. `backed`: whether its reservation still exists.
 fn state_of(entry: &Entry, fact: &JobFact, backed: bool, now: Time) -> (JobState, Time) {
     let ended = fact.ended.unwrap_or(now);
     let inside = entry.reservation.is_some();
@@ -266,9 +273,10 @@ fn state_of(entry: &Entry, fact: &JobFact, backed: bool, now: Time) -> (JobState
         FactState::Held { orphaned: true, .. } => (JobState::Killed(Ended::ReservationOver), now),
         FactState::Waiting | FactState::Held { .. } => (JobState::Waiting, now),
         FactState::Running if fact.awaits_go => (JobState::Claiming, fact.started.unwrap_or(now)),
+        // The job started earlier, but until now it only waited for its go-ahead.
         FactState::Running if entry.state == JobState::Claiming => (JobState::Running, now),
         FactState::Running => (JobState::Running, fact.started.unwrap_or(now)),
-        // Codes from 128 on are those of signals.
+        // Shells report a signal as exit code 128 plus its number.
         FactState::Cancelled | FactState::OutOfTime | FactState::Done { exit: 128.. } if entry.ending => {
             (JobState::Killed(Ended::ReservationOver), ended)
         }
@@ -288,26 +296,26 @@ fn state_of(entry: &Entry, fact: &JobFact, backed: bool, now: Time) -> (JobState
     }
 }
 
-/// Whether nothing says that it has ever run.
 fn got_no_go(entry: &Entry, fact: &JobFact) -> bool {
     entry.awaits_go || fact.awaits_go
 }
 
-/// Whether its own time was up or that of its reservation: what came first.
+/// Whether the job's own time limit or the end of its reservation came first.
 fn out_of_time(entry: &Entry, fact: &JobFact) -> Ended {
     let started = fact.started.or(entry.started);
     let own = started.zip(entry.limit.or(fact.limit)).map(|(started, limit)| started + limit);
     let over = match (own, entry.until) {
         (Some(own), Some(until)) => until < own,
         (None, Some(_)) => true,
-        // Of one that was found it may not be known that it was inside a reservation; it did not have its time.
+        // A job found after a restart may have been in a reservation without our knowing; if it ended before its
+        // limit, it was.
         (Some(own), None) => entry.job.is_none() && fact.ended.is_some_and(|ended| ended < own),
         (None, None) => false,
     };
     if over { Ended::ReservationOver } else { Ended::Limit }
 }
 
-/// What is to be told where a job stands so: that it started is told before that it is over.
+/// The reports for a new state. The start of a job is reported before its end.
 fn changes(entry: &Entry, fact: &JobFact, (state, at): (JobState, Time)) -> Vec<JobChange> {
     let id = entry.id;
     let since = match entry.state {

@@ -1,6 +1,6 @@
-//! The last look at a batch system, updated with our own changes, so that a change needs no new look. Changes made while a look
-//! is under way are applied to its result, which may have been read before them. Looks are numbered from 1: a change that was
-//! made when n looks had begun is shown by look n + 1 and later ones. Nothing here runs a command.
+//! The last look at a batch system, updated with our own changes, which saves a new look after each change. Changes
+//! made during a look are applied to its result again, as it may have been read before them. Looks are numbered from
+//! 1: a change made when n looks had begun is shown by look n + 1 and later. Nothing here runs a command.
 
 use super::system::{FactState, Handle, Picture, Reserved, Unreadable};
 use crate::error::LrmsError;
@@ -11,15 +11,15 @@ use bookahead_protocol::{Millis, Moment};
 /// A change of ours to reservations in the batch system.
 #[derive(Debug, Clone)]
 pub(super) enum Own {
-    /// It is there, on these terms.
+    /// It exists, on these terms.
     Made(Reserved),
     Gone(Handle),
-    /// It is deleted, and its cores are free at this time at the latest.
+    /// It is deleted, but its cores may be in use until `free_at`.
     Leaving {
         handle: Handle,
         free_at: Time,
     },
-    /// Jobs belong to another one now.
+    /// Its jobs now belong to another reservation.
     Moved {
         from: Handle,
         to: Handle,
@@ -30,7 +30,7 @@ impl Own {
     fn put_into(&self, picture: &mut Picture) {
         match self {
             Own::Made(reserved) => {
-                // What it was granted is free, whatever was to be freed.
+                // The granted nodes are free, so reservations that were leaving them are gone.
                 let is_freed = |one: &Reserved| {
                     one.name.is_empty() && one.cores.keys().any(|node| reserved.cores.contains_key(node))
                 };
@@ -40,6 +40,7 @@ impl Own {
             Own::Gone(handle) => picture.reservations.retain(|one| one.handle != *handle),
             Own::Leaving { handle, free_at } => {
                 for one in picture.reservations.iter_mut().filter(|one| one.handle == *handle) {
+                    // Without a name it no longer belongs to us, but still occupies its nodes.
                     one.name.clear();
                     one.accounts.clear();
                     one.interval.end = one.interval.end.min(*free_at);
@@ -54,37 +55,36 @@ impl Own {
     }
 }
 
-/// What came of a look.
+/// Result of one look.
 #[derive(Debug, Clone)]
 pub(crate) struct Looked {
     pub(crate) number: u64,
-    /// When it began.
+    /// Begin of the look.
     pub(crate) at: Moment,
     pub(crate) outcome: Result<(), LrmsError>,
 }
 
-/// What was seen last, and when.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
-    /// The result of the last look with our own changes; empty before the first look.
+    /// Result of the last look with our own changes; empty before the first look.
     pub(super) picture: Picture,
-    /// When that look began.
+    /// Begin of that look.
     taken: Option<Moment>,
-    /// How long it took: the time there was read at some moment within it.
+    /// Duration of that look. The other clock was read at some moment within it.
     took: Millis,
-    /// How many looks have begun, and when the last of them did, with or without an answer.
+    /// Number of looks begun, and when the last one began, whatever its outcome.
     pub(super) begun: u64,
     pub(super) tried: Option<Moment>,
-    /// The last one that has ended.
+    /// The last look that ended.
     ended: Option<Looked>,
-    /// While a look is under way: our changes since it began.
+    /// During a look: our changes since it began.
     meanwhile: Option<Vec<Own>>,
-    /// Nodes chosen for reservations that are being made.
+    /// Nodes chosen for reservations that are being created.
     pub(super) chosen: Vec<Reserved>,
 }
 
 impl Looks {
-    /// What was seen last, with the time that it is there at `now`.
+    /// The last picture, with its clock advanced to `now`.
     pub(super) fn picture_at(&self, now: Moment) -> Picture {
         let passed = self.taken.map(|taken| now.second() - taken.second());
         let clock = self.picture.clock.zip(passed).map(|(clock, passed)| clock + passed);
@@ -99,7 +99,7 @@ impl Looks {
         self.taken.is_some_and(|taken| now - taken < than)
     }
 
-    /// How many looks have begun, and how many of them are over.
+    /// Number of looks begun and number of looks ended.
     pub(super) fn numbers(&self) -> (u64, u64) {
         (self.begun, self.begun - u64::from(self.is_under_way()))
     }
@@ -108,7 +108,7 @@ impl Looks {
         self.meanwhile.is_some()
     }
 
-    /// The last look that has ended, if its number is above `begun`.
+    /// The last look that ended, if its number is above `begun`.
     pub(super) fn ended_after(&self, begun: u64) -> Option<Looked> {
         self.ended.clone().filter(|looked| looked.number > begun)
     }
@@ -119,7 +119,7 @@ impl Looks {
         self.meanwhile = Some(Vec::new());
     }
 
-    /// Ends the look that is under way, after it took so long, with this result.
+    /// Ends the look in progress with this result and duration.
     pub(super) fn end(&mut self, seen: Result<Picture, LrmsError>, took: Millis) -> Looked {
         let meanwhile = self.meanwhile.take().unwrap_or_default();
         let outcome = seen.map(|mut picture| {
@@ -133,7 +133,7 @@ impl Looks {
         looked
     }
 
-    /// A reservation that cannot be read now is taken for what it was when it could be.
+    /// Keeps the last known state of a reservation that cannot be parsed now.
     fn carry_over(&self, picture: &mut Picture) {
         for unreadable in &picture.unreadable {
             let Unreadable::Reservation { handle, .. } = unreadable else { continue };
@@ -142,12 +142,11 @@ impl Looks {
         }
     }
 
-    /// Whether it was seen by the last look, or made since.
+    /// Whether the last look showed it or it was created since.
     pub(super) fn knows(&self, handle: &Handle) -> bool {
         self.picture.reservations.iter().any(|one| one.handle == *handle)
     }
 
-    /// Whether a job runs in a reservation there.
     pub(super) fn runs_in(&self, handle: &Handle) -> bool {
         let mut running = self.picture.jobs.iter().filter(|job| job.state == FactState::Running);
         running.any(|job| job.reservations.contains(handle))
@@ -158,7 +157,7 @@ impl Looks {
         self.meanwhile.iter_mut().for_each(|meanwhile| meanwhile.push(own.clone()));
     }
 
-    /// Chooses with the nodes in view that are chosen for other reservations.
+    /// Runs a choice of nodes that also sees the nodes chosen by parallel orders.
     pub(super) fn choose<T>(&mut self, choice: impl FnOnce(&Picture) -> T) -> T {
         let known = self.picture.reservations.len();
         self.picture.reservations.extend(self.chosen.iter().cloned());
@@ -167,8 +166,8 @@ impl Looks {
         made
     }
 
-    /// The time here and there when it was seen. Of the times that it was here during the look it is the closest to theirs: a
-    /// slow command is no wrong clock.
+    /// Both clocks at the time of the last look. The other clock was read at an unknown moment of the look. Of our
+    /// times during it, take the closest one: a slow command must not look like clock skew.
     pub(super) fn clocks(&self) -> Option<Clocks> {
         let (began, theirs) = (self.taken?, self.picture.clock?);
         let ours = theirs.clamp(began.second(), (began + self.took.max(Millis::ZERO)).second());

@@ -1,21 +1,23 @@
-//! Batch systems that are driven by their commands.
+//! Batch systems that are driven by commands.
 //!
-//! - [`system`]: what each of them is asked and told
-//! - [`Batch`]: what follows from the answers, once for all of them; [`crate::worker`] carries out orders by it
-//! - [`tag`]: the names by which it finds again what it made
-//! - [`accounts`]: as whom things are done, and on whose behalf
+//! - [`system`]: the interface that each dialect implements
+//! - [`Batch`]: the logic above it, shared by all dialects; [`crate::worker`] executes orders with it
+//! - [`tag`]: names by which our reservations and jobs are recognised
+//! - [`accounts`]: mapping of owners to accounts and projects of the cluster
 //!
-//! What is kept and which jobs there are is always read from the batch system itself; nothing is stored here. Between
-//! two looks it remembers what it did. Where a command was not answered it looks before it does anything more.
+//! The batch system is the only record of reservations and jobs; nothing is stored here. Between two looks (one look
+//! reads nodes, reservations and jobs) our own changes are remembered. After a command without an answer, a look
+//! comes before anything else.
 //!
 //! # Several at once
-//! Several threads may call at once, but only one at a time for each reservation and each job. One look serves all callers
-//! that asked for one before it began. The state is behind one lock, which is never held while a command runs.
+//! Several threads may call in parallel, but only one for each reservation and each job. One look serves all callers
+//! that requested one before it began. The state is behind one lock, which is never held while a command runs.
 //!
-//! It relies on the dialect to undo a grant that falls short. It never does anything where nothing has to change.
+//! A dialect must undo a grant that falls short. Nothing is changed in the batch system unless the wanted state
+//! differs.
 //!
 //! # Bounds
-//! So many jobs may wait or run, and of those that are over so many are remembered, as with the built-in scheduler.
+//! Limits on unfinished jobs and on remembered finished jobs are those of the built-in scheduler.
 
 pub mod accounts;
 mod backing;
@@ -54,37 +56,37 @@ pub(crate) use system::{add_cores, count, total};
 pub use tag::Tag;
 use view::ResourceView;
 
-/// A look is good for choosing where to reserve until it is this old. What has changed since costs a refusal at worst,
-/// after which it is looked again; a site looks more often than that anyway.
+/// Oldest look by which to choose nodes for a reservation. Changes since then cost at worst one refusal, followed by
+/// a new look. A site looks more often anyway.
 const LOOK_AGAIN_AFTER: Millis = Millis::seconds(30);
 
-/// How a batch system is used.
+/// Settings of a batch system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What the site is called: several may use one cluster.
+    /// Name of the site. It is part of all names in the batch system, as several sites may share a cluster.
     pub site: Name,
-    /// Its resources, with what it offers of each. No node belongs to two of them.
+    /// Resources with the offered capacity of each. They must not share nodes.
     pub places: Vec<(Place, Capacity)>,
-    /// As whom things are done.
+    /// Accounts that own reservations and run jobs.
     pub accounts: Accounts,
-    /// On whose behalf, where the batch system keeps account of that.
+    /// Projects to charge, for batch systems with accounting.
     pub projects: Projects,
-    /// Reservations are made by a look until it is this old.
+    /// Oldest look by which to choose nodes.
     pub look_again_after: Millis,
-    /// While there are jobs of ours it is looked so often what became of them.
+    /// Interval between looks while there are jobs.
     pub follow_every: Millis,
-    /// So many jobs of ours may wait or run.
+    /// Limit of jobs that wait or run.
     pub most_jobs: usize,
-    /// Of those that are over so many are remembered.
+    /// Limit of remembered finished jobs.
     pub remembered: usize,
-    /// So long a job that claims may get its go. The job itself waits half as long again.
+    /// How long a claiming job may wait for its go-ahead. The job's own wrapper waits half as long again.
     pub go_within: Seconds,
-    /// Jobs are ended this long before their reservation ends, where another begins then.
+    /// How long before the end of its reservation to end a job, if another reservation begins then.
     pub end_jobs_early: Seconds,
 }
 
 impl Settings {
-    /// With a look every second while there are jobs, and without projects.
+    /// Defaults: a look every second while there are jobs, and no projects.
     pub fn new(site: Name, places: Vec<(Place, Capacity)>, accounts: Accounts) -> Settings {
         Settings {
             site,
@@ -101,17 +103,17 @@ impl Settings {
     }
 }
 
-/// A batch system, as orders are carried out by it.
+/// A batch system that executes orders.
 pub struct Batch {
     system: Box<dyn BatchSystem>,
     settings: Arc<Settings>,
     state: Mutex<State>,
-    /// A look has ended.
+    /// Signals the end of a look.
     looked: Condvar,
 }
 
 impl Batch {
-    /// One that has not looked yet.
+    /// Validates the settings. Runs no command.
     pub fn new(system: Box<dyn BatchSystem>, settings: Settings) -> Result<Batch, LrmsError> {
         settings.accounts.check()?;
         settings.projects.check()?;
@@ -119,7 +121,7 @@ impl Batch {
         let longest = traits.longest_name;
         if longest < tag::SHORTEST {
             return Err(LrmsError::Misconfigured(format!(
-                "names of at most {longest} characters are too short to find things by; {} are needed",
+                "names of at most {longest} characters are too short to identify reservations; at least {} are needed",
                 tag::SHORTEST
             )));
         }
@@ -133,35 +135,36 @@ impl Batch {
         Ok(Batch { system, settings, state, looked: Condvar::new() })
     }
 
-    /// Whether a job that waits can be given a reservation.
+    /// Whether a waiting job can be moved into a reservation.
     pub fn binds_jobs(&self) -> bool {
         self.state().traits.moves_jobs
     }
 
-    /// What is there: a look that begins after this was called.
+    /// Takes a look that begins after this call, and returns its result.
     pub fn look(&self, now: Moment) -> Result<Look, LrmsError> {
         self.look_anew(now)?;
         Ok(self.seen())
     }
 
-    /// What became of jobs since this was last asked, in the order in which it happened.
+    /// Changes of jobs since the last call, in order of time.
     pub fn changes(&self) -> Vec<JobChange> {
         let mut changes = std::mem::take(&mut self.state().untold);
+        // The sort is stable: changes of one job in the same second keep their order.
         changes.sort_by_key(|change| change.at);
         changes
     }
 
-    /// Jobs that were submitted or found since this was last asked, each with what it is called there.
+    /// Jobs submitted or found since the last call, each with its native id.
     pub fn names(&self) -> Vec<(JobId, String)> {
         std::mem::take(&mut self.state().jobs.unnamed)
     }
 
-    /// What the last look showed, with what was done since.
+    /// The last look, with our own changes since.
     pub fn seen(&self) -> Look {
         self.state().look()
     }
 
-    /// The number of the last look that has begun. Only looks with higher numbers show what is done from now on.
+    /// Number of the last look begun. Only looks with higher numbers show later changes.
     pub(crate) fn looks_begun(&self) -> u64 {
         self.state().looks.begun
     }
@@ -170,19 +173,20 @@ impl Batch {
         self.look_after(now, self.looks_begun()).outcome
     }
 
-    /// Looks, or waits for the look that is under way.
+    /// Takes a look, or waits for the one in progress.
     fn look_again(&self, now: Moment) -> Result<(), LrmsError> {
         let ended = self.state().looks.numbers().1;
         self.look_after(now, ended).outcome
     }
 
-    /// When to look again so that the last look does not get too old for making reservations.
+    /// When to look again to keep the last look recent enough for choosing nodes.
     pub(crate) fn next_refresh(&self) -> Option<Moment> {
+        // Half the age: the next look must end before the last one gets too old.
         let half = Millis(self.settings.look_again_after.0 / 2);
         self.state().looks.tried.map(|tried| tried + half)
     }
 
-    /// Waits for a look with a higher number than `begun`, and takes it if no other thread does.
+    /// Waits for a look with a number above `begun`; takes it if no other thread does.
     pub(crate) fn look_after(&self, now: Moment, begun: u64) -> Looked {
         let asked = Instant::now();
         let mut state = self.state();
@@ -195,8 +199,10 @@ impl Batch {
             }
             state = self.looked.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        // The wait may have been long, and `now` is the time of the call.
         let now = state.reach(now + since(asked));
         state.looks.begin(now);
+        // The command may take seconds, and orders must not wait for the lock meanwhile.
         drop(state);
         let began = Instant::now();
         let seen = self.system.look();
@@ -221,13 +227,14 @@ struct State {
     looks: Looks,
     pieces: Pieces,
     jobs: Register,
-    /// Jobs whose submission was not answered, each with the number of the last look that had begun then.
+    /// Jobs whose submission was not answered, each with the number of the last look begun then.
     unsure_jobs: BTreeMap<JobId, u64>,
-    /// Jobs that are being submitted. Looks ignore them, so that a half-known job is not taken for a double.
+    /// Jobs whose submission is in progress. Looks ignore them: a job without a known native id would look like a
+    /// duplicate.
     submitting: BTreeSet<JobId>,
-    /// What became of jobs and was not told yet.
+    /// Changes of jobs that are not reported yet.
     untold: Vec<JobChange>,
-    /// What is to be done about jobs, by the last look.
+    /// Commands that follow from the last look.
     chores: Vec<Chore>,
 }
 
@@ -252,7 +259,7 @@ impl State {
         self.settings.places.iter().find(|(place, _)| place.resource == *resource).ok_or_else(unknown)
     }
 
-    /// Time never goes back.
+    /// Time never goes back, even if callers on several threads pass their times out of order.
     fn reach(&mut self, now: Moment) -> Moment {
         self.now = self.now.max(now);
         self.now
@@ -265,6 +272,7 @@ impl State {
     fn end_look(&mut self, seen: Result<Picture, LrmsError>, took: Millis) -> Looked {
         let is_first = !self.looks.is_there();
         let looked = self.looks.end(seen.and_then(|picture| self.all_ours(picture)), took);
+        // A failed look leaves the last picture as it is.
         if looked.outcome.is_ok() {
             let now = self.terms_now();
             self.pieces.learn(&self.looks.picture, looked.number, &self.settings, now);
@@ -273,7 +281,7 @@ impl State {
         looked
     }
 
-    /// Fails where a reservation of this site cannot be read that was not seen before: it would be taken for one that is gone.
+    /// Fails if a reservation of this site cannot be parsed and was not seen before: it would be taken for deleted.
     fn all_ours(&self, picture: Picture) -> Result<Picture, LrmsError> {
         let is_lost = |one: &&Unreadable| match one {
             Unreadable::Reservation { handle, name } => {
@@ -284,13 +292,13 @@ impl State {
         match picture.unreadable.iter().find(is_lost) {
             None => Ok(picture),
             Some(lost) => Err(LrmsError::Unreadable {
-                command: "a look at the reservations".into(),
-                why: format!("{lost} is ours, and its state or times make no sense"),
+                command: "the query of reservations".into(),
+                why: format!("{lost} belongs to this site, and its state or times are invalid"),
             }),
         }
     }
 
-    /// Whether reservations can be made by the last look: it is young, and the outcome of every command since is known.
+    /// Whether nodes can be chosen by the last look: it is recent, and the outcome of every command since is known.
     fn can_choose(&self) -> bool {
         self.looks.is_young(self.now, self.settings.look_again_after) && self.pieces.is_sure()
     }
@@ -299,7 +307,6 @@ impl State {
         self.settings.places.iter().map(|(place, capacity)| ResourceView::new(self, place, *capacity))
     }
 
-    /// All that the last look shows, with what we did since.
     fn look(&self) -> Look {
         let seen = self.views().map(|view| (view.place.resource.clone(), view.seen().into()));
         Look {

@@ -1,6 +1,6 @@
-//! What is known to be kept in the batch system for each reservation of this site: its pieces, one reservation there for
-//! each. It is read from every look by the names, so a restart loses nothing; between two looks it follows what was done.
-//! Where it is not known what came of something, it says so until the next look.
+//! The pieces of each reservation of this site: one reservation in the batch system each. They are read from every
+//! look by their names, so a restart loses nothing; between two looks our own changes are applied. A reservation in
+//! an unknown state is marked until the next look.
 
 use super::Settings;
 use super::plan::Now;
@@ -11,27 +11,27 @@ use bookahead_plan::{Capacity, Span, Time};
 use bookahead_protocol::{Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A reservation there that belongs to one here.
+/// A reservation in the batch system that belongs to one of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) handle: Handle,
-    /// No two of a reservation have the same.
+    /// Unique within a reservation; part of the name.
     pub(super) number: u32,
     pub(super) owner: Option<Name>,
     pub(super) resource: Name,
-    /// Its terms: those that were asked for, where what is there does for them.
+    /// Its terms: those ordered, if the actual ones satisfy them.
     pub(super) span: Span,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     known: BTreeMap<ReservationId, Vec<Piece>>,
-    /// For these it must be looked at before anything else is done, each with how many looks had begun then.
+    /// Reservations that need a look before anything else, each with the number of looks begun then.
     unsure: BTreeMap<ReservationId, u64>,
 }
 
 impl Pieces {
-    /// Those of one reservation on a resource that are not over, in order of time.
+    /// The pieces of a reservation on a resource that are not over, in order of time.
     pub(super) fn of(&self, id: ReservationId, resource: &Name, now: Now) -> Vec<Piece> {
         let here = |piece: &&Piece| piece.resource == *resource && !now.is_over(piece.span.interval);
         let mut pieces: Vec<Piece> = self.all(id).iter().filter(here).cloned().collect();
@@ -39,18 +39,16 @@ impl Pieces {
         pieces
     }
 
-    /// When the last of a reservation ends.
+    /// End of the last piece.
     pub(super) fn end(&self, id: ReservationId) -> Option<Time> {
         self.all(id).iter().map(|piece| piece.span.interval.end).max()
     }
 
-    /// The reservation that one there belongs to.
     pub(super) fn owner_of(&self, handle: &Handle) -> Option<ReservationId> {
         let has = |pieces: &[Piece]| pieces.iter().any(|piece| piece.handle == *handle);
         self.known.iter().find(|(_, pieces)| has(pieces)).map(|(id, _)| *id)
     }
 
-    /// By what commands call them.
     pub(super) fn by_handle(&self) -> BTreeMap<&Handle, (ReservationId, &Piece)> {
         let pieces = self.known.iter().flat_map(|(id, pieces)| pieces.iter().map(|piece| (*id, piece)));
         pieces.map(|(id, piece)| (&piece.handle, (id, piece))).collect()
@@ -60,7 +58,7 @@ impl Pieces {
         self.known.iter().map(|(id, pieces)| (*id, pieces.as_slice()))
     }
 
-    /// All that is known, as a ledger would have it.
+    /// All pieces, in the form that the ledger compares.
     pub(super) fn tagged(&self) -> Vec<Tagged> {
         let mut found: BTreeMap<(ReservationId, &Name), Tagged> = BTreeMap::new();
         for (id, piece) in self.known.iter().flat_map(|(id, pieces)| pieces.iter().map(|piece| (*id, piece)))
@@ -79,14 +77,14 @@ impl Pieces {
         self.known.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// The lowest number that no piece of a reservation has. One that was asked for in vain gets the same number, and so
-    /// the same name, the next time.
+    /// The lowest unused number. A piece whose creation failed thus gets the same number, and the same name, at the
+    /// next attempt.
     pub(super) fn free_number(&self, id: ReservationId) -> Option<u32> {
         let taken: BTreeSet<u32> = self.all(id).iter().map(|piece| piece.number).collect();
         (0..MOST_PIECES).find(|number| !taken.contains(number))
     }
 
-    /// It was made, or is on other terms now.
+    /// Adds a piece, or replaces it after a change.
     pub(super) fn add(&mut self, id: ReservationId, piece: Piece) {
         let pieces = self.known.entry(id).or_default();
         pieces.retain(|known| known.handle != piece.handle);
@@ -102,28 +100,26 @@ impl Pieces {
         }
     }
 
-    /// What is there does for these terms.
+    /// Records that the existing piece satisfies these terms.
     pub(super) fn adopt(&mut self, id: ReservationId, handle: &Handle, span: Span) {
         let pieces = self.known.get_mut(&id).into_iter().flatten();
         pieces.filter(|piece| piece.handle == *handle).for_each(|piece| piece.span = span);
     }
 
-    /// The outcome of a command is not known. Only a look with a number above `begun` settles it.
+    /// The outcome of a command is unknown. Only a look with a number above `begun` settles it.
     pub(super) fn doubt(&mut self, id: ReservationId, begun: u64) {
         self.unsure.insert(id, begun);
     }
 
-    /// Whether it is not known what is there for a reservation.
     pub(super) fn is_unsure(&self, id: ReservationId) -> bool {
         self.unsure.contains_key(&id)
     }
 
-    /// Whether it is known what is there for all of them.
     pub(super) fn is_sure(&self) -> bool {
         self.unsure.is_empty()
     }
 
-    /// Takes over what the look of a number shows.
+    /// Replaces all pieces by those in look `number`.
     pub(super) fn learn(&mut self, picture: &Picture, number: u64, settings: &Settings, now: Now) {
         let before = std::mem::take(&mut self.known);
         let places = &settings.places;
@@ -139,6 +135,8 @@ impl Pieces {
             let Some((place, _)) = place else { continue };
             let there =
                 Span { interval: reserved.interval, capacity: Capacity(place.unit.reserved(reserved)) };
+            // The batch system may have rounded the times. Keep the ordered terms if the actual ones satisfy them, or
+            // the next comparison would see a difference.
             let asked = known.map(|piece| piece.span).filter(|asked| now.does_for(there, *asked));
             let piece = Piece {
                 handle: reserved.handle.clone(),
@@ -152,7 +150,8 @@ impl Pieces {
     }
 }
 
-/// The resource that has most of its nodes; the first where none has any, so that it is not overlooked.
+/// The resource with most of its nodes. If no resource has any, the first: a reservation without a resource would be
+/// overlooked.
 fn likely_place<'a>(
     reserved: &Reserved,
     picture: &Picture,
@@ -162,6 +161,6 @@ fn likely_place<'a>(
         let nodes = picture.nodes.iter().filter(|node| node.resources.contains(resource));
         nodes.filter(|node| reserved.cores.contains_key(&node.name)).count()
     };
-    // Of several that have as many, the first.
+    // `max_by_key` returns the last maximum; reversed, a tie goes to the first resource.
     places.iter().rev().max_by_key(|(place, _)| here(&place.resource))
 }

@@ -1,25 +1,26 @@
-//! What to do so that the pieces of a reservation become what is wanted. It only compares; nothing is done here.
+//! Computes the steps that turn the present pieces of a reservation into the wanted ones. It only compares; it runs
+//! nothing.
 
 use super::pieces::Piece;
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Unit};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The differences between what is there and what is wanted.
+/// Differences between the present and the wanted pieces.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// These do for what is wanted.
+    /// Already as wanted.
     pub(super) same: Vec<(Handle, Span)>,
-    /// These get other terms.
+    /// Get new terms.
     pub(super) changes: Vec<(Piece, Span)>,
-    /// These are missing.
+    /// Missing.
     pub(super) creates: Vec<Span>,
-    /// These are not wanted.
+    /// Not wanted.
     pub(super) deletes: Vec<Piece>,
 }
 
 impl Plan {
-    /// What is there stays as it is if it can; else it becomes the wanted one that it shares most time with.
+    /// Keeps pieces as they are if possible; others become the wanted span with which they overlap longest.
     pub(super) fn of(mut there: Vec<Piece>, wanted: Vec<Span>, now: Now) -> Plan {
         let mut plan = Plan::default();
         for span in wanted {
@@ -40,39 +41,39 @@ impl Plan {
         plan
     }
 
-    /// Whether nothing is to be done, or something is to be deleted and nothing else.
+    /// Whether there is nothing to do, or only deletions.
     pub(super) fn only_deletes(&self) -> bool {
         self.changes.is_empty() && self.creates.is_empty()
     }
 
-    /// Whether something is to be made and all that is there stays as it is.
+    /// Whether pieces are created and all present ones stay as they are.
     pub(super) fn only_creates(&self) -> bool {
         self.changes.is_empty() && self.deletes.is_empty()
     }
 
-    /// What is there and will not stay as it is.
+    /// Present pieces that will change or go.
     pub(super) fn old(&self) -> Vec<Piece> {
         self.changes.iter().map(|(piece, _)| piece).chain(&self.deletes).cloned().collect()
     }
 
-    /// What is wanted and not there.
+    /// Wanted spans that are not there yet.
     pub(super) fn missing(&self) -> Vec<Span> {
         self.changes.iter().map(|(_, span)| span).chain(&self.creates).copied().collect()
     }
 
-    /// Whether a piece that changes had something that it will not have.
+    /// Whether a changed piece loses some time or capacity.
     pub(super) fn gives_up(&self) -> bool {
         self.changes.iter().any(|(piece, span)| !is_less(piece.span, *span))
     }
 
-    /// First what becomes of the pieces that are there, then what is made. Room that a piece gives up can be used at once.
+    /// Changes first, then creations. Room that a piece gives up can be used at once.
     pub(super) fn steps(self) -> Steps {
         let changes = self.changes.into_iter().map(|(piece, span)| (Some(piece), span));
         let new = changes.chain(self.creates.into_iter().map(|span| (None, span))).collect();
         Steps { same: self.same, new, deletes: self.deletes }
     }
 
-    /// First what is made, and last the pieces that only become less: nothing is given up before all else is there.
+    /// Creations first, and last the pieces that only shrink: nothing is given up before everything else exists.
     pub(super) fn creates_first(self) -> Steps {
         let mut steps = self.steps();
         steps.new.sort_by_key(|(piece, span)| match piece {
@@ -82,7 +83,7 @@ impl Plan {
         steps
     }
 
-    /// Whether something old may be in the way of something new.
+    /// Whether an old piece overlaps a new one in time and so may be in its way.
     pub(super) fn is_in_its_own_way(&self) -> bool {
         let new = self.missing();
         let meets = |old: &Piece| new.iter().any(|new| shared(old.span.interval, new.interval) > 0);
@@ -90,26 +91,25 @@ impl Plan {
     }
 }
 
-/// What is to be done, in order.
 pub(super) struct Steps {
     pub(super) same: Vec<(Handle, Span)>,
-    /// What is to be there, and the piece that becomes that, if one does.
+    /// The wanted span, and the piece that becomes it, if any.
     pub(super) new: Vec<(Option<Piece>, Span)>,
-    /// These go last.
+    /// Done last.
     pub(super) deletes: Vec<Piece>,
 }
 
-/// For how many seconds both last.
+/// Overlap in seconds.
 pub(super) fn shared(one: Interval, other: Interval) -> i64 {
     Interval::new(one.begin.max(other.begin), one.end.min(other.end)).length().0
 }
 
-/// Whether one is within the other, at any instant.
+/// Whether one lies within the other, in time and in capacity.
 fn is_less(one: Span, other: Span) -> bool {
     shared(one.interval, other.interval) == one.interval.length().0 && one.capacity <= other.capacity
 }
 
-/// Whether there is room for all spans at once, as far as the picture tells.
+/// Whether all spans fit at the same time, as far as the picture shows.
 pub(super) fn is_there(
     picture: &Picture,
     place: &Place,
@@ -120,7 +120,7 @@ pub(super) fn is_there(
     let others = picture.reservations.iter().filter(|reserved| !without.contains(&reserved.handle));
     let begins = others.map(|reserved| reserved.interval.begin);
     let begins = begins.chain(wanted.iter().map(|span| span.interval.begin)).map(|begin| begin.max(now));
-    // Less is free only from where something begins.
+    // The free capacity falls only at the begin of something, so other instants need no check.
     let instants: BTreeSet<Time> = begins.collect();
     instants.into_iter().all(|at| {
         let then = wanted.iter().filter(|span| span.interval.end > at && span.interval.begin.max(now) <= at);
@@ -140,7 +140,7 @@ fn free(picture: &Picture, place: &Place, at: Time, now: Time, without: &BTreeSe
     }
 }
 
-/// What others' reservations and running jobs take of each node at an instant.
+/// Cores of each node that other reservations and running jobs occupy at an instant.
 fn taken<'a>(
     picture: &'a Picture,
     at: Time,
@@ -154,7 +154,7 @@ fn taken<'a>(
     let outside = running.flat_map(|job| {
         let inside = picture.reservations.iter().filter(|one| job.reservations.contains(&one.handle));
         let inside: Vec<_> = inside.collect();
-        // One that was given another reservation while it ran may run on nodes that this does not have.
+        // A job that was moved to another reservation may still run on nodes outside of it.
         job.placed.iter().filter(move |(node, _)| !inside.iter().any(|one| one.cores.contains_key(*node)))
     });
     let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
@@ -170,17 +170,18 @@ fn covers(interval: Interval, at: Time, now: Time) -> bool {
 }
 
 impl JobFact {
-    /// Whether it is expected to run still, if it runs now.
+    /// Whether a job that runs now is expected to run still at `at`.
     fn runs_at(&self, at: Time, now: Time) -> bool {
         let end = self.limit.map(|limit| self.started.unwrap_or(now) + limit);
         end.is_none_or(|end| end.max(now + Seconds(1)) > at)
     }
 }
 
-/// What begins now begins a little later there: so much later is as good as now.
+/// Tolerance for a begin of "now": the batch system executes the command a few seconds later and lets the reservation
+/// begin then.
 const A_LITTLE: Seconds = Seconds(5);
 
-/// When it is, and how finely a batch system counts.
+/// The present time, and the resolution of the batch system's times.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now {
     pub(super) time: Time,
@@ -188,7 +189,7 @@ pub(super) struct Now {
 }
 
 impl Now {
-    /// Whether the terms that are there do for those that are wanted. Of what has begun only the rest counts.
+    /// Whether existing terms satisfy the wanted ones. After the begin, only the rest of the interval counts.
     pub(super) fn does_for(self, there: Span, wanted: Span) -> bool {
         let late = self.time + A_LITTLE.max(self.step);
         let begun = wanted.interval.begin <= self.time && there.interval.begin <= late;
@@ -197,13 +198,12 @@ impl Now {
             && (begun || there.interval.begin == wanted.interval.begin)
     }
 
-    /// Whether something will never be again.
     pub(super) fn is_over(self, interval: Interval) -> bool {
         interval.end <= self.time
     }
 }
 
-/// The terms that keep these spans free from now on, in order.
+/// The reservations that cover these spans from now on, in order.
 pub(super) fn of(spans: &[Span], now: Now) -> Vec<Span> {
     let real = |span: &&Span| !span.interval.is_empty() && span.capacity > Capacity::ZERO;
     let to_come = spans.iter().filter(real).filter(|span| !now.is_over(span.interval));
@@ -217,15 +217,17 @@ pub(super) fn of(spans: &[Span], now: Now) -> Vec<Span> {
     if now.step > Seconds(1) { widened(&added, now.step) } else { added }
 }
 
-/// A release takes effect with the next second, and some more pass until it is ordered.
+/// Time between a release and its order: a release takes effect at the next second, and some more pass until it is
+/// ordered.
 const A_MOMENT: Seconds = Seconds(2);
 
-/// Where less is wanted in a moment, it is wanted now: else the reservation with the jobs would end then, and its jobs with it,
-/// for one that they cannot move to.
+/// If less is wanted in a moment, order it now. Otherwise the reservation with the jobs would end together with its
+/// jobs, and be followed by one to which they cannot move.
 pub(super) fn lasting(mut spans: Vec<Span>, now: Time) -> Vec<Span> {
     let ends = |span: &Span| span.interval.begin <= now && span.interval.end <= now + A_MOMENT;
     let follows =
         |one: &Span, next: &Span| next.interval.begin == one.interval.end && next.capacity <= one.capacity;
+    // Backwards, as `remove` shifts later elements.
     for at in (0..spans.len()).rev() {
         let Some(one) = spans.get(at).copied().filter(ends) else { continue };
         if let Some(next) = spans.iter_mut().find(|next| follows(&one, next)) {
@@ -236,11 +238,11 @@ pub(super) fn lasting(mut spans: Vec<Span>, now: Time) -> Vec<Span> {
     spans
 }
 
-/// In steps: in each as much as is taken at any instant inside it. Spans that follow each other within one step do not
-/// add up there.
+/// Rounds spans outward to whole steps. Each step gets the peak demand within it, so consecutive spans that meet
+/// inside a step do not add up.
 fn widened(spans: &[Span], step: Seconds) -> Vec<Span> {
     let times = spans.iter().flat_map(|span| [span.interval.begin, span.interval.end]);
-    // Both around each: where more is taken for a part of a step, it is taken for that step and no longer.
+    // Both neighbours of each time: a peak that covers part of a step is reserved for that step and no longer.
     let mut edges: Vec<Time> = times.flat_map(|time| [floor(time, step), ceiling(time, step)]).collect();
     edges.sort_unstable();
     edges.dedup();
@@ -259,7 +261,7 @@ fn widened(spans: &[Span], step: Seconds) -> Vec<Span> {
     wide
 }
 
-/// The most that is taken at an instant of an interval: more is taken only from where a span begins.
+/// Peak demand within an interval. Demand rises only at the begin of a span.
 fn most_taken(spans: &[Span], within: Interval) -> Capacity {
     let begins = spans.iter().map(|span| span.interval.begin).filter(|begin| within.contains(*begin));
     let taken = |at: Time| {

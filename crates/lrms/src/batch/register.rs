@@ -1,5 +1,5 @@
-//! The jobs of this site in a batch system, in the order of submission, and what became of them. Those that are over are
-//! remembered until too many are; then the one that has been over for longest is forgotten.
+//! The jobs of this site in a batch system, in order of submission, with their states. A limited number of finished
+//! jobs is remembered; the one that ended first is forgotten first.
 
 use super::system::JobFact;
 use bookahead_party::{Job, JobState, JobStatus};
@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) id: JobId,
-    /// As it was submitted; None of one that was found and not submitted again.
+    /// As submitted; None for a job that was found after a restart and not submitted again.
     pub(super) job: Option<Job>,
-    /// What it is called there.
+    /// Native id.
     pub(super) native: String,
     pub(super) submitted: Time,
     pub(super) state: JobState,
@@ -20,18 +20,17 @@ pub(super) struct Entry {
     pub(super) ended: Option<Time>,
     pub(super) expected_start: Option<Time>,
     pub(super) limit: Option<Seconds>,
-    /// Inside which it runs.
     pub(super) reservation: Option<ReservationId>,
-    /// When that ends, as far as is known.
+    /// Known end of that reservation.
     pub(super) until: Option<Time>,
-    /// Somebody said that it is to be ended, and it is not known whether the batch system heard.
+    /// A cancellation was requested, and its command was not answered.
     pub(super) unheard: bool,
-    /// It was told to end with its reservation, and may take its time for that.
+    /// Was signalled to end with its reservation; it may take some time.
     pub(super) ending: bool,
-    /// It claims and no look has shown it running.
+    /// Claims, and no look has shown it past its go-ahead.
     pub(super) awaits_go: bool,
     pub(super) claims_since: Option<Time>,
-    /// The number of the last look that had begun when we last changed the job: only looks with higher numbers show that.
+    /// Number of the last look begun when we last changed the job; only looks with higher numbers show the change.
     pub(super) stamp: u64,
 }
 
@@ -41,7 +40,7 @@ pub(super) struct Register {
     ordered: BTreeMap<u64, JobId>,
     /// In the order in which they ended.
     over: VecDeque<JobId>,
-    /// Those whose native ids were not told yet.
+    /// Jobs whose native id was not reported yet.
     pub(super) unnamed: Vec<(JobId, String)>,
 }
 
@@ -53,7 +52,7 @@ impl Entry {
         Entry { job: Some(job.clone()), until, stamp, ..Entry::found(job.id, &found, reservation) }
     }
 
-    /// One that was found there; what became of it is still to be noted.
+    /// A job found in the batch system. Its state is applied later.
     pub(super) fn found(id: JobId, fact: &JobFact, reservation: Option<ReservationId>) -> Entry {
         Entry {
             id,
@@ -96,7 +95,8 @@ impl Register {
         self.entries.values().map(|(_, entry)| entry).filter(|entry| !entry.state.is_over())
     }
 
-    /// When the next reservation ends that one runs in, or is `early` before its end, after this time.
+    /// The next time after `after` at which a reservation with a running job ends, or at which `early` remains until
+    /// then.
     pub(super) fn next_end(&self, after: Time, early: Seconds) -> Option<Time> {
         let running = |entry: &&Entry| matches!(entry.state, JobState::Running | JobState::Claiming);
         let inside = self.live_entries().filter(running).filter(|entry| entry.reservation.is_some());
@@ -112,7 +112,7 @@ impl Register {
         self.entries.get_mut(&id).map(|(_, entry)| entry)
     }
 
-    /// Notes one that is new, behind all others.
+    /// Adds a new job behind all others.
     pub(super) fn add(&mut self, entry: Entry) {
         let order = self.ordered.last_key_value().map_or(0, |(order, _)| order.saturating_add(1));
         self.ordered.insert(order, entry.id);
@@ -120,7 +120,7 @@ impl Register {
         self.entries.insert(entry.id, (order, entry));
     }
 
-    /// Notes how it stands with one; answers whether that is new. Nothing becomes of one that is over.
+    /// Records a state; returns whether it is new. The state of a finished job never changes.
     pub(super) fn note(&mut self, id: JobId, state: &JobState, at: Time) -> bool {
         let Some(entry) = self.get_mut(id).filter(|entry| !entry.state.is_over()) else { return false };
         if entry.state == *state {
@@ -128,6 +128,7 @@ impl Register {
         }
         entry.state = state.clone();
         match state {
+            // The batch system put the job back into its queue.
             JobState::Waiting => entry.started = None,
             JobState::Claiming => (entry.started, entry.claims_since) = (None, Some(at)),
             JobState::Running => entry.started = Some(at),
@@ -139,7 +140,7 @@ impl Register {
         true
     }
 
-    /// Forgets those that are over, but for so many.
+    /// Forgets the oldest finished jobs beyond this number.
     pub(super) fn forget_old(&mut self, remembered: usize) {
         while self.over.len() > remembered {
             let Some(id) = self.over.pop_front() else { return };

@@ -1,5 +1,5 @@
-//! Handing jobs to a batch system, once each, and ending them. Whether a job is there already is seen by its name, where
-//! it may have been submitted before: by the service before its restart, or by a command that was not answered.
+//! Submits jobs, exactly once each, and cancels them. If a job may have been submitted before (by the service before
+//! a restart, or by a command without an answer), its name shows whether it exists.
 
 use super::register::Entry;
 use super::system::{Handle, Place, Submission};
@@ -12,7 +12,7 @@ use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{JobId, Moment, ReservationId};
 
 impl Batch {
-    /// Takes a job. The same id twice changes nothing if it is the same job.
+    /// Submits a job. Idempotent for the same id and job.
     pub fn submit(&self, now: Moment, job: &Job) -> Result<(), LrmsError> {
         self.meet(now, job.id)?;
         let unsure = job.reservation.filter(|id| self.state().pieces.is_unsure(*id));
@@ -25,6 +25,8 @@ impl Batch {
                 return same(known, job);
             }
             let submission = state.submission(job)?;
+            // Marked under the same lock as the check: looks must not report the job before its native id is
+            // registered.
             state.submitting.insert(job.id);
             submission
         };
@@ -41,7 +43,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Lets a job that waits run inside its reservation. Saying it twice changes nothing.
+    /// Moves a waiting job into its reservation. Idempotent.
     pub fn bind(&self, now: Moment, job: &Job) -> Result<(), LrmsError> {
         self.meet(now, job.id)?;
         if job.reservation.is_some_and(|id| self.state().pieces.is_unsure(id)) {
@@ -54,8 +56,8 @@ impl Batch {
                 said: said.into(),
             };
             let known = state.jobs.get(job.id).filter(|known| known.state == JobState::Waiting);
-            let known = known.ok_or_else(|| refused("it runs already, is over, or nobody knows it"))?;
-            let id = job.reservation.ok_or_else(|| refused("it names none"))?;
+            let known = known.ok_or_else(|| refused("it is unknown, already running or over"))?;
+            let id = job.reservation.ok_or_else(|| refused("the job has no reservation"))?;
             if known.reservation == Some(id) {
                 return Ok(());
             }
@@ -72,8 +74,9 @@ impl Batch {
         Ok(())
     }
 
-    /// Lets a job run that claims. It is refused to one that has claimed for [`super::Settings::go_within`]: the job waits half as
-    /// long again, so that it cannot give up between a go and the look that shows it. Otherwise it would count as one that ran.
+    /// Lets a claiming job run. Refused for a job that has claimed for [`super::Settings::go_within`]. The job itself
+    /// waits half as long again, so it cannot give up between a go-ahead and the look that shows it; it would
+    /// otherwise count as a job that ran.
     pub fn go(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
         self.meet(now, id)?;
         let refused = |said: &str| LrmsError::Refused { what: format!("to let {id} run"), said: said.into() };
@@ -81,14 +84,16 @@ impl Batch {
             let state = self.state();
             let latest = state.now.second() - self.settings.go_within;
             if state.jobs.get(id).and_then(|entry| entry.claims_since).is_some_and(|since| since <= latest) {
-                return Err(refused("it claims for too long, and may give up before it hears of it"));
+                return Err(refused(
+                    "it has claimed for too long and may give up before the go-ahead arrives",
+                ));
             }
-            state.live_native(id).ok_or_else(|| refused("it is over, or nobody knows it"))?
+            state.live_native(id).ok_or_else(|| refused("it is unknown or over"))?
         };
         self.system.go(&native)
     }
 
-    /// Ends a job, whether it waits or runs. One that is unknown or over is left as it is.
+    /// Cancels a waiting or running job. An unknown or finished one is no error.
     pub fn cancel(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
         self.meet(now, id)?;
         let Some(native) = self.state().live_native(id) else { return Ok(()) };
@@ -97,6 +102,7 @@ impl Batch {
         let begun = state.looks.begun;
         if let Some(entry) = state.jobs.get_mut(id) {
             entry.stamp = begun;
+            // Without an answer the job may live on; the next look cancels it again.
             entry.unheard |= ended.as_ref().is_err_and(|why| !why.is_refusal());
         }
         if ended.is_ok() {
@@ -107,7 +113,8 @@ impl Batch {
         ended
     }
 
-    /// Looks if it is not known whether a job is there: before the first look, or after a command that was not answered.
+    /// Takes a look if it is unknown whether a job exists: before the first look, or after a command without an
+    /// answer.
     fn meet(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
         let (sees, unsure) = {
             let mut state = self.state();
@@ -123,12 +130,12 @@ impl Batch {
 }
 
 impl State {
-    /// What a job is called there, if it waits or runs.
+    /// The native id of a job that waits or runs.
     fn live_native(&self, id: JobId) -> Option<String> {
         self.jobs.get(id).filter(|entry| !entry.state.is_over()).map(|entry| entry.native.clone())
     }
 
-    /// The job as the batch system is to have it, if it can be taken.
+    /// Validates a job and builds its submission.
     fn submission(&self, job: &Job) -> Result<Submission, LrmsError> {
         let (place, capacity) = self.place(&job.resource)?.clone();
         command::check_job(job)?;
@@ -152,11 +159,12 @@ impl State {
             account: self.settings.accounts.runs_as(&job.user)?,
             project: self.settings.projects.of(&job.user),
             work: job.work.clone(),
+            // Longer than [`Batch::go`] accepts, see there.
             go_within: job.claims.then_some(Seconds(self.settings.go_within.0.saturating_mul(3) / 2)),
         })
     }
 
-    /// What a job's reservation is called there, the next to begin first.
+    /// The reservations of the batch system that make up a job's reservation, the next to begin first.
     fn handles(&self, job: &Job, place: &Place, id: ReservationId) -> Result<Vec<Handle>, LrmsError> {
         let pieces = self.pieces.of(id, &place.resource, self.terms_now());
         let Some(most) = pieces.iter().map(|piece| piece.span.capacity).max() else {
@@ -167,7 +175,7 @@ impl State {
     }
 }
 
-/// A job that is known: nothing is to be done, if it is the same.
+/// A repeated submission: fine if the job is the same. A job found after a restart gets its missing details.
 fn same(known: &mut Entry, job: &Job) -> Result<(), LrmsError> {
     match &known.job {
         Some(before) if before != job => Err(LrmsError::OtherJob { id: job.id }),

@@ -1,8 +1,8 @@
-//! What a batch system is asked and told, in words that all of them share. Each dialect (Slurm, PBS, Grid Engine, LSF,
-//! Maui) implements [`BatchSystem`] with its own commands; what follows from the answers is decided once, in
-//! [`super::Batch`]. A dialect runs commands and reads what they print; it keeps no state that matters after a restart.
+//! The interface to a batch system, in terms that all of them share. Each dialect (Slurm, PBS, Grid Engine, LSF,
+//! Maui) implements [`BatchSystem`] with its own commands; [`super::Batch`] has the logic above it. A dialect runs
+//! commands and parses their output; it keeps no state that must survive a restart.
 //!
-//! Times are those of the batch system's own clock. Amounts are in the [`Unit`] of the resource.
+//! Times are those of the batch system's clock. Amounts are in the [`Unit`] of the resource.
 
 use super::examine::Finding;
 use crate::error::LrmsError;
@@ -12,112 +12,113 @@ use bookahead_protocol::Name;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Exit status of a job that claimed and got no go in time. Shells, `timeout`, sysexits and batch systems give it no meaning of
-/// their own.
+/// Exit status of a claiming job that got no go-ahead in time. Shells, `timeout`, sysexits and batch systems do not
+/// use it.
 pub const NO_GO: i32 = 97;
 
-/// A batch system that is spoken to by commands. Several calls may be under way at once; each ends within the time-out of
-/// its commands.
+/// A batch system that is driven by commands. Calls may run in parallel; each ends within the timeout of its
+/// commands.
 pub trait BatchSystem: ReservationSystem + JobSystem + Send + Sync {
-    /// What it can do.
+    /// Its limits and abilities.
     fn traits(&self) -> Traits;
 
-    /// What is there now: nodes, reservations, jobs, and the time that it is there.
+    /// Reads all nodes, reservations and jobs, and the clock.
     fn look(&self) -> Result<Picture, LrmsError>;
 
-    /// Checks that it can be used as it is configured, step by step, for an operator to read. It may make a reservation far
-    /// ahead and delete it again, to see whether it may.
+    /// Checks for an operator whether the batch system can be used as configured. It may create and delete a
+    /// reservation in the far future to test its permissions.
     fn examine(&self) -> Vec<Finding>;
 }
 
-/// What a batch system does with reservations.
+/// Reservations of a batch system.
 pub trait ReservationSystem {
-    /// Nodes for a reservation, with the number of cores on each, for [`Wanted::nodes`]; empty if the batch system chooses. Must
-    /// not run commands: it is called with a lock held, so that two reservations never get the same nodes.
+    /// Chooses nodes for a reservation, with the number of cores on each, for [`Wanted::nodes`]; empty if the batch
+    /// system chooses. Must not run commands: it is called with a lock held, which keeps two reservations from
+    /// getting the same nodes.
     fn choose(&self, _wanted: &Wanted, _picture: &Picture) -> Result<Vec<Share>, LrmsError> {
         Ok(Vec::new())
     }
 
-    /// Makes a reservation, and answers it as it is. Whatever is granted is read back and compared: a grant that falls short
-    /// is undone and reported as [`LrmsError::Refused`]. `picture` is a recent look.
+    /// Creates a reservation and returns it as it was granted. The grant is read back and compared: one that falls
+    /// short is undone and reported as [`LrmsError::Refused`]. `picture` is a recent look.
     fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError>;
 
-    /// Gives a reservation other terms, all of them or none; jobs in it stay. Answers it as it is then; `None` where it cannot
-    /// change such a thing and nothing was done: the caller then makes a new one and deletes the old.
+    /// Changes the terms of a reservation, all of them or none; its jobs stay. Returns it as it is then. `None`: it
+    /// cannot make this change and did nothing; the caller creates a new reservation and deletes the old one.
     fn change(&self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Reserved>, LrmsError> {
         Ok(None)
     }
 
-    /// Deletes a reservation with all jobs that wait or run in it. One that is not there any more is no error.
+    /// Deletes a reservation and cancels its waiting and running jobs. A missing reservation is no error.
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError>;
 
-    /// Lets all jobs that wait or run in a reservation belong to another of the same account instead; those that run go on
-    /// where they are. Only where [`Traits::moves_jobs`] says so.
+    /// Moves all jobs of a reservation to another reservation of the same account; running jobs continue on their
+    /// nodes. Called only with [`Traits::moves_jobs`].
     fn move_jobs(&self, from: &Handle, _to: &Handle) -> Result<(), LrmsError> {
-        let said = "it cannot give them another reservation".into();
+        let said = "it cannot move jobs to another reservation".into();
         Err(LrmsError::Refused { what: format!("to move the jobs of {from}"), said })
     }
 }
 
-/// What a batch system does with jobs.
+/// Jobs of a batch system.
 pub trait JobSystem {
-    /// Submits a job, and answers what it is called there.
+    /// Submits a job and returns its native id.
     fn submit(&self, job: &Submission) -> Result<String, LrmsError>;
 
-    /// Lets a job that waits run inside these reservations. Only where [`Traits::moves_jobs`] says so.
+    /// Moves a waiting job into these reservations. Called only with [`Traits::moves_jobs`].
     fn bind(&self, native: &str, _: &[Handle]) -> Result<(), LrmsError> {
-        let said = "it cannot give a reservation to a job that waits".into();
+        let said = "it cannot move a waiting job into a reservation".into();
         Err(LrmsError::Refused { what: format!("to put the job {native} into a reservation"), said })
     }
 
     /// Lets a job run that was submitted with [`Submission::go_within`].
     fn go(&self, native: &str) -> Result<(), LrmsError>;
 
-    /// Ends a job, whether it waits or runs. One that is over or unknown is no error.
+    /// Cancels a waiting or running job. A finished or unknown one is no error.
     fn cancel(&self, native: &str) -> Result<(), LrmsError>;
 
-    /// How a job stands that [`BatchSystem::look`] shows no more; None where nothing is known of it.
+    /// The state of a job that [`BatchSystem::look`] no longer shows; None if it is unknown.
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError>;
 }
 
-/// What a kind of batch system can do.
+/// Limits and abilities of a kind of batch system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traits {
-    /// Reservations begin and end at multiples of it: a second, or a minute.
+    /// Resolution of the begin and end of reservations: a second, or a minute.
     pub smallest_step: Seconds,
-    /// Names of reservations have at most so many characters.
+    /// Limit on the length of names of reservations, in characters.
     pub longest_name: usize,
-    /// Whether jobs that wait or run in a reservation can be given another.
+    /// Whether waiting and running jobs of a reservation can move to another.
     pub moves_jobs: bool,
-    /// For how long a reservation that is deleted while a job runs in it keeps its cores; zero where they are free when it is
-    /// deleted.
+    /// How long a reservation that is deleted while a job runs in it may still occupy its cores; zero if they are
+    /// free at once.
     pub freed_within: Seconds,
 }
 
-/// In what a resource is counted.
+/// Unit in which a resource is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Unit {
-    /// In processor cores (in Grid Engine and LSF: slots).
+    /// Processor cores (in Grid Engine and LSF: slots).
     #[default]
     Cores,
-    /// In whole nodes.
+    /// Whole nodes.
     Nodes,
 }
 
-/// A resource of a site as the batch system knows it.
+/// A resource of a site in terms of the batch system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// What the site calls it.
+    /// Name of the resource at the site.
     pub resource: Name,
-    /// In what it is counted.
+    /// Unit of its capacity.
     pub unit: Unit,
-    /// The partition (Slurm), queue (PBS, Grid Engine, LSF) or class (Maui); None for all nodes.
+    /// Partition (Slurm), queue (PBS, Grid Engine, LSF) or class (Maui); None for all nodes.
     pub partition: Option<String>,
-    /// Only nodes that have all of these features.
+    /// Restricts it to nodes with all of these features.
     pub features: Vec<String>,
 }
 
-/// What a batch system calls a reservation of ours.
+/// Identifier of a reservation in commands of the batch system.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle(pub String);
 
@@ -127,65 +128,64 @@ impl fmt::Display for Handle {
     }
 }
 
-/// A node and how many of its cores.
+/// Name of a node, and a number of its cores.
 pub type Share = (String, u32);
 
-/// A reservation that is to be there.
+/// Terms of a reservation to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Its name: ASCII letters, digits, `_`, `-` and `.`, beginning with a letter.
+    /// ASCII letters, digits, `_`, `-` and `.`, beginning with a letter.
     pub name: String,
-    /// Where.
+    /// Resource whose nodes it uses.
     pub place: Place,
-    /// When. It may begin in the past: then it begins at once.
+    /// A begin in the past means at once.
     pub interval: Interval,
-    /// How many cores or nodes.
+    /// Cores or nodes, by the unit of the place.
     pub amount: u32,
-    /// Whose jobs may use it: an account of the cluster.
+    /// Account of the cluster whose jobs may use it.
     pub account: String,
-    /// Only his jobs on behalf of this project may; None where no project is named. Only batch systems that have projects
-    /// are asked for one.
+    /// Project to which its jobs must be charged; None for any. Ignored by batch systems without projects.
     pub project: Option<String>,
-    /// The nodes from [`ReservationSystem::choose`]; empty if the batch system chooses.
+    /// Nodes from [`ReservationSystem::choose`]; empty if the batch system chooses.
     pub nodes: Vec<Share>,
 }
 
-/// What is there at one moment.
+/// State of the batch system at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Picture {
-    /// The time there when it was taken, if it tells.
+    /// Time of its clock, if it reports one.
     pub clock: Option<Time>,
     /// All nodes that belong to a resource.
     pub nodes: Vec<Node>,
-    /// All reservations that are not over, ours and others'.
+    /// All reservations that are not over, including those of others.
     pub reservations: Vec<Reserved>,
-    /// All jobs that wait or run, those that wait in the order in which it would look at them; and those that are over, as
-    /// long as it shows them.
+    /// All waiting and running jobs, the waiting ones in scheduling order, and finished ones that are still shown.
     pub jobs: Vec<JobFact>,
-    /// What was shown and could not be read.
+    /// Records that could not be parsed.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// A record that a command printed and that could not be read. It is left out; all others count.
+/// A record that could not be parsed. It is skipped; all others count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unreadable {
-    /// A job, by what it is called there.
+    /// A job, by its native id.
     Job(String),
     /// A node, by its name.
     Node(String),
-    /// A reservation. One that was seen before counts as it was; one of this site that was not fails the look.
+    /// A reservation. If it was seen before, its last known state is used; otherwise the look fails if it belongs to
+    /// this site.
     Reservation {
-        /// What commands call it.
+        /// Its identifier in commands.
         handle: Handle,
-        /// Its name; empty where that cannot be read either.
+        /// Its name; empty if that could not be parsed either.
         name: String,
     },
 }
 
 impl Unreadable {
-    /// So many jobs of which not even that is known.
+    /// This many jobs whose ids could not be parsed either.
     pub(crate) fn jobs(count: usize) -> impl Iterator<Item = Unreadable> {
-        std::iter::repeat_n(Unreadable::Job("of unknown number".into()), count)
+        std::iter::repeat_n(Unreadable::Job("with an unknown id".into()), count)
     }
 }
 
@@ -199,133 +199,131 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// A node.
+/// A compute node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
+    /// As in the commands of the batch system.
     pub name: String,
-    /// Its cores (or slots).
+    /// Cores, or slots.
     pub cores: u32,
-    /// Whether jobs can run on it: it is not down, failed, drained or unknown.
+    /// Whether jobs can run on it: not down, failed, drained or in an unknown state.
     pub usable: bool,
-    /// The resources that it belongs to.
+    /// Resources that it belongs to.
     pub resources: Vec<Name>,
 }
 
-/// A reservation as it is.
+/// A reservation as the batch system reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reserved {
-    /// What commands call it.
+    /// Its identifier in commands.
     pub handle: Handle,
-    /// Its name, which somebody gave to it. Empty for one that was deleted and whose cores are still being freed, until the end
-    /// of `interval`.
+    /// Its name. Empty for a deleted reservation whose cores are still in use, until the end of `interval`.
     pub name: String,
-    /// When.
+    /// Begin and end, by the batch system's clock.
     pub interval: Interval,
-    /// The cores that it has on each node. Where it is not told how they are spread, they are spread evenly, and
-    /// `spread` is false.
+    /// Cores on each node. If only the total is reported, it is spread evenly, and `spread` is false.
     pub cores: BTreeMap<String, u32>,
-    /// Whether `cores` is certain for each node; the sum always is.
+    /// Whether `cores` is exact for each node; the total always is.
     pub spread: bool,
     /// Accounts that may use it.
     pub accounts: Vec<String>,
 }
 
-/// A job as it is.
+/// A job as the batch system reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobFact {
-    /// What it is called there.
+    /// Native id.
     pub native: String,
-    /// Its name, which somebody gave to it.
+    /// Name given at submission.
     pub name: String,
-    /// Whose it is.
+    /// Account that owns it.
     pub account: String,
-    /// The resources it may run on, or runs on.
+    /// Resources that it may run on, or runs on.
     pub resources: Vec<Name>,
-    /// How it stands.
+    /// State, in terms that all batch systems share.
     pub state: FactState,
-    /// The cores that it wants or has.
+    /// Cores requested or in use.
     pub cores: u32,
-    /// The nodes that it wants or has: at least so many.
+    /// Nodes requested (at least) or in use.
     pub nodes: u32,
-    /// The cores that it has on each node, of one that runs.
+    /// Cores on each node; only for a running job.
     pub placed: BTreeMap<String, u32>,
-    /// When it was submitted.
+    /// Time of submission.
     pub submitted: Time,
-    /// When it started, if it has.
+    /// Start time; None if it has not started.
     pub started: Option<Time>,
-    /// When it was over, if it is.
+    /// End time; None if it has not ended.
     pub ended: Option<Time>,
-    /// How long it may run; None for ever.
+    /// Limit of its run time; None for no limit.
     pub limit: Option<Seconds>,
-    /// The reservations inside which it runs or wants to run, by what commands call them.
+    /// Reservations in which it runs or must run.
     pub reservations: Vec<Handle>,
-    /// When it is expected to start, if it is told.
+    /// Expected start, if reported.
     pub expected_start: Option<Time>,
-    /// Whether it claims and has no go yet.
+    /// Whether it claims and has no go-ahead yet.
     pub awaits_go: bool,
 }
 
-/// How it stands with a job in a batch system.
+/// State of a job in a batch system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FactState {
-    /// It waits and would start if there were room.
+    /// Waits, and would start if there were room.
     Waiting,
-    /// It waits for something else: it is held, or depends on another, or its time has not come.
+    /// Waits for something other than room: a hold, a dependency, or a start time.
     Held {
-        /// For what.
+        /// Reason in the words of the batch system.
         why: String,
-        /// Whether it waits for a reservation that is no more, and will wait for ever.
+        /// Whether it waits for a reservation that no longer exists, and so would wait forever.
         orphaned: bool,
     },
-    /// It runs, or begins, or ends just now.
+    /// Runs, or is just starting or ending.
     Running,
-    /// It ended by itself with this code.
+    /// Ended by itself with this code.
     Done {
-        /// Zero where all is well.
+        /// Exit code; zero means success.
         exit: i32,
     },
-    /// It was ended by somebody.
+    /// Cancelled, by us or by another user.
     Cancelled,
-    /// It ran out of its own time, or that of its reservation.
+    /// Reached its own time limit or the end of its reservation.
     OutOfTime,
-    /// It had its nodes and could not be launched there: it did not run.
+    /// Had its nodes but could not be launched: it did not run.
     NotLaunched {
-        /// Why, in the words of the batch system.
+        /// Reason in the words of the batch system.
         why: String,
     },
     /// Its node failed, or it could not be started.
     Failed {
-        /// Why.
+        /// Reason in the words of the batch system.
         why: String,
     },
 }
 
-/// A job that is to be submitted.
+/// A job to submit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
-    /// Its name, by which it is found again: as [`Wanted::name`].
+    /// Name by which the job is recognised later; characters as in [`Wanted::name`].
     pub name: String,
-    /// Where.
+    /// Resource to run on.
     pub place: Place,
-    /// How many cores or nodes.
+    /// Cores or nodes, by the unit of the place.
     pub amount: u32,
-    /// How long it may run.
+    /// Limit of its run time.
     pub limit: Seconds,
-    /// The reservations inside which it runs, the next to begin first; none where it waits as everyone does.
+    /// Reservations in which it runs, the next to begin first; empty for the normal queue.
     pub reservations: Vec<Handle>,
-    /// As whom it runs; None for the account that the commands run as.
+    /// Account that runs it; None for the account of the commands.
     pub account: Option<String>,
-    /// On behalf of which project, as [`Wanted::project`].
+    /// Project to charge, as [`Wanted::project`].
     pub project: Option<String>,
-    /// What it does.
+    /// Program, script, or simulated run.
     pub work: Work,
-    /// For a job that claims: how long it waits for its go before it ends with [`NO_GO`].
+    /// For a claiming job: how long it waits for its go-ahead before it exits with [`NO_GO`].
     pub go_within: Option<Seconds>,
 }
 
 impl Unit {
-    /// How much a job wants or has, in this unit.
+    /// Size of a job in this unit.
     pub fn amount(self, job: &JobFact) -> u32 {
         match self {
             Unit::Cores => job.cores,
@@ -333,7 +331,6 @@ impl Unit {
         }
     }
 
-    /// How much a reservation takes, in this unit.
     pub(crate) fn reserved(self, reserved: &Reserved) -> u32 {
         match self {
             Unit::Cores => total(&reserved.cores),
@@ -341,7 +338,6 @@ impl Unit {
         }
     }
 
-    /// How much nodes are, in this unit.
     pub(super) fn of_nodes<'a>(self, nodes: impl Iterator<Item = &'a Node>) -> u32 {
         match self {
             Unit::Cores => nodes.fold(0, |sum, node| sum.saturating_add(node.cores)),
@@ -351,7 +347,7 @@ impl Unit {
 }
 
 impl JobFact {
-    /// One of which only this is known: what it is called there.
+    /// A running job of one core of which only the native id is known.
     pub fn new(native: impl Into<String>) -> JobFact {
         JobFact {
             native: native.into(),
@@ -374,23 +370,21 @@ impl JobFact {
 }
 
 impl FactState {
-    /// Whether nothing will become of it any more.
+    /// Whether the state is final.
     pub fn is_over(&self) -> bool {
         !matches!(self, FactState::Waiting | FactState::Held { .. } | FactState::Running)
     }
 }
 
-/// The cores on all nodes together.
 pub(crate) fn total(cores: &BTreeMap<String, u32>) -> u32 {
     cores.values().fold(0, |sum, cores| sum.saturating_add(*cores))
 }
 
-/// As a number of nodes.
+/// Saturates instead of failing.
 pub(crate) fn count(nodes: usize) -> u32 {
     u32::try_from(nodes).unwrap_or(u32::MAX)
 }
 
-/// Adds cores to those on a node.
 pub(crate) fn add_cores(cores: &mut BTreeMap<String, u32>, node: &str, more: u32) {
     let sum = cores.entry(node.to_owned()).or_default();
     *sum = sum.saturating_add(more);

@@ -1,48 +1,50 @@
-//! The names of what Bookahead makes in a batch system, by which it is found again: which site made it, for which
-//! reservation, which piece of it, and whose it is. A lost ledger can be made anew from them.
+//! Names of our reservations and jobs in a batch system. They encode the site, the reservation, the piece and the
+//! owner, so a lost ledger can be rebuilt from them.
 //!
-//! Reservations are called `ba.SITE.ID.PIECE.OWNER`, the id in hexadecimal digits. Letters, digits and `_` of site and
-//! owner stand for themselves, `-` is doubled, every other byte is `-` and two hexadecimal digits. Where that is too
-//! long the owner is left out. Where that is too long still, or only short names are allowed, the name is
-//! `ba_SITE_ID_PIECE`: six digits that follow from the site, the id, and the piece, with all ten digits and
-//! 26 letters; such a name has at most [`SHORTEST`] characters and nothing but letters, digits and `_`.
+//! Reservations are called `ba.SITE.ID.PIECE.OWNER`, with the id in hexadecimal. In site and owner, letters, digits
+//! and `_` stand for themselves, `-` is doubled, and every other byte is `-` with two hexadecimal digits. If the name
+//! is too long, the owner is left out. If it is still too long, or only short names are allowed, the name is
+//! `ba_SITE_ID_PIECE` in base 36: six digits of a hash of the site, the id, and the piece. Such a name has at most
+//! [`SHORTEST`] characters and only letters, digits and `_`.
 //!
-//! Jobs are called by their id and the six digits of the site: `job_ID_SITE`. Two sites on one cluster never take what
-//! belongs to the other for theirs.
+//! Jobs are called by their id and the six digits of the site: `job_ID_SITE`. Two sites on one cluster never confuse
+//! their reservations or jobs.
 
 use bookahead_protocol::{JobId, Name, ReservationId};
 
-/// A batch system must allow names of so many characters.
+/// A batch system must allow names of this length, in characters: `ba_`, 6 digits of the site, up to 25 of the id, the
+/// piece, and separators.
 pub const SHORTEST: usize = 39;
 
-/// Where names are shorter than this they are kept plain: such batch systems also allow few characters.
+/// With limits below this only plain names are used: such batch systems also restrict the characters.
 const LONG: usize = 64;
 
-/// The pieces of a reservation have numbers below this.
+/// Limit on the numbers of pieces; with it, a piece has at most two digits in base 36.
 pub(super) const MOST_PIECES: u32 = 1_000;
 
-/// What the name of a reservation says.
+/// The contents of a reservation's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
-    /// For which reservation it was made.
+    /// The reservation that it belongs to.
     pub id: ReservationId,
-    /// Which piece of it.
+    /// Number of the piece within the reservation.
     pub piece: u32,
-    /// Whose it is, if the name has room for that.
+    /// Owner, if the name has room for it.
     pub owner: Option<Name>,
 }
 
 impl Tag {
-    /// The name that `site` gives, with at most so many characters; None where that is too few.
+    /// The name for `site` with at most `longest` characters; None if that is too short.
     pub fn name(&self, site: &Name, longest: usize) -> Option<String> {
         let names = [self.with_owner(site), Some(self.without_owner(site))];
         let long = names.into_iter().flatten().filter(|_| longest >= LONG);
         long.chain([self.plain(site)]).find(|name| name.len() <= longest)
     }
 
-    /// What a name says; None where `site` did not give it.
+    /// Parses a name; None if `site` did not give it.
     pub fn read(name: &str, site: &Name) -> Option<Tag> {
         let tag = if name.starts_with("ba.") { read_long(name)? } else { read_plain(name)? };
+        // A name is ours only if this site would give exactly the same one.
         let names = [tag.with_owner(site), Some(tag.without_owner(site)), Some(tag.plain(site))];
         names.into_iter().flatten().any(|given| given == name).then_some(tag)
     }
@@ -61,18 +63,18 @@ impl Tag {
     }
 }
 
-/// The name that `site` gives to a job.
+/// The name of a job of `site`.
 pub fn job_name(id: JobId, site: &Name) -> String {
     format!("{id}_{}", digest(site))
 }
 
-/// The job that a name stands for; None where `site` did not give it.
+/// Parses the name of a job; None if `site` did not give it.
 pub fn read_job(name: &str, site: &Name) -> Option<JobId> {
     let id: JobId = name.rsplit_once('_')?.0.parse().ok()?;
     (job_name(id, site) == name).then_some(id)
 }
 
-/// Whose it is stands in the last part, if there is one.
+/// The owner is the last part, if present.
 fn read_long(name: &str) -> Option<Tag> {
     let mut parts = name.split('.').skip(2);
     let id = number(parts.next()?, 16)?;
@@ -91,7 +93,7 @@ fn read_plain(name: &str) -> Option<Tag> {
     Some(Tag { id: ReservationId(id), piece, owner: None })
 }
 
-/// Other ways to write a number are found by comparing with the name that would be given.
+/// Other spellings of a number are rejected later, by comparison with the name that would be given.
 fn number(text: &str, radix: u32) -> Option<u128> {
     u128::from_str_radix(text, radix).ok()
 }
@@ -126,7 +128,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// With the digits from 0 to 9 and from a to z.
+/// In base 36.
 fn digits(mut number: u128) -> String {
     let mut backwards = Vec::new();
     loop {
@@ -139,7 +141,7 @@ fn digits(mut number: u128) -> String {
     }
 }
 
-/// Six digits that follow from the name of a site (by the hash known as FNV-1a, which will be the same for ever).
+/// Six digits of a hash of the site's name. FNV-1a is fixed: names must stay the same across releases.
 fn digest(site: &Name) -> String {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = site.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, mix);

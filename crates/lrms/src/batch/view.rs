@@ -1,9 +1,10 @@
-//! What is to be seen on one resource, from a picture of the whole batch system: jobs outside of reservations, what others
-//! reserved, what failed, what is kept for us, and how much of that is on nodes that are away. A batch system may let somebody
-//! reserve the same nodes as a whole afterwards: then that one's jobs run, and ours do not, and what is taken so is not kept.
+//! The state of one resource, derived from a picture of the whole batch system: jobs outside of reservations,
+//! reservations of others, lost capacity, and our reservations, with the part of them on unavailable nodes. A batch
+//! system may allow an administrator to reserve our nodes later as well. Such nodes do not count as ours, since the
+//! jobs of that reservation run and ours do not.
 //!
-//! Of others only nodes that can be used count: what takes the rest takes nothing that there is. No sum is larger than the
-//! capacity of the resource, whatever the picture says.
+//! Only usable nodes count for reservations of others. No sum exceeds the capacity of the resource, whatever the
+//! picture says.
 
 use super::State;
 use super::backing::Order;
@@ -15,7 +16,7 @@ use bookahead_protocol::ReservationId;
 use bookahead_protocol::ledger::{View, taken};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What has no end ends after ten years.
+/// Jobs and reservations without an end are taken to end after ten years.
 const FAR: Seconds = Seconds(10 * 365 * 86_400);
 
 /// One resource in a picture.
@@ -24,11 +25,11 @@ pub(super) struct ResourceView<'a> {
     pub(super) place: &'a Place,
     pub(super) capacity: Capacity,
     pub(super) now: Time,
-    /// Its nodes that can be used.
+    /// Its usable nodes.
     pub(super) nodes: BTreeMap<&'a str, &'a Node>,
     /// All reservations that are not over.
     pub(super) reservations: BTreeMap<&'a Handle, &'a Reserved>,
-    /// Those of them that are ours.
+    /// Our own reservations among them.
     ours: BTreeMap<&'a Handle, (ReservationId, &'a Piece)>,
 }
 
@@ -53,13 +54,14 @@ impl<'a> ResourceView<'a> {
         Capacity(self.capacity.0.saturating_sub(usable))
     }
 
-    /// Jobs that run outside of reservations. Where more run than the capacity, those that end first are left out.
+    /// Jobs that run outside of reservations. If they exceed the capacity, those that end first are dropped.
     fn running(&self) -> Vec<Running> {
         let jobs = self.picture.jobs.iter().filter(|job| job.state == FactState::Running);
         let mut running: Vec<Running> = match self.place.unit {
             Unit::Cores => jobs.filter_map(|job| self.running_on_cores(job)).collect(),
             Unit::Nodes => self.running_on_nodes(jobs),
         };
+        // Jobs that end last matter most for plans, so they keep their capacity if the sum is too large.
         running.sort_by_key(|job| std::cmp::Reverse(job.expected_end));
         let mut left = self.capacity.0;
         for job in &mut running {
@@ -78,7 +80,7 @@ impl<'a> ResourceView<'a> {
         (cores > 0).then(|| Running { expected_end: self.end(job), capacity: Capacity(cores) })
     }
 
-    /// Each node is taken once, until the last of its jobs ends.
+    /// Counts each node once, until the end of its last job.
     fn running_on_nodes<'b>(&self, jobs: impl Iterator<Item = &'b JobFact>) -> Vec<Running> {
         let mut until: BTreeMap<&str, Time> = BTreeMap::new();
         let mut running = Vec::new();
@@ -97,14 +99,14 @@ impl<'a> ResourceView<'a> {
         running
     }
 
-    /// The nodes here that a running job takes and no reservation has for it; None where it runs here and it is not told on
-    /// which nodes.
+    /// The nodes of this resource that a running job uses outside of its reservations; None if it runs here on
+    /// unknown nodes.
     fn nodes_taken<'b>(&'b self, job: &'b JobFact) -> Option<impl Iterator<Item = (&'b Node, u32)>> {
         let inside: Vec<&Reserved> = job
             .reservations
             .iter()
             .filter_map(|handle| self.reservation_of_job(handle))
-            // A job that started in it shows that it has begun, also where the look itself began before that.
+            // A job that started in the reservation proves its begin, even if the look began before.
             .filter(|reserved| Some(reserved.interval.begin) <= job.started.max(Some(self.latest_now())))
             .collect();
         let untold = job.placed.is_empty();
@@ -116,14 +118,14 @@ impl<'a> ResourceView<'a> {
         Some(taken.filter_map(|(node, cores)| Some((*self.nodes.get(node.as_str())?, *cores))))
     }
 
-    /// A reservation that is not over, or one that is and whose jobs are being ended: they take nothing of what is left.
+    /// A reservation that is not over, or a deleted one whose jobs are still ending: those occupy no other capacity.
     fn reservation_of_job(&self, handle: &Handle) -> Option<&'a Reserved> {
         let leaving =
             || self.picture.reservations.iter().find(|one| one.handle == *handle && one.name.is_empty());
         self.reservations.get(handle).copied().or_else(leaving)
     }
 
-    /// Now, by the clock that is ahead.
+    /// The later of both clocks.
     fn latest_now(&self) -> Time {
         self.picture.clock.unwrap_or(self.now).max(self.now)
     }
@@ -131,14 +133,16 @@ impl<'a> ResourceView<'a> {
     fn end(&self, job: &JobFact) -> Time {
         let started = job.started.unwrap_or(self.now);
         let end = job.limit.map_or(Time::MAX, |limit| started + limit);
+        // A job past its limit still runs, so it ends in a second at the earliest.
         end.clamp(self.now + Seconds(1), self.now + FAR)
     }
 
-    /// Jobs that wait outside of reservations, in the order of the batch system.
+    /// Jobs that wait outside of reservations, in scheduling order.
     fn waiting(&self) -> Vec<Waiting> {
         let here = |job: &&JobFact| job.resources.contains(&self.place.resource);
         let waiting = self.picture.jobs.iter().filter(|job| job.state == FactState::Waiting).filter(here);
         let outside = waiting.filter(|job| job.reservations.is_empty());
+        // Descending priorities make the planner keep the batch system's order.
         let asked = (0_i32..).zip(outside).map(|(rank, job)| Waiting {
             submit: job.submitted,
             estimate: job.limit.unwrap_or(FAR).clamp(Seconds(1), FAR),
@@ -149,7 +153,7 @@ impl<'a> ResourceView<'a> {
     }
 }
 
-/// What others reserved, at each time all together; on no node more than it has.
+/// Capacity reserved by others over time, for each node at most its size.
 fn foreign(view: &ResourceView<'_>) -> Vec<Span> {
     let others = view.reservations.values().filter(|reserved| !view.ours.contains_key(&reserved.handle));
     let mut edges: BTreeMap<Time, Vec<(bool, &Reserved)>> = BTreeMap::new();
@@ -169,11 +173,11 @@ fn foreign(view: &ResourceView<'_>) -> Vec<Span> {
     spans
 }
 
-/// What reservations take of each node at one time.
+/// Cores reserved on each node at one time.
 struct Taken<'a> {
     view: &'a ResourceView<'a>,
     on: BTreeMap<&'a str, u64>,
-    /// Of all nodes, in the unit of the resource.
+    /// Over all nodes, in the unit of the resource.
     sum: u64,
 }
 
@@ -183,6 +187,7 @@ impl<'a> Taken<'a> {
             let Some(node) = self.view.nodes.get(name.as_str()) else { continue };
             let (unit, cores) = (self.view.place.unit, u64::from(*cores));
             let on = self.on.entry(name.as_str()).or_default();
+            // The share of a node is not linear in its cores, so subtract the old share and add the new one.
             self.sum -= share(unit, node, *on);
             *on = if begins { on.saturating_add(cores) } else { on.saturating_sub(cores) };
             self.sum += share(unit, node, *on);
@@ -190,7 +195,7 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// So much of a node is taken where so many of its cores are.
+/// The share of a node, in the unit of the resource, if this many of its cores are in use.
 fn share(unit: Unit, node: &Node, cores: u64) -> u64 {
     match unit {
         Unit::Cores => cores.min(u64::from(node.cores)),
@@ -198,7 +203,7 @@ fn share(unit: Unit, node: &Node, cores: u64) -> u64 {
     }
 }
 
-/// What is kept for each of our reservations, and how much of it at most is on nodes that are away.
+/// The spans of each of our reservations, and the peak of each on unavailable nodes.
 fn backings(
     view: &ResourceView<'_>,
 ) -> (BTreeMap<ReservationId, Vec<Span>>, BTreeMap<ReservationId, Capacity>) {
@@ -221,7 +226,7 @@ fn backings(
     (kept, away.into_iter().map(|(id, spans)| (id, most(spans))).collect())
 }
 
-/// How much of a reservation is on nodes that cannot be used.
+/// Capacity of a reservation on unusable nodes.
 fn on_nodes_away(view: &ResourceView<'_>, reserved: &Reserved) -> u32 {
     let all = view.place.unit.reserved(reserved);
     let up = reserved.cores.iter().filter_map(|(name, cores)| {
@@ -231,8 +236,9 @@ fn on_nodes_away(view: &ResourceView<'_>, reserved: &Reserved) -> u32 {
     all.saturating_sub(u32::try_from(up.sum::<u64>()).unwrap_or(u32::MAX))
 }
 
-/// Whether others have nodes of a reservation of ours.
+/// Whether others reserved nodes of this reservation of ours.
 fn is_taken(view: &ResourceView<'_>, reserved: &Reserved, asked: Interval) -> bool {
+    // Conflicts in the past no longer matter.
     let interval = Interval::new(asked.begin.max(view.now), asked.end);
     let (strangers, friends) = others(view, interval);
     let edges: Vec<Time> = strangers.iter().map(|other| other.interval.begin.max(interval.begin)).collect();
@@ -240,18 +246,19 @@ fn is_taken(view: &ResourceView<'_>, reserved: &Reserved, asked: Interval) -> bo
     nodes.any(|node| edges.iter().any(|at| is_taken_from_us(node, *at, &strangers, &friends)))
 }
 
-/// What others reserved in an interval, and what we did.
+/// Overlapping reservations: those of others, and ours.
 fn others<'a>(view: &ResourceView<'a>, interval: Interval) -> (Vec<&'a Reserved>, Vec<&'a Reserved>) {
     let meets = |other: &Reserved| other.interval.begin < interval.end && interval.begin < other.interval.end;
     let there = view.reservations.values().copied().filter(|other| meets(other));
     there.partition(|other| !view.ours.contains_key(&other.handle))
 }
 
-/// What is kept of a piece: without what strangers took.
+/// The spans of a piece, less the nodes taken by others.
 fn not_taken(view: &ResourceView<'_>, reserved: &Reserved, piece: &Piece) -> Vec<Span> {
     let asked = piece.span.interval;
     let (strangers, friends) = others(view, asked);
     let mut edges = vec![asked.begin, asked.end];
+    // Without other reservations, the whole interval is one span.
     if !strangers.is_empty() {
         let all = strangers.iter().chain(&friends);
         let inside = all.flat_map(|other| [other.interval.begin, other.interval.end]);
@@ -274,8 +281,8 @@ fn not_taken(view: &ResourceView<'_>, reserved: &Reserved, piece: &Piece) -> Vec
     spans
 }
 
-/// Whether strangers reserved so much of a node that not all can be kept: the batch system let them, and serves them.
-/// Where it is not told what each has of the node, only one who has all of it counts.
+/// Whether reservations of others leave too little of a node to honour ours: the batch system allowed it and
+/// prefers them. If the cores for each node are not exact, only a reservation of the whole node counts.
 fn is_taken_from_us(node: &Node, at: Time, strangers: &[&Reserved], friends: &[&Reserved]) -> bool {
     let on =
         |reserved: &&&Reserved| reserved.interval.contains(at) && reserved.cores.contains_key(&node.name);
@@ -292,7 +299,7 @@ fn is_taken_from_us(node: &Node, at: Time, strangers: &[&Reserved], friends: &[&
     }
 }
 
-/// Adds what is taken after the last, if something is; what goes on as before is one span.
+/// Appends a span unless it is empty; extends the last one if nothing changes.
 fn append(spans: &mut Vec<Span>, interval: Interval, capacity: Capacity) {
     match spans.last_mut() {
         Some(last) if last.capacity == capacity && last.interval.end == interval.begin => {
@@ -308,7 +315,7 @@ impl State {
         self.views().find(|view| view.place.resource == place.resource)
     }
 
-    /// Whether a piece does not keep what it says: others have nodes of it, or it is to leave nodes that are away.
+    /// Whether a piece is not effective: others took some of its nodes, or it must leave unavailable nodes.
     fn is_degraded(&self, order: &Order, piece: &Piece) -> bool {
         let Some(view) = self.view(&order.place) else { return false };
         let Some(reserved) = view.reservations.get(&piece.handle) else { return false };
@@ -316,26 +323,26 @@ impl State {
         leaves || is_taken(&view, reserved, piece.span.interval)
     }
 
-    /// Whether a piece does not keep what it says, and can be replaced: nobody waits or runs in it, or whoever does can move.
+    /// Whether a piece is not effective and can be replaced: it has no jobs, or its jobs can move.
     pub(super) fn is_to_be_replaced(&self, order: &Order, piece: &Piece) -> bool {
         let may_go = || self.traits.moves_jobs || !self.has_jobs(&piece.handle);
         self.is_degraded(order, piece) && may_go()
     }
 
-    /// Whether a piece that stays does not keep what it says.
+    /// Whether a remaining piece is not effective.
     pub(super) fn is_stuck(&self, order: &Order, handle: &Handle) -> bool {
         let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now());
         let mut those = pieces.iter().filter(|piece| piece.handle == *handle);
         those.any(|piece| self.is_degraded(order, piece))
     }
 
-    /// Whether some nodes of a reservation there are away.
+    /// Whether some of its nodes are unavailable.
     pub(super) fn is_away(&self, order: &Order, handle: &Handle) -> bool {
         let Some(view) = self.view(&order.place) else { return false };
         view.reservations.get(handle).is_some_and(|reserved| on_nodes_away(&view, reserved) > 0)
     }
 
-    /// Whether jobs wait or run in a reservation there.
+    /// Whether jobs wait or run in it.
     pub(super) fn has_jobs(&self, handle: &Handle) -> bool {
         let live = self.looks.picture.jobs.iter().filter(|job| !job.state.is_over());
         live.into_iter().any(|job| job.reservations.contains(handle))

@@ -1,8 +1,9 @@
-//! One resource of a site without a batch system: the scheduler of `plan` in front of a queue, around what is kept free
-//! for reservations. Local jobs come from a source and are forgotten when they are over; submitted jobs are told of.
+//! One resource of a site without a batch system: the scheduler of `plan` with a queue, planned around the
+//! reservations. Local jobs come from a source and are forgotten when they end; changes of submitted jobs are
+//! reported.
 //!
-//! It relies on being told when a job ends whose run time nobody knows beforehand. It never starts a process and never
-//! lets a job outlive its limit or stay in room that is kept free for a reservation.
+//! The caller must report the end of a job whose run time is not known in advance. This module starts no processes.
+//! It never lets a job outlive its limit or stay in capacity that is reserved.
 
 use super::Hosted;
 use super::reserved::{Go, Guest, Reserved, end_of_run};
@@ -16,61 +17,60 @@ use bookahead_protocol::{JobId, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Local jobs that come while so many wait go elsewhere: a source that offers more than the resource can do must not
-/// fill the memory.
+/// Limit of waiting local jobs; further ones are dropped. A source that offers more than the resource can run must
+/// not fill the memory.
 pub(super) const MOST_WAITING: usize = 10_000;
 
 /// A job outside of reservations.
 #[derive(Debug, Clone, Copy)]
 struct Task {
     asked: Waiting,
-    /// Of submitted jobs.
+    /// Only for submitted jobs.
     id: Option<JobId>,
-    /// How long it takes; None where only its process knows.
+    /// Run time; None if only the process determines it.
     run: Option<Seconds>,
-    /// Since when it has its room.
+    /// When it got its capacity.
     started: Option<Time>,
     go: Go,
 }
 
 impl Task {
-    /// What the scheduler believes of it, if it runs.
+    /// The scheduler's view of it, if it runs.
     fn running(&self) -> Option<Running> {
         let expected_end = self.started? + self.asked.estimate;
         Some(Running { expected_end, capacity: self.asked.capacity })
     }
 
-    /// When it ends and how, if it runs and nothing unforeseen happens.
+    /// When and how it ends, if it runs and nothing unexpected happens.
     fn end(&self) -> Option<(Time, JobState)> {
         self.started.map(|started| end_of_run(started, self.go, self.run, self.asked.estimate))
     }
 }
 
-/// A resource with its queue.
 pub(super) struct Cluster {
     policy: Policy,
-    /// What there is, failed or not.
+    /// Total capacity, including the failed part.
     pub(super) capacity: Capacity,
     pub(super) lost: Capacity,
     scheduler: Scheduler,
     /// Jobs that wait or run outside of reservations; later ones have higher keys.
     tasks: BTreeMap<JobKey, Task>,
     next_key: u32,
-    /// Of those that run.
+    /// Ends of running jobs.
     ends: BTreeSet<(Time, JobKey)>,
-    /// Of submitted jobs.
+    /// Keys of submitted jobs.
     keys: BTreeMap<JobId, JobKey>,
     pub(super) reserved: Reserved,
     source: Box<dyn Source>,
     upcoming: Option<LocalJob>,
     latest_submit: Time,
-    /// Something changed that the next step must look at.
+    /// Whether a change requires a new step.
     unsettled: bool,
-    /// The scheduler still knows a job that has left the queue.
+    /// Whether the scheduler still has a job that has left the queue.
     stale: bool,
-    /// Grows whenever something changes that is shown.
+    /// Increases with each change of the visible state.
     pub(super) version: u64,
-    /// What is shown, until that changes.
+    /// The visible state, cached until it changes.
     seen: Option<Arc<Seen>>,
 }
 
@@ -103,7 +103,7 @@ impl Cluster {
         self.seen = None;
     }
 
-    /// What is shown. What is kept free is not: only the site knows that.
+    /// The visible state. Reservations are not included: only the site knows them.
     pub(super) fn seen(&mut self) -> Arc<Seen> {
         if let Some(seen) = &self.seen {
             return seen.clone();
@@ -120,7 +120,7 @@ impl Cluster {
         View { running, waiting, foreign: Vec::new() }
     }
 
-    /// When something happens, if nothing unforeseen happens before.
+    /// The next event, if nothing unexpected happens before.
     pub(super) fn next_event(&self) -> Option<Time> {
         let now = self.scheduler.now();
         if self.unsettled {
@@ -132,17 +132,18 @@ impl Cluster {
         [end, submission, guest, self.next_chance()].into_iter().flatten().min().map(|time| time.max(now))
     }
 
-    /// When a waiting job may start, or a running one must leave since more is promised than there is.
+    /// When a waiting job may start, or a running one must leave because more is promised than available.
     fn next_chance(&self) -> Option<Time> {
         let overbooked = || {
             let ahead = Interval::new(self.scheduler.now(), Time::MAX);
             self.scheduler.profile().min_free(ahead) < 0
         };
+        // Without waiting jobs it matters only if more is promised than available.
         self.scheduler.next_chance().filter(|_| self.scheduler.waiting() > 0 || overbooked())
     }
 
-    /// Goes on until `now`. Where time is `pretended` everything happens when it is due; otherwise what was due before
-    /// happens now, since no process can be started in the past.
+    /// Advances to `now`. With `pretended` time, each event happens when it is due; otherwise overdue events happen
+    /// now, since no process can be started in the past.
     pub(super) fn advance(&mut self, now: Time, pretended: bool, changes: &mut Vec<JobChange>) {
         while let Some(next) = self.next_event().filter(|next| *next <= now) {
             self.step(if pretended { next } else { now.max(next) }, changes);
@@ -154,6 +155,7 @@ impl Cluster {
     fn step(&mut self, now: Time, changes: &mut Vec<JobChange>) {
         self.scheduler.advance(now);
         self.unsettled = false;
+        // Order matters: free capacity first, then settle reservations, and only then start jobs in the rest.
         self.end_due(now, changes);
         self.take_local(now);
         if self.stale {
@@ -175,7 +177,7 @@ impl Cluster {
         }
     }
 
-    /// Takes a job that runs off the machine: as it ends by itself, or at once and for a reason.
+    /// Removes a running job: at its normal end, or killed with a reason.
     fn end(&mut self, key: JobKey, killed: Option<(Ended, Time)>, changes: &mut Vec<JobChange>) {
         let Some(task) = self.tasks.remove(&key) else { return };
         let (Some(running), Some((end, state))) = (task.running(), task.end()) else { return };
@@ -205,11 +207,12 @@ impl Cluster {
         }
     }
 
-    /// Where capacity failed, jobs are stopped, the last that came first, until reservations have what they need.
+    /// After a failure of capacity, kills jobs, the last submitted first, until reservations have their capacity.
     fn make_room(&mut self, now: Time, changes: &mut Vec<JobChange>) {
         if self.scheduler.profile().free_now() >= 0 {
             return;
         }
+        // Promises to waiting jobs occupy the profile, too; no running job is killed for their sake.
         self.scheduler.withdraw_promises();
         while self.scheduler.profile().free_now() < 0
             && let Some(key) =
@@ -231,12 +234,12 @@ impl Cluster {
         }
     }
 
-    /// Puts a job behind all others, or on the machine if it runs already. One that is wider than the machine is turned away.
+    /// Appends a job to the queue, or adopts it if it already runs. A job wider than the machine is dropped.
     fn enqueue(&mut self, mut task: Task) {
         if self.next_key == u32::MAX {
             self.rebuild();
         }
-        // The order of keys is the order of the queue.
+        // The order of keys is the order of the queue, so submit times must not decrease.
         self.latest_submit = self.latest_submit.max(task.asked.submit);
         task.asked.submit = self.latest_submit;
         self.unsettled = true;
@@ -257,7 +260,7 @@ impl Cluster {
         self.tasks.insert(key, task);
     }
 
-    /// Tells a new scheduler everything that there is, with new keys: one cannot be told that a waiting job has left.
+    /// Rebuilds the scheduler with new keys: a waiting job cannot be removed from it.
     fn rebuild(&mut self) {
         self.stale = false;
         self.scheduler.reset(self.policy, self.capacity, self.scheduler.now());
@@ -273,7 +276,7 @@ impl Cluster {
         }
     }
 
-    /// Takes a submitted job; it starts in the next step at the earliest. Where `started` says so it runs already.
+    /// Adds a submitted job; it starts in the next step at the earliest. With `started` it already runs.
     pub(super) fn submit(
         &mut self,
         job: &Job,
@@ -301,7 +304,7 @@ impl Cluster {
         }
     }
 
-    /// A job that claims may run from now on. It keeps its room until its limit, which counts from when it got that.
+    /// Lets a claiming job run. It keeps its capacity until its limit, which counts from when it got the capacity.
     pub(super) fn go(&mut self, id: JobId, now: Time) {
         self.touch();
         let Some(key) = self.keys.get(&id).copied() else { return self.reserved.go(id, now) };
@@ -315,7 +318,7 @@ impl Cluster {
         self.ends.extend(after.map(|(end, _)| (end, key)));
     }
 
-    /// A submitted job leaves, whether it waits or runs: it was cancelled, or its process has ended.
+    /// Removes a submitted job, waiting or running: it was cancelled, or its process has ended.
     pub(super) fn remove(&mut self, id: JobId) {
         self.unsettled = true;
         self.touch();
@@ -332,8 +335,9 @@ impl Cluster {
         }
     }
 
-    /// What is kept free for `id` is this from now on.
+    /// Sets the reserved spans of `id`.
     pub(super) fn back(&mut self, id: ReservationId, spans: &[Span]) {
+        // A repeated order needs no new scheduling pass.
         if self.reserved.spans(id) == spans {
             return;
         }
@@ -342,13 +346,13 @@ impl Cluster {
         }
         spans.iter().for_each(|span| self.scheduler.reserve(*span));
         self.unsettled = true;
-        // It may change when jobs are expected to start.
+        // Expected starts of jobs may have changed.
         if !self.keys.is_empty() || !self.reserved.guests.is_empty() {
             self.touch();
         }
     }
 
-    /// So much has failed from now on.
+    /// Sets the failed capacity.
     pub(super) fn set_lost(&mut self, lost: Capacity) {
         self.scheduler.release(always(self.lost));
         self.scheduler.reserve(always(lost));
@@ -357,7 +361,7 @@ impl Cluster {
         self.touch();
     }
 
-    /// When each submitted job that waits would start, if all jobs took all of their time and nothing else came.
+    /// Expected start of each waiting submitted job, if all jobs use their full time and no others come.
     pub(super) fn expected_starts(&self) -> BTreeMap<JobId, Time> {
         let now = self.scheduler.now();
         let mut starts: BTreeMap<JobId, Time> = self.reserved.expected_starts(now).into_iter().collect();
@@ -381,7 +385,7 @@ impl Cluster {
         starts
     }
 
-    /// How many things it remembers: of jobs, and of the room that they take.
+    /// Number of stored items, for tests of memory bounds.
     pub(super) fn remembered(&self) -> usize {
         let scheduled = self.scheduler.waiting() + self.scheduler.profile().breakpoints();
         self.tasks.len() + self.ends.len() + self.keys.len() + scheduled

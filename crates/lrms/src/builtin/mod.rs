@@ -1,23 +1,23 @@
-//! A site without a batch system: the scheduler of `plan` runs the jobs. Each resource has a queue of its own; local jobs
-//! come from a source ([`sources`]) and are only pretended, submitted ones are pretended or, where there is a folder for them, real
-//! programs on the local machine ([`processes`]).
+//! A site without a batch system: the scheduler of `plan` runs the jobs. Each resource has its own queue. Local jobs
+//! come from a source ([`sources`]) and are simulated; submitted ones are simulated or, with a folder for jobs, real
+//! programs on this machine ([`processes`]).
 //!
 //! # Time
-//! It is what the caller says, as fast as the caller says, and it may be accelerated. Then real programs make no sense: they
-//! take as long as they take. Where programs can be run, what was due earlier happens when time is next said, since
-//! nothing can be started in the past; everywhere else it happens when it was due, in order.
+//! The caller passes in the time, which may run faster than real time. Real programs then make no sense, as they do
+//! not run faster. With real programs, overdue events happen at the next call, since nothing can be started in the
+//! past; otherwise each event happens when it was due, in order.
 //!
 //! # Orders
-//! [`Builtin::carry_out`] carries an order out at once, but what follows from it (starts, and ends of jobs that are in the way)
-//! happens in the next [`Builtin::advance`], so that several orders of one moment count together, in any order.
+//! [`Builtin::carry_out`] executes an order at once. Its consequences (starts, and ends of jobs that must make room)
+//! happen in the next [`Builtin::advance`], so that the order of several orders at one moment does not matter.
 //!
-//! # Starting anew
-//! What is kept free is not kept over a restart; the ledger has it and orders it again. So nothing starts and nothing is ended
-//! in the first [`Builtin::advance`]: it only tells what became of programs meanwhile.
+//! # Restart
+//! Reservations do not survive a restart; the ledger has them and orders them again. The first [`Builtin::advance`]
+//! therefore starts and ends nothing: it only reports the fate of programs.
 //!
 //! # Bounds
-//! So many submitted jobs may wait or run ([`MOST_JOBS`]); of those that are over so many are remembered
-//! ([`REMEMBERED`]), with their folders. A local job is forgotten when it is over, and does not come where too many wait.
+//! At most [`MOST_JOBS`] submitted jobs wait or run, and [`REMEMBERED`] finished ones are remembered, with their
+//! folders. Local jobs are forgotten when they end, and dropped if too many wait.
 
 mod cluster;
 pub mod processes;
@@ -40,24 +40,24 @@ use reserved::most_room;
 use sources::{Nothing, Source};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many submitted jobs may wait or run.
+/// Limit of submitted jobs that wait or run. It bounds memory and the number of job folders.
 pub const MOST_JOBS: usize = 10_000;
 
-/// So many submitted jobs that are over are remembered, unless told otherwise.
+/// Default number of remembered finished jobs, each with its folder.
 pub const REMEMBERED: usize = 1_000;
 
-/// While programs run they are looked after so often.
+/// Interval between checks of running programs, which bounds the delay in noticing an exit.
 pub const LOOK_EVERY: Millis = Millis(250);
 
-/// A resource.
+/// A resource of the site with its policy and local jobs.
 pub struct Hosted {
-    /// What it is called.
+    /// Unique within the site.
     pub name: Name,
-    /// What there is.
+    /// Total capacity.
     pub capacity: Capacity,
     /// Which waiting jobs are promised a start, and whether others may overtake them.
     pub policy: Policy,
-    /// The local jobs to come.
+    /// Source of local jobs.
     pub source: Box<dyn Source>,
 }
 
@@ -68,37 +68,37 @@ impl Hosted {
     }
 }
 
-/// A resource manager of our own.
+/// The built-in resource manager.
 pub struct Builtin {
     clusters: BTreeMap<Name, Cluster>,
     register: Register,
     processes: Option<Processes>,
-    /// What became of jobs and was not told yet.
+    /// Changes of jobs that are not reported yet.
     untold: Vec<JobChange>,
-    /// Jobs whose end could not be written down yet.
+    /// Jobs whose end is not written to disk yet.
     unwritten: BTreeSet<JobId>,
     remembered: usize,
     now: Moment,
     phase: Phase,
-    /// The version of what was last shown.
+    /// Version of the state that was last reported.
     shown: Option<u64>,
-    /// Whether it was told that something could not be written.
+    /// Whether a write error was already reported.
     troubled: bool,
 }
 
-/// How far it has come after its start.
+/// Progress after the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nobody has let it go on yet.
+    /// Before the first [`Builtin::advance`].
     Asleep,
-    /// It has told what it found.
+    /// Has reported the state that it found.
     Looked,
-    /// Jobs start and end.
+    /// Starts and ends jobs.
     Awake,
 }
 
 impl Builtin {
-    /// The resources, idle but for the programs that outlived the last one.
+    /// The resources, idle except for programs that survived the last restart.
     pub fn new(
         resources: Vec<Hosted>,
         start: Moment,
@@ -127,7 +127,7 @@ impl Builtin {
         Ok(builtin)
     }
 
-    /// So much more of a resource fails from now on; it cannot have lost more than it has.
+    /// Marks more capacity of a resource as failed, at most all of it.
     pub fn fail(&mut self, now: Moment, resource: &Name, capacity: Capacity) -> Result<(), LrmsError> {
         self.catch_up(now);
         let cluster = self.cluster(resource)?;
@@ -136,7 +136,7 @@ impl Builtin {
         Ok(())
     }
 
-    /// So much of what has failed is back.
+    /// Marks failed capacity as available again.
     pub fn repair(&mut self, now: Moment, resource: &Name, capacity: Capacity) -> Result<(), LrmsError> {
         self.catch_up(now);
         let cluster = self.cluster(resource)?;
@@ -144,12 +144,12 @@ impl Builtin {
         Ok(())
     }
 
-    /// From now on so many submitted jobs that are over are remembered, with their folders.
+    /// Sets how many finished jobs to remember, with their folders.
     pub fn remember(&mut self, jobs: usize) {
         self.remembered = jobs;
     }
 
-    /// How many things it remembers of jobs, local and submitted: for those who watch its memory.
+    /// Number of stored items for local and submitted jobs, to check memory bounds.
     pub fn remembered(&self) -> usize {
         self.clusters.values().map(Cluster::remembered).sum::<usize>() + self.register.len()
     }
@@ -172,7 +172,7 @@ impl Builtin {
         Ok(())
     }
 
-    /// Whether there ever is room for a job.
+    /// Whether a job can ever fit.
     fn check_room(&self, job: &Job) -> Result<(), LrmsError> {
         let resource = &job.resource;
         let unknown = || LrmsError::UnknownResource { resource: resource.clone() };
@@ -192,8 +192,8 @@ impl Builtin {
 }
 
 impl Builtin {
-    /// Carries out an order, and answers what came of it. A look shows neither what is kept free nor what it is called: it is
-    /// forgotten with this process, so only the site knows.
+    /// Executes an order and returns the reports. A look does not contain reservations: they are lost with this
+    /// process, so only the site knows them.
     pub fn carry_out(&mut self, now: Moment, order: BatchOrder) -> Vec<BatchReport> {
         self.catch_up(now);
         let of_job = |order, job, outcome: Result<(), LrmsError>| {
@@ -212,12 +212,13 @@ impl Builtin {
         }
     }
 
-    /// Lets time pass until `now`: jobs start and end. Reports what became of jobs, in the order in which it happened, and what
-    /// is shown, if that has changed since it was last reported.
+    /// Advances the time to `now`: jobs start and end. Reports changes of jobs in order of time, and the visible
+    /// state if it changed since the last report.
     pub fn advance(&mut self, now: Moment) -> Vec<BatchReport> {
         self.now = self.now.max(now);
         self.look_after_processes();
         match self.phase {
+            // Nothing starts yet: the site must first order its reservations again.
             Phase::Asleep => self.phase = Phase::Looked,
             Phase::Looked | Phase::Awake => {
                 self.phase = Phase::Awake;
@@ -229,10 +230,12 @@ impl Builtin {
         let mut reports: Vec<BatchReport> = changes.map(BatchReport::JobChanged).collect();
         let was_troubled = std::mem::replace(&mut self.troubled, written.is_err());
         match written {
+            // Report a write error once, not in every step until the disk is repaired.
             Err(why) if !was_troubled => {
                 let outcome = Err(BatchError::Unknown(why.to_string()));
                 reports.push(BatchReport::Looked { order: None, at: self.now, outcome });
             }
+            // After a write error, a look is reported even without changes: it tells that writing works again.
             Ok(()) if was_troubled || self.shown != Some(self.version()) => reports.push(self.looked(None)),
             _ => {}
         }
@@ -246,6 +249,7 @@ impl Builtin {
         }
         let planned = self.clusters.values().filter_map(Cluster::next_event).min().map(Moment::of);
         let busy = self.processes.as_ref().is_some_and(Processes::is_busy) || !self.unwritten.is_empty();
+        // The end of a process is not signalled, so running programs are polled.
         let look = busy.then_some(self.now + LOOK_EVERY);
         [planned, look].into_iter().flatten().min().map(|event| event.max(self.now))
     }
@@ -275,6 +279,7 @@ impl Builtin {
         self.check(job)?;
         let record =
             Record { job: job.clone(), submitted: self.now.second(), order: self.register.next_order() };
+        // On disk before it counts as submitted: an acknowledged job must survive a crash.
         if let Some(processes) = &self.processes {
             processes.add(&record)?;
         }
@@ -282,17 +287,18 @@ impl Builtin {
         Ok(())
     }
 
-    /// A job that waits in the queue runs inside its reservation instead.
+    /// Moves a waiting job from the queue into its reservation.
     fn bind(&mut self, job: &Job) -> Result<(), LrmsError> {
         let waits = self.register.get(job.id).filter(|known| known.state == JobState::Waiting);
         let Some(known) = waits else {
-            let said = "it runs already, is over, or nobody knows it".into();
+            let said = "it is unknown, already running or over".into();
             return Err(LrmsError::Refused { what: format!("to put {} into a reservation", job.id), said });
         };
         if known.job == *job {
             return Ok(());
         }
         let record = Record { job: job.clone(), submitted: known.submitted, order: known.order };
+        // Check first: the record on disk must not change if the order is refused.
         self.check_room(job)?;
         if let Some(processes) = &self.processes {
             processes.add(&record)?;
@@ -305,7 +311,7 @@ impl Builtin {
     fn go(&mut self, id: JobId) -> Result<(), LrmsError> {
         let claiming = self.register.get(id).filter(|entry| entry.state == JobState::Claiming);
         let Some(resource) = claiming.map(|entry| entry.job.resource.clone()) else {
-            let said = "it does not claim: it has not got its room yet, runs already, or is over".into();
+            let said = "it does not claim: it has no capacity yet, already runs, or is over".into();
             return Err(LrmsError::Refused { what: format!("to let {id} run"), said });
         };
         let at = self.now.second();

@@ -1,5 +1,5 @@
-//! How the built-in scheduler goes on: time passes on all resources, programs start and are looked after, and whatever
-//! becomes of a job is noted, written down and kept to be told.
+//! Advances the built-in scheduler: time passes on all resources, programs are started and watched, and changes of
+//! jobs are recorded, written to disk and queued for reports.
 
 use super::processes::Stored;
 use super::processes::folder::{Over, Record};
@@ -11,12 +11,12 @@ use bookahead_protocol::{JobId, Moment};
 use std::collections::{BTreeMap, VecDeque};
 
 impl Builtin {
-    /// Takes up what the last one left.
+    /// Restores the jobs of the previous run.
     pub(super) fn load(&mut self) -> Result<(), LrmsError> {
         let Some(processes) = &mut self.processes else { return Ok(()) };
         let at = self.now.second();
         let mut stored = processes.load(self.now)?;
-        // Those that are over in the order in which they ended; the others stay as they were submitted.
+        // Finished jobs in the order of their ends; the sort is stable, so the others stay in order of submission.
         stored.sort_by_key(|stored| stored.progress.over.as_ref().map(|over| over.at));
         for Stored { record, progress, found } in stored {
             let id = record.job.id;
@@ -44,18 +44,18 @@ impl Builtin {
         Ok(())
     }
 
-    /// Ended a job that was taken once would not be taken now.
+    /// Why a job that was accepted before would be refused now.
     fn has_no_place(&self, job: &Job) -> Option<String> {
         match self.clusters.get(&job.resource) {
-            None => Some(format!("there is no resource {} any more", job.resource)),
+            None => Some(format!("the resource {} no longer exists", job.resource)),
             Some(cluster) if job.capacity > cluster.capacity => {
-                Some(format!("{} has only {} now", job.resource, cluster.capacity))
+                Some(format!("{} now has only {}", job.resource, cluster.capacity))
             }
             Some(_) => None,
         }
     }
 
-    /// Takes a job that is written down; one that has started runs.
+    /// Takes a job that is on disk; with `started` it runs.
     pub(super) fn take(&mut self, record: Record, started: Option<Time>) {
         let state = if started.is_some() { JobState::Running } else { JobState::Waiting };
         if let Some(cluster) = self.clusters.get_mut(&record.job.resource) {
@@ -70,7 +70,7 @@ impl Builtin {
         self.register.add(Entry { job, order, submitted, state, started, ended });
     }
 
-    /// Lets time pass up to `now` before a command, unless nothing may happen yet.
+    /// Advances to `now` before a command, unless jobs may not start yet.
     pub(super) fn catch_up(&mut self, now: Moment) {
         let second = self.now.second();
         self.now = self.now.max(now);
@@ -91,12 +91,12 @@ impl Builtin {
                 return;
             }
             changes.sort_by_key(|change| change.at);
-            // What cannot start leaves, which may let others start.
+            // A job that fails to start leaves, which may let others start: hence the loop.
             changes.into_iter().for_each(|change| self.note(change));
         }
     }
 
-    /// Notes which programs have ended.
+    /// Records which programs have ended.
     pub(super) fn look_after_processes(&mut self) {
         let Some(processes) = &mut self.processes else { return };
         for (id, state) in processes.look(self.now) {
@@ -104,7 +104,7 @@ impl Builtin {
         }
     }
 
-    /// A job leaves its resource before that would have ended it.
+    /// A job leaves its resource before the resource would have ended it.
     pub(super) fn leave(&mut self, id: JobId, state: JobState, at: Time) {
         let resource = self.register.get(id).map(|entry| entry.job.resource.clone());
         if let Some(cluster) = resource.and_then(|resource| self.clusters.get_mut(&resource)) {
@@ -113,7 +113,7 @@ impl Builtin {
         self.note(JobChange { id, state, at });
     }
 
-    /// Notes what became of a job, and does with its program what follows: one that claims has none yet.
+    /// Records a change of a job and starts or ends its program. A claiming job has no program yet.
     pub(super) fn note(&mut self, change: JobChange) {
         let Some(entry) = self.register.note(&change) else { return };
         let (id, at) = (change.id, change.at);
@@ -133,8 +133,8 @@ impl Builtin {
         self.untold.push(change);
     }
 
-    /// Ends what is left of jobs that are over, writes down how they ended, and forgets the oldest. What cannot be
-    /// written is tried again the next time.
+    /// Kills remaining processes of finished jobs, writes their ends to disk, and forgets the oldest. Failed writes
+    /// are retried the next time.
     pub(super) fn write_what_is_unwritten(&mut self) -> Result<(), LrmsError> {
         let mut failed = Ok(());
         for id in std::mem::take(&mut self.unwritten) {
@@ -155,7 +155,7 @@ impl Builtin {
         let noted = processes.note_end(id, entry.started, Over { at, state: entry.state.clone() });
         match pretended(&entry.job) {
             Some(_) => noted,
-            // Its processes have no room any more, noted or not.
+            // Its processes must go, even if the write failed.
             None => noted.and(processes.end(id, self.now)),
         }
     }
@@ -163,14 +163,14 @@ impl Builtin {
     fn forget_old(&mut self) {
         while let Some(id) = self.register.forget_oldest(self.remembered) {
             if let Some(processes) = &self.processes {
-                // A folder that cannot be removed now is found, and forgotten again, at the next start.
+                // A folder that cannot be removed now is found and forgotten again at the next start.
                 let _ = processes.forget(id);
             }
         }
     }
 }
 
-/// How long a job takes, if it is only pretended.
+/// Run time of a simulated job.
 fn pretended(job: &Job) -> Option<Seconds> {
     match job.work {
         Work::Pretended { run } => Some(run),
@@ -197,7 +197,7 @@ pub(super) struct Register {
 }
 
 impl Register {
-    /// The number of the next job to be submitted.
+    /// Sequence number of the next submitted job.
     pub(super) fn next_order(&self) -> u64 {
         self.ordered.last_key_value().map_or(0, |(order, _)| order.saturating_add(1))
     }
@@ -222,7 +222,7 @@ impl Register {
         self.entries.insert(entry.job.id, entry);
     }
 
-    /// Notes what became of a job; nothing becomes of one that is over.
+    /// Records a change. A finished job never changes.
     pub(super) fn note(&mut self, change: &JobChange) -> Option<&Entry> {
         let entry = self.entries.get_mut(&change.id).filter(|entry| !entry.state.is_over())?;
         entry.state = change.state.clone();
@@ -235,7 +235,7 @@ impl Register {
         Some(entry)
     }
 
-    /// Forgets one that is over, if there are more of those than are to be remembered.
+    /// Forgets the oldest finished job if there are more than `remembered`.
     pub(super) fn forget_oldest(&mut self, remembered: usize) -> Option<JobId> {
         if self.over.len() <= remembered {
             return None;
@@ -246,7 +246,7 @@ impl Register {
         Some(id)
     }
 
-    /// All, in the order of submission, with the starts that those who wait can expect.
+    /// All jobs in order of submission, with the expected starts of waiting ones.
     pub(super) fn statuses(&self, expected: &BTreeMap<JobId, Time>) -> Vec<JobStatus> {
         let entries = self.ordered.values().filter_map(|id| self.entries.get(id));
         let status = |entry: &Entry| JobStatus {

@@ -1,7 +1,7 @@
-//! What is kept free on one resource, for which reservation, and the jobs inside: guests. A guest starts as soon as its
-//! reservation has begun and has room for it beside the other guests, looked at in the order of submission; it is ended
-//! when its time is up or its reservation ends or shrinks, the guest that came last first. Guests never touch the queue:
-//! what they use is kept free for them anyway.
+//! The reservations of one resource and the jobs inside them (guests). A guest starts as soon as its reservation has
+//! begun and has room for it beside the other guests, in order of submission. It is ended when its time is up, or
+//! when its reservation ends or shrinks, the last guest first. Guests do not affect the queue, as their capacity is
+//! reserved anyway.
 
 use crate::GO_WITHIN;
 use bookahead_party::{Ended, JobChange, JobState};
@@ -9,17 +9,17 @@ use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Time};
 use bookahead_protocol::{JobId, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether a job that has its room may run.
+/// Whether a job that has its capacity may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Go {
-    /// It does not claim.
+    /// The job does not claim.
     NotNeeded,
     Awaited,
     Given(Time),
 }
 
 impl Go {
-    /// How a job stands that gets its room.
+    /// State of a job when it gets its capacity.
     pub(super) fn first_state(self) -> JobState {
         if self == Go::Awaited { JobState::Claiming } else { JobState::Running }
     }
@@ -33,24 +33,23 @@ pub(super) struct Guest {
     pub(super) order: u64,
     pub(super) capacity: Capacity,
     pub(super) limit: Seconds,
-    /// How long it takes; None where only its process knows.
+    /// Run time; None if only the process determines it.
     pub(super) run: Option<Seconds>,
-    /// Since when it has its room.
+    /// When it got its capacity.
     pub(super) started: Option<Time>,
     pub(super) go: Go,
 }
 
-/// The reservations of one resource.
 #[derive(Debug, Default)]
 pub(super) struct Reserved {
     pub(super) backings: BTreeMap<ReservationId, Vec<Span>>,
     ends: BTreeSet<(Time, ReservationId)>,
-    /// In the order of submission; only of reservations that have some.
+    /// In order of submission; only for reservations with guests.
     pub(super) guests: BTreeMap<ReservationId, Vec<Guest>>,
 }
 
 impl Reserved {
-    /// Keeps these spans free for a reservation instead of those that are returned.
+    /// Sets the spans of a reservation and returns the previous ones.
     pub(super) fn back(&mut self, id: ReservationId, spans: &[Span]) -> Vec<Span> {
         self.ends.extend(end(spans).map(|end| (end, id)));
         let before = if spans.is_empty() {
@@ -59,6 +58,7 @@ impl Reserved {
             self.backings.insert(id, spans.to_vec())
         };
         let before = before.unwrap_or_default();
+        // Only if the end changed: the entry of the new spans must stay.
         if let Some(old) = end(&before).filter(|old| Some(*old) != end(spans)) {
             self.ends.remove(&(old, id));
         }
@@ -76,18 +76,18 @@ impl Reserved {
         }
     }
 
-    /// A guest that claims may run from now on.
+    /// Lets a claiming guest run.
     pub(super) fn go(&mut self, id: JobId, now: Time) {
         let mut guests = self.guests.values_mut().flatten();
         guests.find(|guest| guest.id == id).into_iter().for_each(|guest| guest.go = Go::Given(now));
     }
 
-    /// Takes a guest; it starts in the next [`Reserved::settle`] at the earliest.
+    /// Adds a guest; it starts in the next [`Reserved::settle`] at the earliest.
     pub(super) fn admit(&mut self, id: ReservationId, guest: Guest) {
         self.guests.entry(id).or_default().push(guest);
     }
 
-    /// A guest leaves; answers whether it was here.
+    /// Removes a guest; returns whether it was here.
     pub(super) fn remove(&mut self, id: JobId) -> bool {
         let mut found = false;
         self.guests.retain(|_, guests| {
@@ -99,17 +99,18 @@ impl Reserved {
         found
     }
 
-    /// When something happens to guests, if nothing unforeseen happens before.
+    /// The next event of a guest, if nothing unexpected happens before.
     pub(super) fn next_event(&self, now: Time) -> Option<Time> {
         let edges = self.guests.keys().flat_map(|id| edges(self.spans(*id))).filter(|edge| *edge > now);
         let ends = self.guests.values().flatten().filter_map(Guest::end).map(|(end, _)| end);
         edges.chain(ends).min()
     }
 
-    /// Ends and starts guests as is due now. Together they use at most `available`.
+    /// Ends and starts guests that are due. Together they use at most `available`.
     pub(super) fn settle(&mut self, now: Time, available: Capacity, changes: &mut Vec<JobChange>) {
         for (id, guests) in &mut self.guests {
             let spans = self.backings.get(id).map_or(&[][..], Vec::as_slice);
+            // Normal ends first, so that no guest is killed for capacity that is just becoming free.
             end_those_whose_time_is_up(guests, now, changes);
             shrink_to(room(spans, now), guests, now, changes);
             if is_over(spans, now) {
@@ -122,7 +123,7 @@ impl Reserved {
         self.guests.retain(|_, guests| !guests.is_empty());
     }
 
-    /// Where so much capacity failed that reservations lack some, the last of all guests leave.
+    /// If failed capacity affects reservations, the last guests over all reservations must leave.
     fn displace(&mut self, available: Capacity, now: Time, changes: &mut Vec<JobChange>) {
         while self.used() > u64::from(available.0) {
             let running = |guest: &&Guest| guest.started.is_some();
@@ -143,6 +144,7 @@ impl Reserved {
             let mut room = u64::from(room(spans, now).0).saturating_sub(used(guests)).min(left);
             for guest in guests.iter_mut().filter(|guest| guest.started.is_none()) {
                 let needed = u64::from(guest.capacity.0);
+                // No stop at the first that does not fit: smaller guests may start before it.
                 if needed <= room {
                     guest.started = Some(now);
                     changes.push(JobChange { id: guest.id, state: guest.go.first_state(), at: now });
@@ -157,13 +159,14 @@ impl Reserved {
         self.guests.values().map(|guests| used(guests)).sum()
     }
 
-    /// When each waiting guest would start, if those before it took all of their time.
+    /// Expected start of each waiting guest, if those before it use their full time.
     pub(super) fn expected_starts(&self, now: Time) -> Vec<(JobId, Time)> {
         let mut starts = Vec::new();
         for (id, guests) in &self.guests {
             let mut free = free_inside(self.spans(*id), now);
             for guest in guests {
                 let start = guest.started.or_else(|| {
+                    // A guest needs its capacity only at its start: it is ended early if the reservation shrinks.
                     let need = Need { capacity: guest.capacity, length: Seconds(1) };
                     let start = free.earliest_fit(now, need, None)?;
                     starts.push((guest.id, start));
@@ -179,7 +182,7 @@ impl Reserved {
 }
 
 impl Guest {
-    /// When it ends and how, if it runs and nothing unforeseen happens.
+    /// When and how it ends, if it runs and nothing unexpected happens.
     fn end(&self) -> Option<(Time, JobState)> {
         self.started.map(|started| end_of_run(started, self.go, self.run, self.limit))
     }
@@ -189,7 +192,7 @@ impl Guest {
     }
 }
 
-/// When a job ends that has its room since then, and how, if nothing unforeseen happens.
+/// When and how a job ends that got its capacity at `started`, if nothing unexpected happens.
 pub(super) fn end_of_run(started: Time, go: Go, run: Option<Seconds>, limit: Seconds) -> (Time, JobState) {
     let begun = match go {
         Go::NotNeeded => started,
@@ -202,7 +205,7 @@ pub(super) fn end_of_run(started: Time, go: Go, run: Option<Seconds>, limit: Sec
     }
 }
 
-/// When a reservation is over; None where it is for nothing.
+/// End of a reservation; None if it has no spans.
 fn end(spans: &[Span]) -> Option<Time> {
     spans.iter().map(|span| if span.area() == 0 { Time::MIN } else { span.interval.end }).max()
 }
@@ -217,7 +220,7 @@ fn end_those_whose_time_is_up(guests: &mut Vec<Guest>, now: Time, changes: &mut 
     });
 }
 
-/// The last to come leave first, until the others have room.
+/// Kills guests, the last one first, until the others fit.
 fn shrink_to(room: Capacity, guests: &mut Vec<Guest>, now: Time, changes: &mut Vec<JobChange>) {
     while used(guests) > u64::from(room.0)
         && let Some(last) = guests.iter().rposition(|guest| guest.started.is_some())
@@ -226,19 +229,19 @@ fn shrink_to(room: Capacity, guests: &mut Vec<Guest>, now: Time, changes: &mut V
     }
 }
 
-/// What running guests use.
+/// Capacity in use by running guests.
 fn used(guests: &[Guest]) -> u64 {
     let running = guests.iter().filter(|guest| guest.started.is_some());
     running.map(|guest| u64::from(guest.capacity.0)).sum()
 }
 
-/// The room that a reservation has at an instant.
+/// Capacity of a reservation at an instant.
 fn room(spans: &[Span], at: Time) -> Capacity {
     let then = spans.iter().filter(|span| span.interval.contains(at));
     then.fold(Capacity::ZERO, |room, span| Capacity(room.0.saturating_add(span.capacity.0)))
 }
 
-/// The most room that a reservation has at any instant from now on.
+/// Peak capacity of a reservation from now on.
 pub(super) fn most_room(spans: &[Span], now: Time) -> Capacity {
     let instants = edges(spans).filter(|edge| *edge > now).chain([now]);
     instants.map(|instant| room(spans, instant)).max().unwrap_or(Capacity::ZERO)
@@ -252,7 +255,7 @@ fn edges(spans: &[Span]) -> impl Iterator<Item = Time> {
     spans.iter().flat_map(|span| [span.interval.begin, span.interval.end])
 }
 
-/// The room of a reservation as a profile: what is outside of it is taken.
+/// The capacity of a reservation as a profile, with everything outside of it taken.
 fn free_inside(spans: &[Span], now: Time) -> Profile {
     let most = most_room(spans, now);
     let mut free = Profile::new(most, now);

@@ -1,29 +1,29 @@
-//! Where the local jobs of a site without a batch system come from: nowhere, a list that is repeated for ever, or a
-//! steady stream. Each is an iterator, so that a workload without end takes no more memory than its next job.
-//! What comes is a function of what it was made from and of the seed; nothing here is a floating-point number.
+//! Sources of local jobs for sites without a batch system: none, a list repeated forever, or a steady stream. Each is
+//! an iterator, so an endless workload needs no more memory than its next job. The jobs depend only on the input and
+//! the seed; there is no floating-point arithmetic.
 
 use bookahead_plan::{Capacity, Seconds, Time};
 
-/// A local job that is only pretended.
+/// A simulated local job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalJob {
-    /// When it comes.
+    /// Time of submission.
     pub submit: Time,
-    /// How long it will take at most, as its owner says; then it is ended.
+    /// Run time limit as estimated by its owner; the job is killed then.
     pub estimate: Seconds,
-    /// How long it really takes.
+    /// Actual run time.
     pub run: Seconds,
-    /// What it needs.
+    /// Capacity that it needs.
     pub capacity: Capacity,
 }
 
-/// Local jobs in order of submission. One that comes too early for its place is taken to come together with the one
-/// before it. Only so many may come before any instant, or time would not get past it.
+/// Local jobs in order of submission. A job with an earlier time than its predecessor is taken to come with it. The
+/// number of jobs before any instant must be finite, or time could not pass it.
 pub trait Source: Iterator<Item = LocalJob> + Send {}
 
 impl<Jobs: Iterator<Item = LocalJob> + Send> Source for Jobs {}
 
-/// No local jobs.
+/// A source without jobs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nothing;
 
@@ -35,19 +35,19 @@ impl Iterator for Nothing {
     }
 }
 
-/// A list of jobs, again and again.
+/// A list of jobs, repeated forever.
 #[derive(Debug, Clone)]
 pub struct Repeated {
     jobs: Vec<LocalJob>,
     period: Seconds,
-    /// What is added to the times of the list in this round.
+    /// Offset of the current round from the times of the list.
     shift: Seconds,
     next: usize,
 }
 
 impl Repeated {
-    /// The submit times of `jobs` count from `start`; after each `period` they count from there. A period that is shorter
-    /// than the list is made as long as the list.
+    /// The submit times of `jobs` count from `start`, and again from each `period` after it. A period shorter than
+    /// the list is extended to its length.
     pub fn new(mut jobs: Vec<LocalJob>, period: Seconds, start: Time) -> Repeated {
         jobs.sort_by_key(|job| job.submit);
         let last = jobs.last().map_or(Time(0), |job| job.submit);
@@ -72,35 +72,35 @@ impl Iterator for Repeated {
     }
 }
 
-/// What the jobs of a [`Steady`] stream are like.
+/// Parameters of a [`Steady`] stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mix {
-    /// What the resource has; wider jobs do not come.
+    /// Capacity of the resource; wider jobs are left out.
     pub capacity: Capacity,
-    /// How much of it the jobs use in the long run, in percent.
+    /// Share of the capacity that the jobs use in the long run, in percent.
     pub load: u32,
-    /// What jobs need, each as often as the others; name one twice and it is twice as frequent.
+    /// Widths of jobs, equally likely; list one twice to double its frequency.
     pub widths: Vec<Capacity>,
-    /// For how long jobs ask, likewise. They run for any part of it, half of it on average.
+    /// Estimates of jobs, likewise. Actual run times are uniform up to the estimate, half of it on average.
     pub estimates: Vec<Seconds>,
 }
 
-/// A stream of jobs that come independently of each other, without end.
+/// An endless stream of independent jobs.
 #[derive(Debug, Clone)]
 pub struct Steady {
     widths: Vec<Capacity>,
     estimates: Vec<Seconds>,
-    /// From one job to the next, on average.
+    /// Mean time from one job to the next.
     gap: Milliseconds,
     at: Milliseconds,
     chance: Chance,
 }
 
-/// Gaps may be shorter than a second, so they are added up in finer steps.
+/// Gaps may be shorter than a second, so they are summed in milliseconds.
 type Milliseconds = i128;
 
 impl Steady {
-    /// Jobs like those of the mix, from `start` on. None come where the mix has no jobs or no load.
+    /// Jobs according to the mix, from `start` on. Empty if the mix has no jobs or no load.
     pub fn new(mix: &Mix, start: Time, seed: u64) -> Steady {
         let widths: Vec<Capacity> =
             mix.widths.iter().copied().filter(|width| (1..=mix.capacity.0).contains(&width.0)).collect();
@@ -111,10 +111,11 @@ impl Steady {
     }
 }
 
-/// Jobs of a stream ask for at most so many seconds, which is three hundred years.
+/// Longest estimate in a stream, in seconds: about three hundred years, which keeps sums far from overflow.
 const LONGEST: i64 = 10_000_000_000;
 
-/// A job takes on average the mean width for half of the mean estimate and half a second (a run is at least a second).
+/// Mean gap from the load. A job uses on average the mean width for half of the mean estimate plus half a second (a
+/// run lasts at least a second).
 fn mean_gap(mix: &Mix, widths: &[Capacity], estimates: &[Seconds]) -> Option<Milliseconds> {
     let width: i128 = widths.iter().map(|width| i128::from(width.0)).sum();
     let estimate: i128 = estimates.iter().map(|estimate| i128::from(estimate.0) + 1).sum();
@@ -139,7 +140,7 @@ impl Iterator for Steady {
     }
 }
 
-/// Numbers that look like chance and are a function of the seed (the generator known as splitmix64).
+/// Pseudo-random numbers from the seed (splitmix64).
 #[derive(Debug, Clone)]
 struct Chance(u64);
 
@@ -151,8 +152,9 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// Any number below `end`; zero where there is none.
+    /// A number below `end`; zero if `end` is zero.
     fn below(&mut self, end: u64) -> u64 {
+        // Multiply and shift: a remainder would favour small numbers.
         let product = u128::from(self.number()) * u128::from(end);
         u64::try_from(product >> 64).unwrap_or(0)
     }
@@ -162,14 +164,14 @@ impl Chance {
         among.get(usize::try_from(at).ok()?)
     }
 
-    /// The time between two arrivals that know nothing of each other: exponentially distributed, from a table.
+    /// Time between two independent arrivals: exponentially distributed, from a table.
     fn gap(&mut self, mean: Milliseconds) -> Milliseconds {
         let quantile = *self.one_of(&QUANTILES).unwrap_or(&0);
         mean * i128::from(quantile) * QUANTILES.len() as i128 / i128::from(QUANTILES_SUM)
     }
 }
 
-/// The exponential distribution with mean 1000, in the middle of each of 32 steps of equal probability.
+/// Quantiles of the exponential distribution with mean 1000, in the middle of 32 steps of equal probability.
 const QUANTILES: [u32; 32] = [
     16, 48, 81, 116, 152, 189, 227, 267, 309, 352, 398, 445, 495, 548, 604, 662, 725, 792, 863, 940, 1023,
     1114, 1214, 1326, 1451, 1594, 1761, 1962, 2213, 2549, 3060, 4159,

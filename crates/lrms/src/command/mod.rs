@@ -1,15 +1,16 @@
-//! Running the commands of a batch system, here or over ssh: with a time-out, in the language and time zone that their
-//! output is read in, so many at once and no more, and none while the batch system is known to be silent. Nothing here
-//! knows what a command means.
+//! Runs the commands of a batch system, locally or over ssh: with a timeout, in a fixed locale and time zone, with a
+//! limit on parallel commands, and failing fast while the batch system is known to be down. This module does not know
+//! the meaning of any command.
 //!
-//! - `runner`: where commands run, and all that holds for each
-//! - `transport`: how one is run, as whom and with which environment, and what its end means; what was run and how long
-//! - `local`: one process on this machine, from its start to its end; `ssh`: the same on another machine
-//! - `outage`: silence, and how its end is noticed; how many run at once
+//! - `runner`: where commands run, and the checks around each run
+//! - `transport`: how one command is run, under which account and environment, how its exit is interpreted; usage
+//!   counters
+//! - `local`: one process on this machine; `ssh`: the same on another machine
+//! - `outage`: detects outages and their end; limits parallel commands
 //!
-//! It relies on programs to be found: `ssh` for other machines; there, and wherever an account is given, `env` and
-//! `timeout` of coreutils. It reads the clock, for time-outs alone. It never hands a word to a shell unquoted, and never
-//! takes a lost connection for the answer of a command.
+//! Required programs: `ssh` for remote hosts; on those, and for commands under another account, also `env` and
+//! `timeout` of coreutils. The clock is read for timeouts only. No word ever reaches a shell unquoted, and a lost
+//! connection is never mistaken for the exit of a command.
 
 mod local;
 mod outage;
@@ -24,65 +25,65 @@ pub use transport::{MOST_OUTPUT, ProgramUsage, Usage, quoted};
 
 use std::collections::BTreeMap;
 
-/// A command to be run.
+/// A command line with its environment and input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// A program: a path, or a name that is looked for in `PATH`.
+    /// Path, or a name to look up in `PATH`.
     pub program: String,
-    /// As the program will see them.
+    /// Passed on unchanged; no shell expands them.
     pub arguments: Vec<String>,
-    /// In addition to `LC_ALL=C` and `TZ=UTC`, which it cannot change.
+    /// Added to `LC_ALL=C` and `TZ=UTC`, which cannot be overridden.
     pub environment: BTreeMap<String, String>,
-    /// What it reads.
+    /// Standard input; None for `/dev/null`.
     pub input: Option<String>,
-    /// As whom it runs; None for the account of the service. See [`Runner::becoming`].
+    /// Account to run as; None for the account of the service. See [`Runner::becoming`].
     pub account: Option<String>,
 }
 
-/// What came of a command.
+/// Exit and output of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its exit code; None where a signal ended it. (Over ssh, and where it ran as another account, a signal may show as
-    /// 128 and its number.)
+    /// Exit code; None if a signal ended it. Over ssh, and under another account, a signal may show as 128 plus its
+    /// number.
     pub code: Option<i32>,
-    /// What it wrote to its standard output.
+    /// Standard output, at most [`MOST_OUTPUT`] bytes.
     pub out: String,
-    /// What it wrote to its standard error.
+    /// Standard error, at most [`MOST_OUTPUT`] bytes.
     pub err: String,
 }
 
 impl Command {
-    /// A program without arguments.
+    /// A program without arguments, with the account and the environment of the service.
     pub fn new(program: impl Into<String>) -> Command {
         let (arguments, environment) = (Vec::new(), BTreeMap::new());
         Command { program: program.into(), arguments, environment, input: None, account: None }
     }
 
-    /// With one more argument.
+    /// Appends one argument.
     pub fn arg(mut self, argument: impl Into<String>) -> Command {
         self.arguments.push(argument.into());
         self
     }
 
-    /// With more arguments.
+    /// Appends arguments.
     pub fn args<S: Into<String>>(mut self, arguments: impl IntoIterator<Item = S>) -> Command {
         self.arguments.extend(arguments.into_iter().map(Into::into));
         self
     }
 
-    /// With a variable in its environment.
+    /// Sets an environment variable.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Command {
         self.environment.insert(name.into(), value.into());
         self
     }
 
-    /// With something to read.
+    /// Sets the standard input.
     pub fn input(mut self, text: impl Into<String>) -> Command {
         self.input = Some(text.into());
         self
     }
 
-    /// As an account of the cluster.
+    /// Sets the account to run as; None for the account of the service.
     pub fn account(mut self, account: Option<String>) -> Command {
         self.account = account;
         self
@@ -90,12 +91,12 @@ impl Command {
 }
 
 impl Outcome {
-    /// Whether it says that all went well.
+    /// Whether the exit code is 0.
     pub fn is_success(&self) -> bool {
         self.code == Some(0)
     }
 
-    /// What it said, for people: its standard error, or else its standard output, without blanks around.
+    /// The message for users: standard error, or standard output if that is empty, trimmed.
     pub fn said(&self) -> &str {
         let err = self.err.trim();
         if err.is_empty() { self.out.trim() } else { err }

@@ -1,32 +1,32 @@
-//! Silence: from a command that took too long, or a machine that could not be reached, until something answers again. In
-//! between nobody waits: who asks is told at once. That it is over is found out by a probe, if there is one, and
-//! else by a command of somebody who asks when some time has passed: the trial.
+//! Outages: from a command that timed out, or a host that could not be reached, until something answers again. During
+//! an outage commands fail at once. A probe detects the end, if one is configured; otherwise the first command after
+//! a pause is let through as a trial.
 //!
-//! Also how many commands run at once, whoever asks: those who come later wait, in no particular order.
+//! Also the limit on parallel commands. Waiting commands get a slot in no particular order.
 //!
-//! This decides and remembers. It runs nothing; the thread that probes is started by the runner.
+//! This module decides and remembers. It runs nothing; the runner starts the probe thread.
 
 use super::Command;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So long nobody tries, where there is no probe.
+/// Pause before a trial if no probe is configured. A trial may cost its caller a whole timeout.
 const UNTIL_TRIAL: Duration = Duration::from_secs(5);
 
-/// Between probes, at first.
+/// Pause between probes at the beginning of an outage.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Between probes, when silence has lasted long: a machine that refuses us is not to take it for an attack.
+/// Pause between probes in a long outage. More frequent connections could look like an attack to a host that refuses
+/// us.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Whether there is an answer to be expected.
 #[derive(Debug, Default)]
 pub(super) struct Outage(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     silence: Option<Silence>,
-    /// When silence last ended.
+    /// End of the last outage.
     ended: Option<Instant>,
     probe: Option<Command>,
 }
@@ -34,30 +34,28 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 struct Silence {
     since: Instant,
-    /// When something last went unanswered.
+    /// Time of the last unanswered command.
     noticed: Instant,
-    /// Whether somebody is finding out whether it is over: the probing thread, or a trial.
+    /// Whether the probe thread or a trial is under way.
     is_tried: bool,
 }
 
-/// What a command may do that wants to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     Free,
-    /// Run, and what comes of it says whether silence is over.
+    /// Run it; its outcome tells whether the outage is over.
     Trial,
-    /// Not run: there has been silence for so long.
+    /// Do not run it; the outage has lasted this long.
     Refused(Duration),
 }
 
 impl Outage {
-    /// What finds out from now on that silence is over.
     pub(super) fn set_probe(&self, probe: Command) {
         self.state().probe = Some(probe);
     }
 
-    /// Whether a command may run. Who gets a trial says in the end what came of it: [`Outage::note`], [`Outage::is_over`], or
-    /// [`Outage::not_tried`].
+    /// Whether a command may run. After a trial the caller must report its outcome with [`Outage::note`],
+    /// [`Outage::is_over`] or [`Outage::not_tried`].
     pub(super) fn admit(&self, now: Instant) -> Admission {
         let mut state = self.state();
         let Some(silence) = &mut state.silence else { return Admission::Free };
@@ -68,16 +66,19 @@ impl Outage {
         Admission::Trial
     }
 
-    /// Something that was asked at `asked` went unanswered. Answers a probe if one is to be started: then the caller does so,
-    /// and says [`Outage::not_tried`] if it cannot. What was asked before silence last ended says nothing of now.
+    /// Records an unanswered command that was sent at `asked`. If it returns a probe, the caller must start it, and
+    /// call [`Outage::not_tried`] if that fails.
     pub(super) fn note(&self, asked: Instant, now: Instant, was_trial: bool) -> Option<Command> {
         let mut state = self.state();
+        // A command sent before the last outage ended says nothing about the present.
         if state.ended.is_some_and(|ended| asked < ended) {
             return None;
         }
         let fresh = Silence { since: now, noticed: now, is_tried: false };
         let mut silence = state.silence.unwrap_or(fresh);
         silence.noticed = now;
+        // Only the trial itself ends the trial: other commands that were under way when the outage began also time
+        // out.
         silence.is_tried &= !was_trial;
         let probe = state.probe.clone().filter(|_| !silence.is_tried);
         silence.is_tried |= probe.is_some();
@@ -85,14 +86,14 @@ impl Outage {
         probe
     }
 
-    /// Something answered.
+    /// Records an answer.
     pub(super) fn is_over(&self, now: Instant) {
         let mut state = self.state();
         state.silence = None;
         state.ended = Some(now);
     }
 
-    /// Who wanted to find out whether it is over did not come to it.
+    /// The trial or probe did not happen; the next command may try.
     pub(super) fn not_tried(&self) {
         if let Some(silence) = &mut self.state().silence {
             silence.is_tried = false;
@@ -108,12 +109,12 @@ impl Outage {
     }
 }
 
-/// How long to wait for the next probe: so that the end of silence is noticed late by a twentieth of it at most.
+/// Pause before the next probe: a twentieth of the outage, which bounds the delay in noticing its end to 5 %.
 pub(super) fn pause(silent_for: Duration) -> Duration {
     (silent_for / 20).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }
 
-/// What commands pass before they run.
+/// Limits the number of commands that run in parallel.
 #[derive(Debug)]
 pub(super) struct Slots {
     counts: Mutex<Counts>,
@@ -126,14 +127,13 @@ struct Counts {
     most: usize,
 }
 
-/// Whoever has it is inside; it leaves when this is dropped.
+/// A slot; dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct Slot<'a>(&'a Slots);
 
-/// Why somebody did not get in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outside {
-    /// No place became free in time.
+    /// No slot became free in time.
     Full,
     GaveUp,
 }
@@ -143,7 +143,7 @@ impl Slots {
         Slots { counts: Mutex::new(Counts { inside: 0, most: most.max(1) }), changed: Condvar::new() }
     }
 
-    /// How many may be inside from now on; at least one. Nobody is sent out.
+    /// Sets the limit, at least 1. Commands that already run are not affected.
     pub(super) fn set_most(&self, most: usize) {
         self.counts().most = most.max(1);
         self.changed.notify_all();
@@ -153,8 +153,8 @@ impl Slots {
         self.counts().most
     }
 
-    /// Waits for a place until then, unless `gives_up` says that there is no point in it. Whoever changes what that says
-    /// calls [`Slots::look_again`].
+    /// Waits for a slot until `until`, or until `gives_up` returns true. After a change of its result, call
+    /// [`Slots::look_again`].
     pub(super) fn enter(&self, until: Instant, gives_up: impl Fn() -> bool) -> Result<Slot<'_>, Outside> {
         let mut counts = self.counts();
         loop {
@@ -173,9 +173,10 @@ impl Slots {
         }
     }
 
-    /// Lets those who wait see whether they give up.
+    /// Makes waiting callers check whether to give up.
     pub(super) fn look_again(&self) {
-        // Who has looked and does not wait yet still holds this; it would miss the call.
+        // Take the lock once: a caller between its check and its wait still holds it, and would miss the
+        // notification.
         drop(self.counts());
         self.changed.notify_all();
     }

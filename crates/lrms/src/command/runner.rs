@@ -1,5 +1,5 @@
-//! Where commands run, and all that holds for each of them: checks, admission, a place among those that run at once, the
-//! run itself, and what its end says of the batch system.
+//! Where commands run, and the steps of each run: validation, admission, a slot, the run, and the conclusion about
+//! the state of the batch system.
 
 use super::local::{self, Alive, Stop};
 use super::outage::{self, Admission, Outage, Outside, Slot, Slots};
@@ -13,26 +13,27 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-/// Default number of commands at once. Making a reservation takes two commands, and a busy controller may take three seconds
-/// for each: with eight at once, fifty reservations are made in forty seconds. More would crowd out other users.
+/// Default limit of parallel commands. Creating a reservation takes two commands, and a busy controller may need
+/// three seconds for each: eight in parallel create fifty reservations in forty seconds. More would crowd out other
+/// users.
 pub const MOST_AT_ONCE: usize = 8;
 
-/// Slots for the commands of looks, so that looks and orders do not wait for each other. No dialect runs more than four
-/// commands of a look at once.
+/// Slots for commands of looks. They are separate from those of orders, so that neither waits for the other. No
+/// dialect runs more than four commands in one look in parallel.
 const LOOKS_AT_ONCE: usize = 4;
 
-/// No command takes longer, whatever was said.
+/// Upper limit of every timeout, one day. A value without limit could overflow `Instant + timeout`.
 const LONGEST_TIME_OUT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where commands run, and within what time. Clones share how many run at once, whether there is silence and what ends it,
-/// and what was used.
+/// Where commands run, and their timeout. Clones share the slots, the state of an outage, the probe and the usage
+/// counters.
 #[derive(Debug, Clone)]
 pub struct Runner {
     transport: Transport,
-    /// Whether it runs commands of looks.
+    /// Whether it uses the slots of looks.
     looks: bool,
     shared: Arc<Shared>,
-    /// Of the thread that probes: it ends when the last clone is gone.
+    /// Keeps the probe thread alive; the thread ends when the last clone is dropped.
     probing: Arc<Mutex<Option<Alive>>>,
 }
 
@@ -45,14 +46,15 @@ struct Shared {
 }
 
 impl Runner {
-    /// On this machine. A command has our environment, except for variables that begin with `BOOKAHEAD_`.
+    /// Runs commands on this machine. They inherit the environment, except for variables that begin with
+    /// `BOOKAHEAD_`.
     pub fn local(time_out: Duration) -> Runner {
         Runner::by(None, time_out)
     }
 
-    /// On another machine, in the environment that it gives. See [`Ssh`] for what it has to have. A command that takes too
-    /// long is given up here at once, and ended there by itself some seconds later; if the connection is lost it may go
-    /// on until then, too.
+    /// Runs commands on another machine, in the environment it provides. See [`Ssh`] for its requirements. A command
+    /// that exceeds the timeout is given up here at once, and `timeout` on that machine kills it a few seconds later;
+    /// the same holds if the connection breaks.
     pub fn ssh(ssh: Ssh, time_out: Duration) -> Result<Runner, LrmsError> {
         ssh.check()?;
         Ok(Runner::by(Some(Arc::new(ssh)), time_out))
@@ -74,34 +76,34 @@ impl Runner {
         }
     }
 
-    /// With a prefix for commands that run as another account: `{user}` in it stands for the account, as in
-    /// `["sudo", "-n", "-u", "{user}", "--"]` or `["runuser", "-u", "{user}", "--"]`. Behind it `timeout` is run, which
-    /// runs `env`, which runs the command; sudo has to allow that. The account does not get our environment.
+    /// Sets the prefix for commands under another account. `{user}` stands for the account, as in `["sudo", "-n",
+    /// "-u", "{user}", "--"]` or `["runuser", "-u", "{user}", "--"]`. The prefix runs `timeout`, which runs `env`,
+    /// which runs the command; sudo must allow that. The account does not inherit the environment.
     pub fn becoming(mut self, prefix: Vec<String>) -> Runner {
         self.transport.prefix = prefix;
         self
     }
 
-    /// With variables that every command finds in its environment, unless it says otherwise.
+    /// Sets default environment variables for all commands. Variables of a command take precedence.
     pub fn with_environment(mut self, environment: BTreeMap<String, String>) -> Runner {
         self.transport.environment = environment;
         self
     }
 
-    /// With at most `most` commands at once over all clones, and at least one; the default is [`MOST_AT_ONCE`]. Looks have slots of
-    /// their own: `most` of them, but no more than four.
+    /// Limits parallel commands over all clones to `most` (at least 1); the default is [`MOST_AT_ONCE`]. Looks have
+    /// their own slots: `most`, but at most four.
     pub fn at_most(self, most: usize) -> Runner {
         self.shared.orders.set_most(most);
         self.shared.looks.set_most(most.min(LOOKS_AT_ONCE));
         self
     }
 
-    /// A clone that runs its commands in the slots of looks.
+    /// A clone that uses the slots of looks.
     pub(crate) fn for_looks(&self) -> Runner {
         Runner { looks: true, ..self.clone() }
     }
 
-    /// A clone whose commands may take this much longer: they wait for something on purpose.
+    /// A clone with a longer timeout, for commands that wait for an event.
     pub(crate) fn patient(&self, longer: Duration) -> Runner {
         let mut patient = self.clone();
         patient.transport.time_out = patient.transport.time_out.saturating_add(longer).min(LONGEST_TIME_OUT);
@@ -112,18 +114,18 @@ impl Runner {
         if self.looks { &self.shared.looks } else { &self.shared.orders }
     }
 
-    /// With a command that exits with 0 if and only if the batch system answers, such as `scontrol ping`. In times of
-    /// silence it is tried every second, and less often when silence lasts.
+    /// Sets the probe: a command that exits with 0 if and only if the batch system answers, such as `scontrol ping`.
+    /// During an outage it runs every second, and less often as the outage lasts.
     pub fn with_probe(self, probe: Command) -> Runner {
         self.shared.outage.set_probe(probe);
         self
     }
 
-    /// Runs a command and waits for its end, whatever its exit code. One that takes too long is ended, and it is not known
-    /// what came of it: [`LrmsError::Silent`]. From then on there is silence, as when a machine cannot be reached
-    /// ([`LrmsError::Unreachable`]): commands are not run but fail at once with [`LrmsError::Silent`], until the
-    /// probe has succeeded; without a probe, until a command has been answered that was let through after five seconds.
-    /// Where too many run already it waits for its turn, for as long as it may take to run and no longer.
+    /// Runs a command to its end, whatever its exit code. A command that exceeds the timeout is killed and may have
+    /// taken effect: [`LrmsError::Silent`]. This begins an outage, as does a host that cannot be reached
+    /// ([`LrmsError::Unreachable`]): commands then fail at once with [`LrmsError::Silent`], until the probe succeeds.
+    /// Without a probe, a command is let through after five seconds as a trial. If all slots are in use, the command
+    /// waits for one, at most one timeout.
     pub fn run(&self, command: &Command) -> Result<Outcome, LrmsError> {
         let command = &*self.transport.complete(command);
         let prepared = self.transport.prepare(command)?;
@@ -136,7 +138,7 @@ impl Runner {
         let asked = Instant::now();
         let result = self.transport.run(command, &prepared, &self.shared.counters, None);
         self.learn(&result, asked, is_trial);
-        // Only now: whoever takes this place should know what was learnt.
+        // Free the slot only now: the next command to take it must see the new state of the outage.
         drop(pass);
         result
     }
@@ -154,7 +156,7 @@ impl Runner {
         })
     }
 
-    /// Runs commands side by side, as many as may run at once, and answers what came of each, in their order.
+    /// Runs commands in parallel, as many as there are slots, and returns their results in the same order.
     pub fn run_all(&self, commands: &[Command]) -> Vec<Result<Outcome, LrmsError>> {
         let (next, results) = (AtomicUsize::new(0), Vec::from_iter(commands.iter().map(|_| OnceLock::new())));
         let work = || {
@@ -166,7 +168,7 @@ impl Runner {
         };
         thread::scope(|scope| {
             for _ in 1..self.slots().most().min(commands.len()) {
-                // Where there are no more threads to be had, those that are here do it all.
+                // If no thread can be started, the caller's thread runs them all.
                 let _handle = thread::Builder::new().name("lrms-commands".into()).spawn_scoped(scope, work);
             }
             work();
@@ -175,17 +177,17 @@ impl Runner {
         results.map(|(result, command)| result.into_inner().unwrap_or_else(|| self.run(command))).collect()
     }
 
-    /// What was run until now, by all clones.
+    /// Counters since the start, over all clones.
     pub fn usage(&self) -> Usage {
         self.shared.counters.usage()
     }
 
-    /// Since when there is silence; None where answers are to be expected.
+    /// Start of the present outage; None if there is none.
     pub fn silent_since(&self) -> Option<Instant> {
         self.shared.outage.since()
     }
 
-    /// There is silence, as somebody knows from what a command said. It ends as any other.
+    /// Begins an outage. For callers that recognise one from the output of a command.
     pub fn note_silence(&self) {
         let now = Instant::now();
         self.note(now, now, false);
@@ -195,12 +197,12 @@ impl Runner {
         self.silent_since().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// What the end of a command says of the batch system.
     fn learn(&self, result: &Result<Outcome, LrmsError>, asked: Instant, is_trial: bool) {
         match result {
             Err(LrmsError::Silent { .. } | LrmsError::Unreachable { .. }) => {
                 self.note(asked, Instant::now(), is_trial);
             }
+            // The trial failed before it reached the batch system, which proves nothing either way.
             Err(_) if is_trial => self.shared.outage.not_tried(),
             Ok(_) if is_trial => self.shared.outage.is_over(Instant::now()),
             _ => {}
@@ -209,6 +211,7 @@ impl Runner {
 
     fn note(&self, asked: Instant, now: Instant, was_trial: bool) {
         let probe = self.shared.outage.note(asked, now, was_trial);
+        // Callers that wait for a slot must give up now, instead of timing out one after the other.
         self.shared.orders.look_again();
         self.shared.looks.look_again();
         if let Some(probe) = probe
@@ -218,7 +221,7 @@ impl Runner {
         }
     }
 
-    /// Starts the thread that probes until there is an answer, or the last clone of this is gone.
+    /// Starts the thread that probes until there is an answer, or the last clone is dropped.
     fn start_probing(&self, probe: Command) -> io::Result<()> {
         let (stop, alive) = local::stop()?;
         let (transport, shared) = (self.transport.clone(), self.shared.clone());
@@ -230,7 +233,7 @@ impl Runner {
 }
 
 impl Shared {
-    /// A probe needs no place among those that run at once: all of them may wait for what it finds out.
+    /// A probe uses no slot: all slots may be waiting for its result.
     fn probe(&self, transport: &Transport, probe: &Command, stop: &Stop) {
         while let Some(since) = self.outage.since() {
             if stop.within(outage::pause(since.elapsed())) {
@@ -247,11 +250,12 @@ impl Shared {
 }
 
 fn not_run(command: &Command, silent_for: Duration) -> LrmsError {
-    let said = format!("was not run: nothing is heard of the batch system, since {} s", silent_for.as_secs());
+    let said = format!("was not run: the batch system has not answered for {} s", silent_for.as_secs());
     LrmsError::Silent { what: command.program.clone(), after: silent_for, said: Some(said) }
 }
 
 fn too_many(command: &Command, waited: Duration) -> LrmsError {
-    let what = format!("{} was not run: those that run already", command.program);
+    // Reads as: "x was not run: the commands already running did not answer within …".
+    let what = format!("{} was not run: the commands already running", command.program);
     LrmsError::Silent { what, after: waited, said: None }
 }

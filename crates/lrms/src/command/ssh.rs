@@ -1,13 +1,12 @@
-//! Commands on another machine, by the ssh client of OpenSSH (options: ssh_config(5)). It asks for nothing, trusts only hosts
-//! that it knows, and keeps a connection open for the calls that follow, if it is given a folder for that.
+//! Commands on another machine, through the OpenSSH client (options: ssh_config(5)). It never prompts, trusts only
+//! known hosts, and keeps a connection open for later calls if it has a control folder.
 //!
-//! The other side has to have a POSIX shell for the account that logs in (not csh or fish), and `timeout` and `env` of
-//! coreutils. What that shell does by itself when it starts (bash reads `~/.bashrc`) takes time in every call, and must print
-//! nothing. What ends a command there is that `timeout`: if the connection is lost, or we
-//! give up first, it may go on until then.
+//! The account on the other machine needs a POSIX shell (not csh or fish), and `timeout` and `env` of coreutils. The
+//! startup files of that shell (bash reads `~/.bashrc`) run in every call, and must print nothing. `timeout` ends a
+//! command there: after a lost connection, or if we give up first, the command may run until then.
 //!
-//! An exit code of 255 means that ssh itself failed, unless the other side has said that it is the command's own.
-//! It never passes on a word that is not quoted, nor a host that ssh could take for an option.
+//! Exit code 255 means that ssh itself failed, unless a marker from the other side says that the command exited with
+//! it. Every word is quoted, and a host is never one that ssh could take for an option.
 
 use super::{Outcome, quoted, transport};
 use crate::error::LrmsError;
@@ -16,67 +15,70 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::time::Duration;
 
-/// How another machine is reached.
+/// How to reach another machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ssh {
-    /// Its name or address, or what the configuration of ssh calls it.
+    /// Host name, address, or alias from the ssh configuration.
     pub host: String,
-    /// Who logs in; None for the account of the service, or what the configuration of ssh says.
+    /// Login account; None for the account of the service, or the ssh configuration.
     pub user: Option<String>,
-    /// None for 22, or what the configuration of ssh says.
+    /// None for 22, or the ssh configuration.
     pub port: Option<u16>,
-    /// The private key to be used, and no other; None for those that ssh finds.
+    /// The only private key to use; None for ssh's own choice.
     pub key_file: Option<PathBuf>,
-    /// The hosts to be trusted, and no others; None for those that the account and the machine know.
+    /// The only known-hosts file to trust; None for those of the account and the machine.
     pub known_hosts: Option<PathBuf>,
-    /// Where the open connection is kept, so that calls after the first are cheap. It is made if it is not there, and has
-    /// to belong to us alone: whoever may write there could answer for the other machine. None: a new connection for each
-    /// call.
+    /// Folder for the socket of the open connection, which makes calls after the first cheap. Created if missing.
+    /// Only our account may write to it, as other writers could impersonate the remote host. None opens a new
+    /// connection for each call.
     pub control_folder: Option<PathBuf>,
-    /// Whether a host that is not known yet is trusted when it is first seen. One that has changed never is.
+    /// Whether to trust an unknown host on first contact. A changed host key is never accepted.
     pub accept_new: bool,
-    /// A configuration of ssh instead of that of the account and the machine.
+    /// ssh configuration file to use in place of those of the account and the machine.
     pub config_file: Option<PathBuf>,
 }
 
-/// From the last call to the end of an open connection, in seconds.
+/// How long an idle connection stays open, in seconds.
 const KEPT_OPEN: u64 = 60;
 
-/// The longest path of a socket: the system has 108 bytes for it, or 104, with a NUL at the end.
+/// Longest path of a socket: `sockaddr_un` has 108 bytes on Linux and 104 elsewhere, including the final NUL.
 const LONGEST_SOCKET: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
-/// `%C` is 40 digits; while it is made, the socket has a dot and 16 characters more.
+/// Longest path of a control folder, in bytes. `%C` is 40 digits, and ssh first creates the socket under a name that
+/// is 17 characters longer (a dot and 16 random characters).
 pub const LONGEST_CONTROL_FOLDER: usize = LONGEST_SOCKET - "/".len() - 40 - 17;
 
-/// The whole line is one argument of the shell over there, and Linux takes none that is longer (execve(2), `MAX_ARG_STRLEN`).
+/// Longest command line, in bytes. The remote shell gets it as one argument, and Linux limits one argument to this
+/// (execve(2), `MAX_ARG_STRLEN`).
 const LONGEST_LINE: usize = (1 << 17) - 1;
 
 pub(super) struct Line {
     text: String,
-    /// What the other side says if 255 is the command's own exit code; not to be guessed by what a command prints.
+    /// Marker that the other side prints if the command itself exited with 255. Random, as the output of a command
+    /// must not forge it.
     own_255: String,
 }
 
 impl Ssh {
-    /// Another machine, reached as the account and the configuration of ssh say.
+    /// A host with the defaults of the ssh configuration.
     pub fn to(host: impl Into<String>) -> Ssh {
         Ssh { host: host.into(), ..Ssh::default() }
     }
 
-    /// Whether it can be used as it is written; makes the control folder.
+    /// Validates the fields and creates the control folder.
     pub(super) fn check(&self) -> Result<(), LrmsError> {
         if !is_host(&self.host) {
             return self
-                .refused("this is not the name or address of a host; use letters, digits, . : _ and -");
+                .refused("this is not a valid name or address of a host; use letters, digits, . : _ and -");
         }
         if let Some(user) = self.user.as_ref().filter(|user| !transport::is_account(user)) {
-            return self.refused(&format!("{user:?} cannot be the name of an account; correct it"));
+            return self.refused(&format!("{user:?} is not a valid name of an account; correct the user"));
         }
         let paths = [&self.key_file, &self.known_hosts, &self.config_file, &self.control_folder];
         for path in paths.into_iter().flatten() {
             if written(path).is_none() {
                 return self.refused(&format!(
-                    "ssh cannot be given the path {}; write an absolute one without quotes, $, \\ and line breaks",
+                    "the path {} cannot be passed to ssh; use an absolute path without quotes, $, \\ and line breaks",
                     path.display()
                 ));
             }
@@ -88,15 +90,18 @@ impl Ssh {
         let length = folder.as_os_str().len();
         if length > LONGEST_CONTROL_FOLDER {
             return self.refused(&format!(
-                "the path of the control folder {} has {length} bytes, and {LONGEST_CONTROL_FOLDER} leave room for \
+                "the path of the control folder {} has {length} bytes; the limit is {LONGEST_CONTROL_FOLDER}, \
+                 to leave room for \
                  the name of a socket; take a shorter one, such as /run/bookahead/ssh",
                 folder.display()
             ));
         }
         private_folder(folder).map_err(LrmsError::files("make the control folder", folder))?;
-        if !is_ours_alone(folder).map_err(LrmsError::files("look at the control folder", folder))? {
+        if !is_ours_alone(folder)
+            .map_err(LrmsError::files("read the permissions of the control folder", folder))?
+        {
             return self.refused(&format!(
-                "others may write to the control folder {}; make it belong to this account, with mode 0700",
+                "other accounts may write to the control folder {}; it must belong to this account and have mode 0700",
                 folder.display()
             ));
         }
@@ -107,12 +112,12 @@ impl Ssh {
         Err(LrmsError::NotRunnable { what: format!("commands on {:?}", self.host), why: why.into() })
     }
 
-    /// The ssh client that runs a line over there.
     pub(super) fn process(&self, line: &Line, time_out: Duration) -> Process {
         let mut ssh = Process::new("ssh");
         if let Some(file) = &self.config_file {
             ssh.arg("-F").arg(file);
         }
+        // No terminal: it would change line ends and merge both outputs.
         ssh.arg("-T");
         for option in self.options(time_out) {
             ssh.arg("-o").arg(option);
@@ -128,7 +133,7 @@ impl Ssh {
     }
 
     fn options(&self, time_out: Duration) -> Vec<String> {
-        // A host that cannot be reached should be told from a command that does not end.
+        // At most half of the timeout, to tell an unreachable host from a command that hangs.
         let connect = (transport::whole_seconds(time_out) / 2).clamp(1, 10);
         let mut options = vec![
             "BatchMode=yes".into(),
@@ -136,14 +141,16 @@ impl Ssh {
             "ConnectionAttempts=1".into(),
             format!("StrictHostKeyChecking={}", if self.accept_new { "accept-new" } else { "yes" }),
             "UpdateHostKeys=no".into(),
+            // A dead connection is noticed after 15 seconds.
             "ServerAliveInterval=5".into(),
             "ServerAliveCountMax=3".into(),
+            // The ssh configuration of the account must not open ports or run other commands.
             "ClearAllForwardings=yes".into(),
             "ForwardAgent=no".into(),
             "ForwardX11=no".into(),
             "PermitLocalCommand=no".into(),
             "RemoteCommand=none".into(),
-            // Greetings of the host are not what a command says.
+            // Suppress login banners, which would mix with the standard error of the command.
             "LogLevel=ERROR".into(),
         ];
         if let Some(key) = self.key_file.as_deref().and_then(written) {
@@ -164,7 +171,7 @@ impl Ssh {
         options
     }
 
-    /// What a command came to, from how the ssh client ended.
+    /// Interprets the exit of the ssh client.
     pub(super) fn outcome(
         &self,
         line: &Line,
@@ -191,7 +198,7 @@ impl Line {
     pub(super) fn of(program: &str, words: &[String]) -> Result<Line, LrmsError> {
         let refused = |why: String| LrmsError::NotRunnable { what: program.into(), why };
         let quoted: Option<Vec<String>> = words.iter().map(|word| quoted(word)).collect();
-        let quoted = quoted.ok_or_else(|| refused("a word of it contains a NUL; remove it".into()))?;
+        let quoted = quoted.ok_or_else(|| refused("an argument contains a NUL byte; remove it".into()))?;
         let own_255 = format!("own-255-{:016x}", RandomState::new().build_hasher().finish());
         let text = format!(
             r#"{}; e=$?; if [ "$e" -eq 255 ]; then echo {own_255} >&2; fi; exit "$e""#,
@@ -200,15 +207,17 @@ impl Line {
         if text.len() > LONGEST_LINE {
             let length = text.len();
             return Err(refused(format!(
-                "it is {length} bytes long, and {LONGEST_LINE} can be sent; let it read from its input"
+                "the command line has {length} bytes, at most {LONGEST_LINE} are possible; pass the data on \
+                 standard input"
             )));
         }
         Ok(Line { text, own_255 })
     }
 }
 
-/// What the ssh client says of its open connection is not what a command says: that others opened one at the same moment,
-/// that it has just ended, or that it has no room for one more session. Then it takes a connection of its own.
+/// Removes messages of the ssh client about its shared connection: another client opened one at the same moment, it
+/// has just closed, or it has no session left. In each case the client opens its own connection, so they are not
+/// errors.
 fn without_noise(err: &str) -> String {
     let noise = |line: &&str| {
         let shared =
@@ -218,20 +227,20 @@ fn without_noise(err: &str) -> String {
     err.split_inclusive('\n').filter(|line| !noise(line)).collect()
 }
 
-/// Never an option, a user with a host, or something with a meaning elsewhere.
+/// Accepts nothing that ssh could read as an option, as `user@host` or as a URL.
 fn is_host(host: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     !host.is_empty() && host.len() <= 255 && !host.starts_with('-') && host.bytes().all(legal)
 }
 
-/// A path as it stands in an option of ssh, which takes `%` and blanks for its own; None where it cannot be written.
+/// A path quoted for an ssh option, where `%` and blanks have a meaning; None if it cannot be expressed.
 fn written(path: &Path) -> Option<String> {
     let text = path.to_str().filter(|_| path.is_absolute())?;
     let legal = !text.contains(|letter: char| "\"'$\\".contains(letter) || letter.is_control());
     legal.then(|| format!("\"{}\"", text.replace('%', "%%")))
 }
 
-/// The socket of the open connection, by what it connects to.
+/// Path of the control socket; `%C` is ssh's hash of the connection.
 fn socket_in(folder: &Path) -> Option<String> {
     let folder = written(folder)?;
     Some(format!("{}/%C\"", folder.strip_suffix('"')?))
@@ -410,7 +419,7 @@ mod tests {
     fn a_line_that_is_too_long_for_the_other_side_is_refused() {
         let word = ["x".repeat(LONGEST_LINE)];
         let refused = Line::of("sbatch", &word).err().map(|refused| refused.to_string()).unwrap_or_default();
-        assert!(refused.contains("let it read from its input"), "{refused}");
+        assert!(refused.contains("pass the data on standard input"), "{refused}");
         assert!(Line::of("sbatch", &["\0".to_owned()]).is_err());
     }
 }

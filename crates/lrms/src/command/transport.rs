@@ -1,8 +1,9 @@
-//! How one command is run, what its end means, and how often and how long each program ran. It knows nothing of other commands.
+//! How one command is run, how its exit is interpreted, and usage counters for each program. Commands are independent
+//! here.
 //!
-//! Words stay words; nothing here is read by a shell that is not quoted. Whoever becomes another account leaves our environment
-//! behind, and cannot be ended by us unless we are root. So behind the prefix stand `timeout` and `env`, which run as that
-//! account. The same stands on the other side of ssh.
+//! Words stay separate words; an unquoted word never reaches a shell. A command under another account loses our
+//! environment, and only root could kill it. The prefix is therefore followed by `timeout` and `env`, which run as
+//! that account. The same wrapper is used on the remote side of ssh.
 
 use super::local::{self, End, Limits, Stop};
 use super::ssh::{Line, Ssh};
@@ -15,35 +16,34 @@ use std::process::Command as Process;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A command may write so many bytes, to its standard output and to its standard error each.
+/// Limit on standard output and on standard error of a command, in bytes each. A command that exceeds it is killed.
 pub const MOST_OUTPUT: usize = 64 << 20;
 
-/// What the names of our own variables begin with, some of which are secret.
+/// Prefix of our own environment variables. Some are secret, so commands do not inherit them.
 const OURS: &[u8] = b"BOOKAHEAD_";
 
-/// How one command is run.
 #[derive(Debug, Clone)]
 pub(super) struct Transport {
     pub(super) time_out: Duration,
     /// None for this machine.
     pub(super) ssh: Option<Arc<Ssh>>,
-    /// What stands before a command that runs as another account.
+    /// Prefix for commands under another account.
     pub(super) prefix: Vec<String>,
-    /// What every command finds in its environment, unless it says otherwise.
+    /// Default environment of all commands.
     pub(super) environment: BTreeMap<String, String>,
 }
 
 pub(super) enum Prepared {
-    /// Its own program, in our environment.
+    /// The program itself, in our environment.
     Plain,
     /// These words, in our environment.
     Wrapped(Vec<String>),
-    /// This line, over there.
+    /// This line, on the remote host.
     Remote(Arc<Ssh>, Line),
 }
 
 impl Transport {
-    /// A command with the environment that every command has.
+    /// Adds the default environment to a command.
     pub(super) fn complete<'a>(&self, command: &'a Command) -> Cow<'a, Command> {
         if self.environment.is_empty() {
             return Cow::Borrowed(command);
@@ -55,7 +55,7 @@ impl Transport {
         Cow::Owned(complete)
     }
 
-    /// Checks a command and puts its words together. Nothing is run.
+    /// Validates a command and builds its words. Runs nothing.
     pub(super) fn prepare(&self, command: &Command) -> Result<Prepared, LrmsError> {
         check(command)?;
         let words = || words(command, &self.prefix, self.time_out);
@@ -66,7 +66,7 @@ impl Transport {
         }
     }
 
-    /// Runs a command now, and counts it.
+    /// Runs a command now and counts it.
     pub(super) fn run(
         &self,
         command: &Command,
@@ -106,13 +106,17 @@ impl Transport {
             }
             Prepared::Remote(ssh, line) => ssh.process(line, self.time_out),
         };
+        // Names are matched as bytes: a variable name need not be UTF-8.
         let ours = std::env::vars_os().map(|(name, _)| name);
         for name in ours.filter(|name| name.as_encoded_bytes().starts_with(OURS)) {
             process.env_remove(name);
         }
+        // The wrapped forms set the command's variables with `env`, behind the change of account or host.
         if matches!(prepared, Prepared::Plain) {
             process.envs(own_environment(command));
         }
+        // Last, so that neither the command nor our environment can change the locale and time zone that parsers rely
+        // on.
         process.envs(ALWAYS);
         process
     }
@@ -128,13 +132,15 @@ impl Transport {
             End::TimedOut => {
                 return Err(LrmsError::Silent { what: program, after: self.time_out, said: None });
             }
-            End::Unknown(why) => return Err(failed(program, format!("what came of it is not known: {why}"))),
-            End::Stopped => return Err(failed(program, "it was ended, since nobody waits for it".into())),
+            End::Unknown(why) => return Err(failed(program, format!("its exit status is unknown: {why}"))),
+            End::Stopped => {
+                return Err(failed(program, "it was ended because its result is no longer needed".into()));
+            }
             End::TooMuch(output) => {
                 let most = MOST_OUTPUT >> 20;
                 return Err(failed(
                     program,
-                    format!("it wrote more than {most} MiB to its {output} and was ended; ask it for less"),
+                    format!("it wrote more than {most} MiB to its {output} and was ended; query less data"),
                 ));
             }
         };
@@ -150,43 +156,43 @@ fn failed(command: String, said: String) -> LrmsError {
     LrmsError::Failed { command, code: None, said }
 }
 
-/// What holds for every command, whatever it asks for.
+/// Set for every command; a command cannot override them.
 pub(super) const ALWAYS: [(&str, &str); 2] = [("LC_ALL", "C"), ("TZ", "UTC")];
 
-/// From being asked to end to being ended, by `timeout`, in seconds.
+/// Seconds between SIGTERM and SIGKILL by `timeout` (`-k`).
 const GRACE: &str = "2";
 
-/// Stands for the account in the words of a prefix.
+/// Placeholder for the account in a prefix.
 const USER: &str = "{user}";
 
-/// Whether a command can be run at all, wherever.
+/// Whether a command can be run at all, locally or remotely.
 pub(super) fn check(command: &Command) -> Result<(), LrmsError> {
     let refused = |why: &str| {
         let what = command.program.replace('\0', "\u{fffd}");
         Err(LrmsError::NotRunnable { what: format!("{what:?}"), why: why.into() })
     };
-    // Between variables and arguments `env` takes a word with a = for a variable.
+    // `env` takes a word with a = before the program for a variable.
     if command.program.is_empty() || command.program.contains('=') {
-        return refused("this is not the name of a program; name one, without =");
+        return refused("this is not a valid name of a program; it must not be empty or contain =");
     }
     let variables = &command.environment;
     let words = command.arguments.iter().chain(variables.values()).chain([&command.program]);
     if words.into_iter().any(|word| word.contains('\0')) {
-        return refused("a word of it contains a NUL; remove it");
+        return refused("an argument or variable contains a NUL byte; remove it");
     }
     if let Some(name) = variables.keys().find(|name| !is_variable(name)) {
-        return refused(&format!("{name:?} cannot be the name of a variable; use letters, digits and _"));
+        return refused(&format!("{name:?} is not a valid name of a variable; use letters, digits and _"));
     }
     Ok(())
 }
 
-/// What its environment gets beside [`ALWAYS`].
+/// Variables of a command, without those in [`ALWAYS`].
 pub(super) fn own_environment(command: &Command) -> impl Iterator<Item = (&str, &str)> {
     let own = command.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     own.filter(|(name, _)| ALWAYS.iter().all(|(always, _)| always != name))
 }
 
-/// All words of a command for a place where neither our environment nor our time-out counts.
+/// The full command line, for runs that neither our environment nor our timeout reaches.
 pub(super) fn words(
     command: &Command,
     prefix: &[String],
@@ -207,88 +213,88 @@ pub(super) fn words(
     Ok(words)
 }
 
-/// What stands before a command that runs as `account`.
+/// The prefix for `account`.
 fn becoming(program: &str, prefix: &[String], account: &str) -> Result<Vec<String>, LrmsError> {
     let refused = |why: String| {
         Err(LrmsError::NotRunnable { what: format!("{program} as the account {account:?}"), why })
     };
     if !is_account(account) {
         return refused(
-            "this cannot be the name of an account; map the user to an account of the cluster".into(),
+            "this is not a valid name of an account; map the user to an account of the cluster".into(),
         );
     }
     if prefix.is_empty() {
         return refused(format!(
-            "it is not configured how to become another account; configure a prefix, such as sudo -n -u {USER} --"
+            "no prefix is configured to run commands as another account; configure one, such as sudo -n -u {USER} --"
         ));
     }
     Ok(prefix.iter().map(|word| word.replace(USER, account)).collect())
 }
 
-/// `[A-Za-z_][A-Za-z0-9_.-]*\$?`: never an option, a number, or something that a program would take apart.
+/// `[A-Za-z_][A-Za-z0-9_.-]*\$?`: never an option, a number, or a word that a program would split.
 pub(super) fn is_account(name: &str) -> bool {
     let name = name.strip_suffix('$').unwrap_or(name).as_bytes();
     let legal = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
     name.first().is_some_and(|first| first.is_ascii_alphabetic() || *first == b'_') && name.iter().all(legal)
 }
 
-/// Shells and `env` pass on no others.
+/// Shells and `env` pass on no other names.
 pub(crate) fn is_variable(name: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     name.bytes().all(legal) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
 
-/// Never less than was meant: the side that waits gives up first and knows that it did.
+/// Rounds up to whole seconds. The remote `timeout` must not fire before ours, as only our own timeout is known to be
+/// one.
 pub(super) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)).max(1)
 }
 
-/// Whether `env` says that there is no such program: then nothing was done. It exits with 127, or 126 where the file is there
-/// and may not be run (coreutils manual, "env invocation", exit status).
+/// Whether `env` reports a missing program, in which case nothing was done. It exits with 127, or with 126 if the
+/// file is not executable (coreutils manual, "env invocation", exit status).
 pub(super) fn says_no_such_program(program: &str, code: Option<i32>, err: &str) -> bool {
     let complaint = |line: &str| line.starts_with("env: ") && line.contains(program);
     matches!(code, Some(126 | 127)) && err.lines().last().is_some_and(complaint)
 }
 
-/// A word as a POSIX shell has to be given it (not csh or fish): between single quotes nothing has a meaning there (Shell Command
-/// Language, 2.2.2). None where it contains a NUL, which no argument can.
+/// Quotes a word for a POSIX shell (not csh or fish): nothing between single quotes has a special meaning (Shell
+/// Command Language, 2.2.2). None if it contains a NUL byte, which no argument can.
 pub fn quoted(word: &str) -> Option<String> {
     if word.contains('\0') {
         return None;
     }
-    // A single quote ends the quoted part, stands escaped, and begins the next part.
+    // A single quote closes the quoted part, is escaped, and opens the next part.
     Some(format!("'{}'", word.replace('\'', r"'\''")))
 }
 
-/// So many programs are told apart; no batch system has more commands.
+/// Limit on separately counted programs. No batch system has more commands.
 const MOST_PROGRAMS: usize = 64;
 
-/// What the programs beyond [`MOST_PROGRAMS`] are counted as, together.
+/// Name under which the programs beyond [`MOST_PROGRAMS`] are counted together.
 const OTHER_PROGRAMS: &str = "other";
 
-/// What was run until now.
+/// Usage of all programs since the start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Usage {
     /// By the name of the program, without its folder.
     pub programs: BTreeMap<String, ProgramUsage>,
 }
 
-/// What was run of one program. Commands that were not even tried, since the batch system is silent, are not here.
+/// Usage of one program. Commands that were refused during an outage are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProgramUsage {
-    /// How often it was run, or could not be.
+    /// Number of runs, including failed attempts to start it.
     pub runs: u64,
-    /// How many of these did not end with exit code 0, whatever the reason.
+    /// Runs without exit code 0, for any reason.
     pub failures: u64,
-    /// How many of these took too long and were ended.
+    /// Runs that exceeded the timeout and were killed.
     pub time_outs: u64,
-    /// How long all of them took together. Waiting for others to end is not in it.
+    /// Total run time. Time spent waiting for a slot is not included.
     pub spent: Duration,
-    /// How long the longest took.
+    /// Run time of the longest run.
     pub longest: Duration,
 }
 
-/// How a run ended, as far as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Went {
     Well,
@@ -296,7 +302,6 @@ pub(super) enum Went {
     TimedOut,
 }
 
-/// The counters.
 #[derive(Debug, Default)]
 pub(super) struct Counters(Mutex<Usage>);
 

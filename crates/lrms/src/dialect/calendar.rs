@@ -1,6 +1,5 @@
-//! Dates of the UTC calendar, and lengths of time, as batch systems write and read them. Commands run with `TZ=UTC`, so what
-//! they print and what they are asked for are times of this calendar. Nothing here reads a clock, and no date that a command
-//! may print makes it panic.
+//! Dates of the UTC calendar and durations, in the formats of batch systems. Commands run with `TZ=UTC`, so all their
+//! times are in this calendar. Nothing here reads a clock, and no date that a command may print makes it panic.
 
 use bookahead_plan::Time;
 use jiff::SignedDuration;
@@ -8,48 +7,48 @@ use jiff::civil::DateTime;
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// The last second of the year 9999: no batch system takes later dates.
+/// The last second of the year 9999: no batch system accepts later dates.
 const LATEST: i64 = 253_402_300_799;
 
-/// The date of a time. Of one before 1970 or after 9999, which no command takes, it is the nearest that can be written.
+/// Clamped to 1970 to 9999, as no command accepts other dates.
 pub(crate) fn date(time: Time) -> DateTime {
     EPOCH.saturating_add(SignedDuration::from_secs(time.0.clamp(0, LATEST)))
 }
 
-/// The time of a date; None before 1970.
+/// None before 1970.
 fn time(date: DateTime) -> Option<Time> {
     (date >= EPOCH).then(|| Time(date.duration_since(EPOCH).as_secs()))
 }
 
-/// The date of a time in a format of strftime.
+/// Formats a time with strftime.
 pub(crate) fn written(time: Time, format: &str) -> String {
     date(time).strftime(format).to_string()
 }
 
-/// The time that a text says in a format of strptime.
+/// Parses a time with strptime.
 pub(crate) fn read(text: &str, format: &str) -> Option<Time> {
     DateTime::strptime(format, text).ok().and_then(time)
 }
 
-/// `CCYYMMDDhhmm.SS`, as `qrsub -a`, `pbs_rsub -R` and their like read it; None where no date can be written.
+/// `CCYYMMDDhhmm.SS`, as read by `qrsub -a`, `pbs_rsub -R` and others; None outside of 1970 to 9999.
 pub(crate) fn compact(time: Time) -> Option<String> {
     (0..=LATEST).contains(&time.0).then(|| written(time, "%Y%m%d%H%M.%S"))
 }
 
-/// What `2026-11-15T11:33:53` says.
+/// Parses `2026-11-15T11:33:53`.
 pub(crate) fn iso(text: &str) -> Option<Time> {
     Some(text.trim()).filter(|text| text.contains('T'))?.parse().ok().and_then(time)
 }
 
-/// What `Sun Nov 15 11:34:56 2026` says, as `ctime` of C writes it.
+/// Parses `Sun Nov 15 11:34:56 2026`, the format of `ctime` in C.
 pub(crate) fn ctime(text: &str) -> Option<Time> {
     let words: Vec<&str> = text.split_whitespace().collect();
     read(&words.get(1..5)?.join(" "), "%b %d %H:%M:%S %Y")
 }
 
-/// A length of time in seconds, from `[[[days:]hours:]minutes:]seconds` without a sign.
+/// Parses `[[[days:]hours:]minutes:]seconds` without a sign; returns seconds.
 pub(crate) fn length_of_time(text: &str) -> Option<i64> {
-    // Digits only: no sign, no blank.
+    // `parse` alone would accept a sign.
     let digits = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let number = |part: &str| Some(part).filter(digits)?.parse::<i64>().ok();
     let parts: Vec<i64> = text.trim().split(':').map(number).collect::<Option<_>>()?;

@@ -1,21 +1,21 @@
-//! Damage to what commands print, for the tests of all that reads it, by the fuzzer that all crates share.
+//! Damaged output of commands, for the tests of all parsers, made by the fuzzer that all crates share.
 
 use bookahead_tests::fuzz::{self, Corpus, Numbers, mutate};
 
-/// How many cases for each text.
+/// Cases for each text, each with its own seed.
 const CASES: u64 = 2_000;
 
-/// Reads thousands of damaged texts: none makes it panic, and none takes long.
+/// Parses thousands of damaged texts: none may make it panic or take long.
 pub(crate) fn survives(text: &str, mut read: impl FnMut(&str)) {
     fuzz::run(Corpus { inputs: &[text.as_bytes()], words: &[] }, CASES, |bytes| {
-        // As the output of a command is read.
+        // The output of a command is decoded in the same way.
         read(&String::from_utf8_lossy(bytes));
         false
     });
 }
 
-/// Reads texts in which one line of a record is damaged, but for its line feed; all other records must be there.
-/// `records` answers the ids of those that are found.
+/// Parses texts in which one line of a record is damaged, except for its line feed; all other records must survive.
+/// `records` returns the ids of the records found.
 pub(crate) fn loses_only_one(text: &str, records: impl Fn(&str) -> Vec<String>) {
     let (all, lines) = (records(text), text.split_inclusive('\n').collect::<Vec<_>>());
     for seed in 0..CASES {

@@ -1,5 +1,5 @@
-//! Whether what a batch system granted is what was wanted, and what follows where it is not. Times are compared by each
-//! dialect, since they differ in how exactly they can keep them.
+//! Compares a granted reservation with the wanted one, and handles a grant that differs. Each dialect compares times
+//! itself, since they differ in precision.
 
 use super::{Tools, refused, start};
 use crate::batch::{FactState, Finding, Handle, JobFact, Node, Picture, Place, Reserved, Unit, Wanted};
@@ -8,21 +8,21 @@ use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// So long it is waited for the jobs of a deleted reservation to end. Killing takes a few seconds; on a host that does not
-/// answer it takes for ever, and nobody can do anything about it.
+/// How long to wait for the jobs of a deleted reservation to end. Killing takes a few seconds. On a host that does
+/// not answer it may never finish, and waiting longer does not help.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 const GONE_POLL: Duration = Duration::from_millis(200);
 
-/// Whether a word has letters, digits, `_`, `-` and `.` only, and can be no option: then no list and no command line can
-/// take it for something else.
+/// Whether a word consists of letters, digits, `_`, `-` and `.` and cannot be an option. Such a word is safe in a
+/// list and on a command line.
 pub(crate) fn is_plain(word: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     let begins = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     word.bytes().all(legal) && word.bytes().next().is_some_and(begins)
 }
 
-/// What of a reservation is otherwise than wanted, but for its times; None where all is as it should be. `nodes` are those
-/// on which it may be; of them only those count that belong to the wanted resource.
+/// The first difference from the wanted reservation, apart from its times; None if there is none. `nodes` are the
+/// possible nodes; only those of the wanted resource count.
 pub(crate) fn differs<'a>(
     there: &Reserved,
     wanted: &Wanted,
@@ -39,9 +39,9 @@ pub(crate) fn differs<'a>(
     } else if !there.accounts.contains(&wanted.account) {
         Some(format!("it is for {} instead of {}", there.accounts.join(", "), wanted.account))
     } else if let Some(name) = elsewhere {
-        Some(format!("it is on {name}, which is not usable, or not of {resource}"))
+        Some(format!("it is on {name}, which is not usable, or does not belong to {resource}"))
     } else if wanted.place.unit == Unit::Nodes && there.cores.iter().any(is_part) {
-        Some("it has nodes in part only".into())
+        Some("it has only parts of some nodes".into())
     } else if has != wanted.amount {
         Some(format!("it has {has} instead of {}", wanted.amount))
     } else {
@@ -49,20 +49,21 @@ pub(crate) fn differs<'a>(
     }
 }
 
-/// What is told of a reservation that is not as it was wanted, when it was to be deleted again.
+/// The error for a grant that differs from the wanted reservation and was to be deleted again.
 pub(crate) fn undone(what: String, handle: &Handle, why: &str, deleted: Result<(), LrmsError>) -> LrmsError {
     let why = start(why);
     match deleted {
         Ok(()) => refused(what, format!("{why}; it was deleted again")),
+        // Whether the deletion took effect is unknown, so this must not become a refusal.
         Err(silent @ (LrmsError::Silent { .. } | LrmsError::Unreachable { .. })) => silent,
         Err(also) => {
-            let said = format!("it is not as wanted ({why}) and could not be deleted: {also}");
-            LrmsError::Failed { command: format!("making {handle}"), code: None, said }
+            let said = format!("it is not as requested ({why}) and could not be deleted: {also}");
+            LrmsError::Failed { command: format!("creating {handle}"), code: None, said }
         }
     }
 }
 
-/// Waits until something that was deleted is gone, for some seconds.
+/// Waits some seconds until a deleted item is gone.
 pub(crate) fn wait_until_gone(mut is_gone: impl FnMut() -> Result<bool, LrmsError>) -> Result<(), LrmsError> {
     let began = Instant::now();
     while !is_gone()? && began.elapsed() < GONE_WITHIN {
@@ -71,7 +72,7 @@ pub(crate) fn wait_until_gone(mut is_gone: impl FnMut() -> Result<bool, LrmsErro
     Ok(())
 }
 
-/// What was seen at a look, with what nodes are called there.
+/// Summary of a look; `nodes_are` is the batch system's word for nodes.
 pub(crate) fn seen(what: &str, nodes_are: &str, picture: &Picture) -> Finding {
     let Picture { nodes, jobs, reservations, .. } = picture;
     let seen =
@@ -79,8 +80,8 @@ pub(crate) fn seen(what: &str, nodes_are: &str, picture: &Picture) -> Finding {
     Finding::well(what, seen)
 }
 
-/// How much there is of a resource. `cores_are` and `nodes_are` are what the batch system calls them; `none` is the advice
-/// where no node belongs to it, `unusable` where some cannot be used now.
+/// Size of a resource. `cores_are` and `nodes_are` are the batch system's words; `none` is the advice if no node
+/// belongs to it, `unusable` if some cannot be used now.
 pub(crate) fn resource(
     place: &Place,
     nodes: &[Node],
@@ -102,25 +103,25 @@ pub(crate) fn resource(
     }
 }
 
-/// Jobs without a limit are in the way of every reservation.
+/// Running jobs without a time limit block every reservation.
 pub(crate) fn endless(picture: &Picture, advice: &str) -> Option<Finding> {
     let is_endless = |job: &&JobFact| job.state == FactState::Running && job.limit.is_none();
     let count = picture.jobs.iter().filter(is_endless).count();
-    (count > 0).then(|| Finding::doubtful("limits of jobs", format!("{count} run without one"), advice))
+    (count > 0).then(|| Finding::doubtful("limits of jobs", format!("{count} jobs run without one"), advice))
 }
 
-/// A small reservation far ahead that is made and deleted again, to see whether that may be done.
+/// A small reservation in the far future that is created and deleted again, to test the permissions.
 pub(crate) struct Trial<'a> {
     pub(crate) name: &'a str,
     pub(crate) place: Place,
     pub(crate) begin: Time,
     pub(crate) lasts: Seconds,
-    /// What to do where it may not be done.
+    /// Advice if it is refused.
     pub(crate) advice: String,
 }
 
 impl Trial<'_> {
-    /// Tries it with what makes a reservation and deletes it again.
+    /// Runs the test; `make_and_delete` creates the reservation and deletes it.
     pub(crate) fn finding(
         self,
         tools: &Tools,
@@ -128,8 +129,8 @@ impl Trial<'_> {
     ) -> Finding {
         let what = "making and deleting reservations";
         let Some(account) = tools.account() else {
-            let seen = "id -un does not say as whom the commands run";
-            return Finding::doubtful(what, seen, "see whether it works there");
+            let seen = "the account of the commands is unknown (id -un failed)";
+            return Finding::doubtful(what, seen, "check that id -un works where the commands run");
         };
         let wanted = Wanted {
             name: self.name.into(),
@@ -141,10 +142,10 @@ impl Trial<'_> {
             nodes: Vec::new(),
         };
         match make_and_delete(&wanted) {
-            Ok(()) => Finding::well(what, format!("{account} may, as was tried with {}", self.name)),
+            Ok(()) => Finding::well(what, format!("{account} may; tested with {}", self.name)),
             Err(why @ LrmsError::Refused { .. }) => Finding::wrong(what, why, self.advice),
             Err(why) => {
-                let advice = format!("see whether {} was left behind, and delete it by hand", self.name);
+                let advice = format!("check whether {} still exists, and delete it by hand", self.name);
                 Finding::wrong(what, why, advice)
             }
         }
@@ -202,7 +203,7 @@ mod tests {
         assert!(told(&there(&[("d", 4)]), &four).starts_with("it is on d,"));
         let whole = wanted(Unit::Nodes, 2);
         assert_eq!(told(&there(&[("a", 8), ("b", 9)]), &whole), "");
-        assert_eq!(told(&there(&[("a", 8), ("b", 7)]), &whole), "it has nodes in part only");
+        assert_eq!(told(&there(&[("a", 8), ("b", 7)]), &whole), "it has only parts of some nodes");
         assert_eq!(told(&there(&[("a", 8)]), &whole), "it has 1 instead of 2");
         let other = Wanted { account: "eve".into(), ..four.clone() };
         assert_eq!(told(&there(&[("a", 4)]), &other), "it is for bob, ann instead of eve");

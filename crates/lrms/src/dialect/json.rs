@@ -1,17 +1,19 @@
-//! Objects in a list of JSON that may be damaged: whatever one of them has in it, the others are read. Batch systems write into
-//! their JSON what users wrote, and do not always escape it. It relies on lists of objects with commas between, and never takes
-//! longer than a few passes over the text.
+//! Objects in a JSON list that may be damaged: a damaged object does not affect the others. Batch systems copy text
+//! of users into their JSON and do not always escape it. It expects lists of objects with commas in between, and
+//! needs only a few passes over the text.
 
 use serde_json::{Map, Value};
 
-/// No object is longer: one that seems to be has lost a quote, and the next is looked for after its beginning.
+/// Longest object, in bytes. An object that seems longer has lost a quote, and the next one is searched for after its
+/// beginning.
 const LONGEST: usize = 1 << 20;
-/// After so many that cannot be read the rest is not looked at: it is something else.
+/// After this many damaged objects the rest is skipped: it is not a list of this kind.
 const MOST_UNREADABLE: usize = 1_000;
 
-/// The objects of the list with this name, and how many could not be read. None where there is no such list, or the rest of the
-/// text was cut off: then it is not known what else there is.
+/// The objects of the list with this name, and the number of damaged ones. None if there is no such list, or if the
+/// text was cut off: then it is unknown what is missing.
 pub(crate) fn objects(text: &str, list: &str) -> Option<(Vec<Map<String, Value>>, usize)> {
+    // Undamaged output takes the fast path.
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let Value::Array(values) = value.get(list)? else { return None };
         let objects: Vec<_> = values.iter().filter_map(|value| value.as_object().cloned()).collect();
@@ -24,7 +26,7 @@ pub(crate) fn objects(text: &str, list: &str) -> Option<(Vec<Map<String, Value>>
     let (mut objects, mut odd) = (Vec::new(), 0);
     while odd < MOST_UNREADABLE {
         rest = rest.trim_start_matches([',', ' ', '\t', '\r', '\n']);
-        // A list inside of a damaged object ends so, too.
+        // A list inside a damaged object ends in the same way.
         if rest.is_empty() || (rest.starts_with(']') && next_alike(rest, key).is_none()) {
             break;
         }
@@ -44,12 +46,12 @@ pub(crate) fn objects(text: &str, list: &str) -> Option<(Vec<Map<String, Value>>
     is_whole.then_some((objects, odd))
 }
 
-/// An object, also where control characters and backslashes in its texts are not escaped.
+/// Parses an object, even if control characters and backslashes in its strings are not escaped.
 fn object(text: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&escaped(text)).ok())
 }
 
-/// Where the object ends that begins here.
+/// End of the object that begins here.
 fn end_of_object(text: &str) -> Option<usize> {
     let (mut depth, mut in_text, mut is_escaped) = (0_usize, false, false);
     text.strip_prefix('{')?;
@@ -71,15 +73,15 @@ fn end_of_object(text: &str) -> Option<usize> {
     None
 }
 
-/// The key that the first object begins with, in its quotes.
+/// The key that the first object begins with, including its quotes.
 fn first_key(list: &str) -> Option<&str> {
     let begin = list.trim_start().strip_prefix('{')?.trim_start();
     let end = begin.strip_prefix('"')?.find('"')?;
     begin.get(..end + 2)
 }
 
-/// What follows the next `}` that has an object behind it (the comma between may be lost), or begins with the key that the first
-/// object begins with: where the end of an object is lost, nothing else tells it from the next.
+/// The next object: after the next `}` that is followed by one (the comma may be lost), or at the key that the first
+/// object begins with. If the end of an object is lost, only that key separates it from the next.
 fn next_object<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let rests = text.match_indices('}').filter_map(|(at, _)| text.get(at + 1..));
     let mut nexts = rests.map(|rest| rest.trim_start_matches([',', ' ', '\t', '\r', '\n']));

@@ -1,11 +1,11 @@
-//! What dialects of batch systems have in common, whatever their commands are called. Nothing here knows one of them.
+//! Code shared by dialects of batch systems. Nothing here knows a particular one.
 //!
-//! - [`Tools`]: running their commands, noticing that nobody answers, and telling what the end of a command means
-//! - `grants`: whether what was granted is what was wanted, and what every examination looks at
-//! - [`calendar`]: dates of the UTC calendar and lengths of time, as they are printed and asked for
-//! - [`script`]: a job as a script that a submitting command reads
-//! - [`json`]: objects of a list, also where some of them are damaged
-//! - [`xml`]: elements, attributes and texts, also where they are not quite well-formed
+//! - [`Tools`]: runs commands, detects outages, and interprets the exit of a command
+//! - `grants`: compares grants with requests; checks that all dialects share
+//! - [`calendar`]: dates of the UTC calendar and durations
+//! - [`script`]: a job as a script for a submit command
+//! - [`json`]: objects of a list, even if some are damaged
+//! - [`xml`]: elements, attributes and text, even if not well-formed
 
 pub(crate) mod calendar;
 #[cfg(test)]
@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xml::Element;
 
-/// All that is needed to run commands of one kind.
+/// Configuration for running the commands of one batch system.
 #[derive(Debug, Clone)]
 pub(crate) struct Tools {
     runner: Runner,
@@ -37,13 +37,13 @@ pub(crate) struct Tools {
     silence: &'static [&'static str],
     date: String,
     id: String,
-    /// Accounts that were found to exist. Those that do not are looked for each time: they may be made.
+    /// Accounts known to exist. Missing ones are not cached, as they may be created later.
     accounts: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Tools {
-    /// Commands from this folder, or else from `PATH`, with these variables. `silence` are words with which they fail
-    /// where their daemon does not answer.
+    /// Commands from `bin`, or else from `PATH`, with these variables. `silence` lists error messages that mean that
+    /// the daemon does not answer.
     pub(crate) fn new(
         runner: Runner,
         bin: Option<PathBuf>,
@@ -54,38 +54,37 @@ impl Tools {
         Tools { runner, bin, environment, silence, date, id, accounts }
     }
 
-    /// With a command that succeeds if and only if the batch system answers, to be tried in times of silence.
+    /// Sets a command that succeeds if and only if the batch system answers; it is run during outages.
     pub(crate) fn probed_by(self, program: &str, arguments: &[&str]) -> Tools {
         let probe = self.command(program).args(arguments.iter().copied());
         Tools { runner: self.runner.with_probe(probe), ..self }
     }
 
-    /// With another program that tells the time.
+    /// Replaces `date`, for hosts or tests with another one.
     pub(crate) fn with_date(self, date: String) -> Tools {
         Tools { date, ..self }
     }
 
-    /// With another program that knows accounts.
+    /// Replaces `id`, for hosts or tests with another one.
     pub(crate) fn with_id(self, id: String) -> Tools {
         Tools { id, ..self }
     }
 
-    /// The same, in slots that orders cannot take.
+    /// A copy that uses the slots of looks.
     pub(crate) fn for_looks(&self) -> Tools {
         Tools { runner: self.runner.for_looks(), ..self.clone() }
     }
 
-    /// The same for commands that wait for so long on purpose.
+    /// A copy with a longer timeout, for commands that wait for an event.
     pub(crate) fn patient(&self, longer: Duration) -> Tools {
         Tools { runner: self.runner.patient(longer), ..self.clone() }
     }
 
-    /// How a job calls one of the commands, in its shell.
+    /// The shell words with which a job calls one of the commands.
     pub(crate) fn called(&self, program: &str) -> String {
         called(program, self.bin.as_ref().map(|bin| bin.to_string_lossy()).as_deref())
     }
 
-    /// One of the commands, without arguments.
     pub(crate) fn command(&self, program: &str) -> Command {
         let path = self.bin.as_ref().map(|bin| bin.join(program).to_string_lossy().into_owned());
         let mut command = Command::new(path.unwrap_or_else(|| program.to_owned()));
@@ -93,13 +92,14 @@ impl Tools {
         command
     }
 
-    /// Runs it, whatever its exit code. Its word that nobody answers is [`LrmsError::Silent`].
+    /// Runs a command, whatever its exit code. A message from the list in [`Tools::new`] becomes
+    /// [`LrmsError::Silent`].
     pub(crate) fn run(&self, command: &Command) -> Result<Outcome, LrmsError> {
         let began = Instant::now();
         self.answered(command, self.runner.run(command)?, began.elapsed())
     }
 
-    /// Runs commands side by side, and answers what came of each as [`Tools::run`] does, in their order.
+    /// Runs commands in parallel; the results are those of [`Tools::run`], in the same order.
     pub(crate) fn run_all(&self, commands: &[Command]) -> Vec<Result<Outcome, LrmsError>> {
         let began = Instant::now();
         let outcomes = self.runner.run_all(commands);
@@ -108,20 +108,21 @@ impl Tools {
         outcomes.map(|(outcome, command)| self.answered(command, outcome?, after)).collect()
     }
 
-    /// As [`Tools::ask`], for several commands side by side.
+    /// As [`Tools::ask`], for several commands in parallel.
     pub(crate) fn ask_each<const N: usize>(&self, commands: &[Command; N]) -> [Result<String, LrmsError>; N] {
         let mut outcomes = self.run_all(commands).into_iter();
         commands
             .each_ref()
+            // `run_all` returns a result for each command; the fallback only avoids a panic.
             .map(|command| printed(command, outcomes.next().unwrap_or_else(|| self.run(command))?))
     }
 
-    /// Runs a command that only asks, for what it prints; its failure is an error.
+    /// Runs a query and returns its output; a failure is an error.
     pub(crate) fn ask(&self, command: &Command) -> Result<String, LrmsError> {
         printed(command, self.run(command)?)
     }
 
-    /// As [`Tools::ask`]; None where the command fails with one of these words, since there is nothing to be told of.
+    /// As [`Tools::ask`]; None if the command fails with one of these messages, which mean that nothing was found.
     pub(crate) fn ask_for(&self, command: &Command, nothing: &[&str]) -> Result<Option<String>, LrmsError> {
         let outcome = self.run(command)?;
         if !outcome.is_success() && nothing.iter().any(|words| outcome.said().contains(words)) {
@@ -130,12 +131,12 @@ impl Tools {
         printed(command, outcome).map(Some)
     }
 
-    /// Runs a command that only asks, and reads the document that it prints.
+    /// Runs a query and parses its XML output.
     pub(crate) fn ask_xml(&self, command: &Command) -> Result<Element, LrmsError> {
         document(command, &self.ask(command)?)
     }
 
-    /// The command that tells the time where commands run, in seconds since the epoch.
+    /// The command that prints the time where commands run, in seconds since the epoch.
     pub(crate) fn date(&self) -> Command {
         Command::new(&self.date).arg("+%s")
     }
@@ -147,16 +148,16 @@ impl Tools {
         said.trim()
             .parse()
             .map(Time)
-            .map_err(|_| unreadable(&date, format!("{said:?} is no number of seconds")))
+            .map_err(|_| unreadable(&date, format!("{said:?} is not a number of seconds")))
     }
 
-    /// As whom commands run, if that can be found out.
+    /// The account that commands run as, if it can be determined.
     pub(crate) fn account(&self) -> Option<String> {
         let name = self.ask(&Command::new(&self.id).arg("-un")).ok()?.trim().to_owned();
         (!name.is_empty()).then_some(name)
     }
 
-    /// Whether an account exists where commands run: a batch system may reserve for one that does not.
+    /// Whether an account exists where commands run: some batch systems reserve for accounts that do not.
     pub(crate) fn has_account(&self, account: &str) -> Result<bool, LrmsError> {
         let known = || self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         if known().contains(account) {
@@ -172,7 +173,7 @@ impl Tools {
     fn answered(&self, command: &Command, outcome: Outcome, after: Duration) -> Result<Outcome, LrmsError> {
         let is_silence = || self.silence.iter().any(|words| outcome.said().contains(words));
         if !outcome.is_success() && is_silence() {
-            // The next ones need not wait as long to hear nothing.
+            // The following commands then fail at once, instead of waiting for their own timeouts.
             self.runner.note_silence();
             let said = Some(format!("cannot reach the batch system: {}", said(&outcome)));
             return Err(LrmsError::Silent { what: shown(command), after, said });
@@ -181,25 +182,25 @@ impl Tools {
     }
 }
 
-/// What a command printed that should succeed.
+/// The output of a command that must succeed.
 pub(crate) fn printed(command: &Command, outcome: Outcome) -> Result<String, LrmsError> {
     if outcome.is_success() { Ok(outcome.out) } else { Err(failed(command, &outcome)) }
 }
 
-/// So many characters of something that may be long are told.
+/// Longest excerpt of output in a message, in characters.
 const MOST_TOLD: usize = 300;
 
-/// A command that failed for a reason that is not known.
+/// The error for a failure of unknown cause.
 pub(crate) fn failed(command: &Command, outcome: &Outcome) -> LrmsError {
     LrmsError::Failed { command: shown(command), code: outcome.code, said: said(outcome) }
 }
 
-/// A command that printed something else than it should.
+/// The error for output that cannot be parsed.
 pub(crate) fn unreadable(command: &Command, why: impl Into<String>) -> LrmsError {
     LrmsError::Unreadable { command: shown(command), why: why.into() }
 }
 
-/// The batch system says no, or would.
+/// The error for a request that the batch system refuses, or would refuse.
 pub(crate) fn refused(what: impl Into<String>, said: impl Into<String>) -> LrmsError {
     LrmsError::Refused { what: what.into(), said: said.into() }
 }
@@ -208,8 +209,8 @@ pub(crate) fn document(command: &Command, out: &str) -> Result<Element, LrmsErro
     xml::read(out).map_err(|why| unreadable(command, why))
 }
 
-/// What the end of a command means that was to end or delete something: with a word of `gone` there was nothing to end, with
-/// one of `denied` it may not be done. `what` is for people.
+/// The result of a command that ends or deletes something. A message in `gone` means that there was nothing to end,
+/// one in `denied` that it is not permitted. `what` is for messages.
 pub(crate) fn ended(
     command: &Command,
     outcome: &Outcome,
@@ -228,21 +229,26 @@ pub(crate) fn ended(
     }
 }
 
-/// What a submitted job is called: the last line that is printed, which begins with a number and may have the name of a
-/// server behind it. Warnings may stand before.
+/// The id of a submitted job: the last line of the output, which begins with a number and may have the name of a
+/// server behind it. Warnings may precede it.
 pub(crate) fn submitted(command: &Command, outcome: &Outcome) -> Result<String, LrmsError> {
     let last = outcome.out.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let is_id = last.starts_with(|first: char| first.is_ascii_digit()) && !last.contains(char::is_whitespace);
-    if is_id { Ok(last.into()) } else { Err(unreadable(command, format!("{:?} is no job", start(last)))) }
+    if is_id {
+        Ok(last.into())
+    } else {
+        Err(unreadable(command, format!("{:?} is not the id of a job", start(last))))
+    }
 }
 
-/// What it means that a command failed which was to make something: a refusal, unless it says nothing or a signal ended it.
+/// The error for a failed command that creates something: a refusal, unless it printed nothing or a signal ended it.
 pub(crate) fn denied(what: String, command: &Command, outcome: &Outcome) -> LrmsError {
+    // Without a message the command may have stopped halfway.
     let unknown = outcome.code.is_none() || outcome.said().is_empty();
     if unknown { failed(command, outcome) } else { refused(what, said(outcome)) }
 }
 
-/// The resources on which a job may run that waits in one of these queues: a list with commas.
+/// The resources on which a job in one of these queues (separated by commas) may run.
 pub(crate) fn resources_in(queues: &str, places: &[Place]) -> Vec<Name> {
     let takes = |place: &&Place| {
         place.partition.as_ref().is_none_or(|wanted| queues.split(',').any(|queue| queue == wanted))
@@ -250,12 +256,12 @@ pub(crate) fn resources_in(queues: &str, places: &[Place]) -> Vec<Name> {
     places.iter().filter(takes).map(|place| place.resource.clone()).collect()
 }
 
-/// A job for people.
+/// Describes a job in messages.
 pub(crate) fn the_job(job: &Submission) -> String {
     format!("the job {}", job.name)
 }
 
-/// A reservation for people, with what the batch system calls cores and nodes.
+/// Describes a reservation in messages, with the batch system's words for cores and nodes.
 pub(crate) fn the_reservation(wanted: &Wanted, [cores_are, nodes_are]: [&str; 2]) -> String {
     let Wanted { name, amount, place, .. } = wanted;
     let unit = match place.unit {
@@ -265,7 +271,7 @@ pub(crate) fn the_reservation(wanted: &Wanted, [cores_are, nodes_are]: [&str; 2]
     format!("the reservation {name} of {amount} {unit} on {}", place.resource)
 }
 
-/// A command for people: the name of the program and its first words. A shell that only hands on its input, as `sh -c … sh`, is
+/// A command in messages: the name of the program and its first arguments. A shell wrapper such as `sh -c … sh` is
 /// left out.
 pub(crate) fn shown(command: &Command) -> String {
     let words = [&command.program].into_iter().chain(&command.arguments).map(String::as_str);
@@ -278,12 +284,12 @@ pub(crate) fn shown(command: &Command) -> String {
     start(&[&name].into_iter().chain(words).copied().collect::<Vec<_>>().join(" "))
 }
 
-/// What a command said, for people.
+/// The message of a command, shortened.
 pub(crate) fn said(outcome: &Outcome) -> String {
     start(outcome.said())
 }
 
-/// The beginning of something that may be long.
+/// Shortens a text to [`MOST_TOLD`] characters.
 pub(crate) fn start(text: &str) -> String {
     text.chars().take(MOST_TOLD).collect()
 }
@@ -299,12 +305,12 @@ mod tests {
     #[test]
     fn after_a_command_that_heard_nothing_the_next_is_not_run() {
         let runner = Runner::local(Duration::from_secs(30));
-        let tools = Tools::new(runner, None, BTreeMap::new(), &["nobody answers"]);
+        let tools = Tools::new(runner, None, BTreeMap::new(), &["no daemon answers"]);
         let silent =
-            tools.run(&Command::new("sh").args(["-c", "echo nobody answers >&2; exit 1"])).unwrap_err();
+            tools.run(&Command::new("sh").args(["-c", "echo no daemon answers >&2; exit 1"])).unwrap_err();
         assert!(matches!(silent, LrmsError::Silent { .. }), "{silent}");
         let told = silent.to_string();
-        assert!(told.contains("cannot reach the batch system: nobody answers"), "{told}");
+        assert!(told.contains("cannot reach the batch system: no daemon answers"), "{told}");
         assert!(!told.contains("within"), "it did not time out: {told}");
         let next = tools.ask(&Command::new("true")).unwrap_err().to_string();
         assert!(next.contains("true was not run"), "{next}");

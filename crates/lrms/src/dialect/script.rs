@@ -1,12 +1,12 @@
-//! A job as a script on the standard input of a submitting command, for batch systems that take nothing else, or that cannot
-//! be trusted with arguments (Grid Engine writes them line by line into a file that a privileged program reads, so that one
-//! with a line break would not arrive whole). A shell reads the script on the node where the job runs, and nothing that a
-//! user wrote may have a meaning there: words are quoted, and the text of a user's script is a here-document whose lines all
-//! begin with a mark that neither its end nor an option for the batch system begins with.
+//! A job as a script on the standard input of a submit command, for batch systems that accept nothing else or that
+//! damage arguments (Grid Engine writes them line by line into a file for a privileged program, so an argument with a
+//! line break would be cut). A shell runs the script on the node of the job, and no text of a user may have a meaning
+//! there. Words are quoted, and a user's script is a here-document. Each of its lines begins with a mark, so that
+//! none can be the end of the document or a directive for the batch system.
 //!
-//! What a job is given arrives to the byte. Variables are set by env(1), since a shell has names of its own that it would
-//! refuse or change. The shell becomes the job's program (`exec`), so that signals and exit codes are those of the program; a
-//! user's script is an open file then, without a name. Nothing here runs anything.
+//! All data of a job arrives unchanged. Variables are set with env(1), since a shell would refuse or change some
+//! names. The shell is replaced by the job's program (`exec`), so signals and exit codes are those of the program; a
+//! user's script is then an open file without a name. Nothing here runs anything.
 
 use crate::batch::{NO_GO, Submission};
 use crate::builtin::processes::command;
@@ -20,16 +20,16 @@ use std::fmt::Write;
 use std::path::Path;
 
 const END: &str = "END_OF_BOOKAHEAD_SCRIPT";
-const NUL: &str = "it contains a NUL; remove it";
+const NUL: &str = "it contains a NUL byte; remove it";
 
-/// How a job calls a command of its batch system, which may not be where the job looks for commands.
+/// How a job calls a command of its batch system, which may not be in the `PATH` of the job.
 pub(crate) fn called(program: &str, bin: Option<&str>) -> String {
     let bin = bin.and_then(quoted).map(|bin| format!("PATH={bin}:\"$PATH\" "));
     bin.unwrap_or_default() + program
 }
 
-/// The script of a job for a submitting command. One that claims waits for its go first: until the shell command `has_go`
-/// succeeds. A job that names no folder runs in `folder`, or where the batch system starts it. For `directive` see [`script`].
+/// The script of a job for a submit command. A claiming job first waits until the shell command `has_go` succeeds. A
+/// job without a folder runs in `folder`, or where the batch system starts it. For `directive` see [`script`].
 pub(crate) fn job_script(
     job: &Submission,
     folder: Option<&Path>,
@@ -47,16 +47,16 @@ pub(crate) fn job_script(
     script(&job.work, directive, &first)
 }
 
-/// The file that a job prints to, whatever it prints: in `folder`, or else to be taken relative to the home folder. It is
-/// called by the id of the job.
+/// The file for standard output and standard error of a job, named after its id: in `folder`, or else relative to the
+/// home folder.
 pub(crate) fn output_file(job: &Submission, folder: Option<&Path>) -> String {
     let id = job.name.rsplit_once('_').filter(|(id, _)| id.parse::<JobId>().is_ok());
     let file = format!("{}.out", id.map_or(job.name.as_str(), |(id, _)| id));
     folder.map_or(file.clone(), |folder| folder.join(file).to_string_lossy().into_owned())
 }
 
-/// A submitting command that runs in the home folder of its account, since relative paths are relative to where it runs.
-/// `HOME` may be that of whoever became the account.
+/// Makes a submit command run in the home folder of its account, as relative paths are relative to its working
+/// folder. `HOME` may still be that of the account that ran sudo.
 pub(crate) fn from_home(command: Command) -> Command {
     by_shell(
         command,
@@ -64,15 +64,16 @@ pub(crate) fn from_home(command: Command) -> Command {
     )
 }
 
-/// A command that a shell runs as `"$@"`. Nothing of the command has a meaning to the shell.
+/// Runs a command through a shell as `"$@"`, so no part of the command has a meaning to the shell.
 pub(crate) fn by_shell(command: Command, text: &str) -> Command {
     let words = ["-c", text, "sh", &command.program].map(str::to_owned);
     let arguments = words.into_iter().chain(command.arguments).collect();
     Command { program: "sh".into(), arguments, ..command }
 }
 
-/// PBS sets both variables to the cores of one chunk, and chunks have one core each: a program with threads would use one of
-/// its cores. Both become the cores that the job has on its first host, of which its list of hosts has a line for each chunk.
+/// PBS sets both variables to the cores of one chunk, and our chunks have one core each: a program with threads would
+/// use only one of its cores. This sets both to the cores of the job on its first host; its list of hosts has a line
+/// for each chunk.
 const THREADS: &str = r#"if [ -n "$OMP_NUM_THREADS" ] && [ "$OMP_NUM_THREADS" = "$NCPUS" ] && [ -r "$PBS_NODEFILE" ]; then
 NCPUS=$((NCPUS * $(grep -cxF -e "$(head -n 1 "$PBS_NODEFILE")" "$PBS_NODEFILE")))
 OMP_NUM_THREADS=$NCPUS
@@ -83,8 +84,8 @@ fn enter(folder: &Path) -> Result<String, LrmsError> {
     Ok(format!("cd {} || exit 126\n", word(&folder.to_string_lossy())?))
 }
 
-/// Lines that let a job wait for its go: until the shell command `has_go` succeeds, or the time is up and it exits with
-/// [`NO_GO`].
+/// Shell lines in which a job waits for its go-ahead: until the shell command `has_go` succeeds, or until the time is
+/// up and it exits with [`NO_GO`].
 fn waiting(within: Seconds, has_go: &str) -> String {
     let within = within.0.max(0);
     format!(
@@ -96,8 +97,8 @@ fn waiting(within: Seconds, has_go: &str) -> String {
     )
 }
 
-/// The script that does a job's work, for `/bin/sh`, after `first`. The lines at the head of a user's script that begin with
-/// `directive` (`#BSUB`, `#PBS`) stay visible to the batch system; none where it is told not to look for any.
+/// The script for `/bin/sh` that runs a job's work after `first`. Lines at the head of a user's script that begin
+/// with `directive` (`#BSUB`, `#PBS`) stay visible to the batch system; with None, no lines do.
 fn script(work: &Work, directive: Option<&str>, first: &str) -> Result<String, LrmsError> {
     command::check(work)?;
     let (head, rest) = match work {
@@ -119,9 +120,9 @@ fn of_program(
     folder: Option<&Path>,
     environment: &BTreeMap<String, String>,
 ) -> Result<String, LrmsError> {
-    // Behind variables env(1) takes a word with a = for one more.
+    // env(1) takes a word with a = before the program for a variable.
     if program.starts_with('-') || program.contains('=') {
-        let why = format!("{program:?} names no program; name one, without = and no - before it");
+        let why = format!("{program:?} names no program; name one that does not begin with - or contain =");
         return Err(LrmsError::Malformed(why));
     }
     let mut text = String::new();
@@ -153,23 +154,24 @@ fn of_script(script: &str, arguments: &[String]) -> Result<String, LrmsError> {
         let _ = writeln!(text, ":{line}");
     }
     let _ = writeln!(text, "{END}");
-    // What no line break ends cannot stand in a here-document.
+    // Text without a final line break cannot be part of a here-document.
     if !rest.is_empty() {
         let _ = writeln!(text, "printf %s {} >> \"$bookahead_script\" || exit 126", word(rest)?);
     }
-    // Open, it can be read after it was removed: the job leaves nothing behind.
+    // An open file can be read after it was removed, so the job leaves nothing behind.
     text.push_str("exec 9< \"$bookahead_script\" && rm -f \"$bookahead_script\" || exit 126\n");
     let _ = writeln!(text, "exec {}", call.join(" "));
     Ok(text)
 }
 
-/// The lines for the batch system: those before the first line that is neither a comment nor empty.
+/// The directives: lines before the first line that is neither a comment nor empty.
 fn directives<'a>(script: &'a str, directive: &'a str) -> impl Iterator<Item = &'a str> {
     let head = script.lines().take_while(|line| line.trim().is_empty() || line.starts_with('#'));
     head.filter(move |line| line.split_whitespace().next() == Some(directive))
 }
 
-/// A word as a shell reads it back. Carriage returns are printed by it, since `sbatch` takes no script that has some.
+/// Quotes a word for the shell. Carriage returns are printed by the shell itself, since `sbatch` rejects scripts that
+/// contain any.
 fn word(plain: &str) -> Result<String, LrmsError> {
     let word = quoted(plain).ok_or_else(|| LrmsError::Malformed(NUL.into()))?;
     Ok(word.replace('\r', r#"'"$(printf '\r')"'"#))
@@ -211,7 +213,7 @@ mod tests {
         HOSTILE.map(|word| format!("[{word}]")).concat()
     }
 
-    /// What comes of a shell that reads the script for this, with its file in a folder of the test's.
+    /// Runs the script in a shell, with its temporary file in a folder of the test.
     fn outcome(work: &Work) -> Output {
         let folder = tempfile::tempdir().unwrap();
         let mut shell = Process::new("/bin/sh");
@@ -242,7 +244,7 @@ mod tests {
         assert_eq!(run(&program("sh", arguments, &[])), bracketed() + "/\n");
     }
 
-    /// What a job prints whose batch system gives it these variables, and this list of hosts.
+    /// The output of a job whose batch system sets these variables and this list of hosts.
     fn printed_with(work: Work, variables: &[(&str, &str)], hosts: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("hosts");

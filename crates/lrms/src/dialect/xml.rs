@@ -1,12 +1,13 @@
-//! Reading the XML that batch systems print: elements, attributes, texts. It is lenient where they are: Grid Engine 8.1.9 prints
-//! elements like `<JATASK:    1024.>` after a restart of the master, writes `%lt;` for `<` in names of jobs, and prints names of
-//! reservations as they are, so that anybody who may reserve can put a `<` or a whole tag there. Names have no slash in them,
-//! so they cannot end an element: what they begin is ended with the element that they are in, and never reaches beyond.
+//! Parses the XML output of batch systems: elements, attributes and text. It is lenient, as their output is not
+//! always well-formed. Grid Engine 8.1.9 prints elements like `<JATASK:    1024.>` after a restart of the master,
+//! writes `%lt;` for `<` in names of jobs, and does not escape names of reservations, so any user who may reserve can
+//! put a `<` or a whole tag there. Such names cannot contain a slash, so they cannot close an element: an element
+//! that they open ends with its parent and has no effect beyond.
 //!
-//! What is cut off, or is several documents, is an error in words. It knows no name spaces, no document types and no entities
-//! but the five of XML and numbers; it never fails with anything but a sentence.
+//! Truncated output, or more than one document, is an error. Namespaces, document types and entities other than the
+//! five of XML and numeric ones are not supported. Every error is a message.
 
-/// An element with all that is in it.
+/// An element with its attributes, text and children.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Element {
     pub(crate) name: String,
@@ -15,7 +16,7 @@ pub(crate) struct Element {
     children: Vec<Element>,
 }
 
-/// Elements are nested no deeper.
+/// Deeper tags become text, which bounds memory and recursion for hostile input.
 const DEEPEST: usize = 64;
 
 impl Element {
@@ -27,12 +28,12 @@ impl Element {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// The text of its first child of this name, without blanks around; None also where that is empty.
+    /// The trimmed text of the first child with this name; None if it is missing or empty.
     pub(crate) fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).map(Element::text).filter(|text| !text.is_empty())
     }
 
-    /// Its own text, without blanks around.
+    /// Its own text, trimmed.
     pub(crate) fn text(&self) -> &str {
         self.text.trim()
     }
@@ -42,7 +43,7 @@ impl Element {
     }
 }
 
-/// The root element of a document, or what is wrong with it.
+/// The root element of a document, or an error message.
 pub(crate) fn read(document: &str) -> Result<Element, String> {
     let mut open: Vec<Element> = vec![Element::default()];
     let mut rest = document;
@@ -63,6 +64,7 @@ pub(crate) fn read(document: &str) -> Result<Element, String> {
                     end(&mut open, &name)?;
                 }
             }
+            // A stray `<` in text, or a tag that is nested too deep.
             Tag::Text | Tag::Begin { .. } => {
                 open.last_mut().into_iter().for_each(|inside| inside.text.push('<'));
             }
@@ -86,7 +88,7 @@ enum Tag<'a> {
     End(&'a str),
 }
 
-/// The tag at the beginning of `text`, and what follows it.
+/// Splits off the tag at the beginning of `text`.
 fn cut_tag(text: &str) -> Result<(Tag<'_>, &str), String> {
     for (opening, closing) in [("<!--", "-->"), ("<?", "?>"), ("<!", ">")] {
         if let Some(inside) = text.strip_prefix(opening) {
@@ -105,11 +107,13 @@ fn cut_tag(text: &str) -> Result<(Tag<'_>, &str), String> {
     Ok((tag, after))
 }
 
-/// Where the `>` is that ends a tag: not one between quotes. None where another tag begins before: then it is none.
+/// Position of the `>` that ends a tag, ignoring those in quotes. None if another tag begins before: then it is no
+/// tag.
 fn tag_end(text: &str) -> Result<Option<usize>, String> {
     let mut quote = None;
     for (at, byte) in text.bytes().enumerate().skip(1) {
         match (quote, byte) {
+            // Even in quotes: a `<` in text of a user must not swallow the tags that follow.
             (_, b'<') => return Ok(None),
             (None, b'>') => return Ok(Some(at)),
             (None, b'"' | b'\'') => quote = Some(byte),
@@ -120,7 +124,7 @@ fn tag_end(text: &str) -> Result<Option<usize>, String> {
     Err("it ends inside of a tag".into())
 }
 
-/// Ends the innermost element of this name, and with it all that was begun inside and not ended.
+/// Closes the innermost element with this name, and all elements inside it that are still open.
 fn end(open: &mut Vec<Element>, name: &str) -> Result<(), String> {
     let innermost = open.iter().skip(1).rposition(|element| element.name == name);
     let at = innermost.ok_or_else(|| format!("</{name}> ends what did not begin"))? + 1;
@@ -138,6 +142,7 @@ fn element(inside: &str) -> Element {
     let mut rest = &inside[name.len()..];
     while let Some((key, after)) = rest.split_once('=') {
         let after = after.trim_start();
+        // An attribute without quotes ends the list; the rest is ignored.
         let Some(quote) = after.chars().next().filter(|quote| matches!(quote, '"' | '\'')) else { break };
         let Some((value, after)) = after[1..].split_once(quote) else { break };
         let mut unescaped = String::new();
@@ -152,7 +157,7 @@ fn first_word(text: &str) -> &str {
     text.split([' ', '\t', '\r', '\n']).next().unwrap_or("")
 }
 
-/// Appends `text` with its entities replaced; what is no entity stays.
+/// Appends `text` with its entities replaced. Unknown entities stay as they are.
 fn unescape(text: &str, into: &mut String) {
     let mut rest = text;
     while let Some(at) = rest.find('&') {

@@ -1,4 +1,4 @@
-//! Making advance reservations with `qrsub`. What was granted is read back before anybody relies on it.
+//! Creates advance reservations with `qrsub`. Each grant is read back and verified.
 
 use super::reservations::{Granted, details};
 use super::{GridEngine, NO_WHOLE_HOSTS};
@@ -21,8 +21,9 @@ impl ReservationSystem for GridEngine {
         let (handle, at_once) = request.grant(at_once)?;
         let checked = match details(tools, &handle.0).map(|mut all| all.pop()) {
             Ok(Some(granted)) => as_wanted(wanted, picture, &granted, at_once).map(|()| granted.reserved),
-            Ok(None) => Err("it was granted, and is not there".into()),
+            Ok(None) => Err("it was granted, but does not exist".into()),
             Err(error) => {
+                // It was granted but cannot be verified, so it must not stay.
                 self.delete(&handle)?;
                 return Err(error);
             }
@@ -40,7 +41,7 @@ impl ReservationSystem for GridEngine {
         let outcome = tools.run(&command)?;
         let what = format!("deleting reservation {handle}");
         ended(&command, &outcome, what, &["does not exist"], &["privileges", "denied"])?;
-        // Otherwise it had no jobs, or is not there.
+        // Otherwise it had no jobs, or did not exist.
         if !outcome.out.contains("registered") && !outcome.err.contains("registered") {
             return Ok(());
         }
@@ -52,22 +53,22 @@ impl ReservationSystem for GridEngine {
     }
 }
 
-/// What can be told without asking.
+/// Validates a request without running commands.
 fn possible(wanted: &Wanted) -> Result<(), LrmsError> {
     if wanted.place.unit == Unit::Nodes {
         return Err(refused(what(wanted), NO_WHOLE_HOSTS));
     }
     if wanted.amount == 0 || wanted.interval.is_empty() {
-        return Err(refused(what(wanted), "it is empty; ask for some slots for some time"));
+        return Err(refused(what(wanted), "its size or duration is zero; request more"));
     }
     if !is_plain(&wanted.account) {
-        return Err(refused(what(wanted), format!("{:?} cannot be an account", wanted.account)));
+        return Err(refused(what(wanted), format!("{:?} is not a valid account", wanted.account)));
     }
     Ok(())
 }
 
-/// The queue instances to be asked for. Grid Engine would also take those that are down; so where some are, all others are
-/// named one by one.
+/// The queue instances to request. Grid Engine would also grant unavailable ones; if there are any, the usable ones
+/// are named explicitly.
 fn queue_list(wanted: &Wanted, picture: &Picture) -> Result<Option<String>, LrmsError> {
     let place = &wanted.place;
     let (usable, unusable): (Vec<_>, Vec<_>) = picture
@@ -76,7 +77,7 @@ fn queue_list(wanted: &Wanted, picture: &Picture) -> Result<Option<String>, Lrms
         .filter(|node| node.resources.contains(&place.resource))
         .partition(|node| node.usable);
     if usable.is_empty() {
-        return Err(refused(what(wanted), "no queue instance is usable now; see qstat -f"));
+        return Err(refused(what(wanted), "no queue instance is usable now; check qstat -f"));
     }
     if unusable.is_empty() && place.features.is_empty() {
         return Ok(place.partition.clone());
@@ -92,8 +93,8 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Asks for it, and once more without a begin if that turns out to be past. Answers its number, and whether it began at
-    /// once.
+    /// Submits the request, and again without a begin if that turns out to be past. Returns its number, and whether
+    /// it began at once.
     fn grant(&self, at_once: bool) -> Result<(Handle, bool), LrmsError> {
         let command = self.command(at_once)?;
         let outcome = self.tools.run(&command)?;
@@ -110,7 +111,8 @@ impl Request<'_> {
     fn command(&self, at_once: bool) -> Result<Command, LrmsError> {
         let wanted = self.wanted;
         let date = |time| {
-            calendar::compact(time).ok_or_else(|| refused(what(wanted), "it lies outside of the calendar"))
+            calendar::compact(time)
+                .ok_or_else(|| refused(what(wanted), "its time is outside of the calendar"))
         };
         let mut command = self.tools.command("qrsub");
         if !at_once {
@@ -125,7 +127,7 @@ impl Request<'_> {
     }
 }
 
-/// The number in `Your advance reservation 3 has been granted`.
+/// Parses `Your advance reservation 3 has been granted`.
 fn granted(out: &str) -> Option<Handle> {
     let (_, after) = out.split_once("advance reservation ")?;
     let (id, _) = after.split_once(" has been granted")?;
@@ -133,12 +135,13 @@ fn granted(out: &str) -> Option<Handle> {
     digits.then(|| Handle(id.into()))
 }
 
-/// What is wrong with what was granted.
+/// Verifies a grant; the error is the first difference.
 fn as_wanted(wanted: &Wanted, picture: &Picture, granted: &Granted, at_once: bool) -> Result<(), String> {
     if granted.troubled {
-        return Err("slots were granted where no job can run; see qrstat -explain".into());
+        return Err("slots were granted where no job can run; check qrstat -explain".into());
     }
     let (asked, got) = (wanted.interval, granted.reserved.interval);
+    // Without a begin, Grid Engine takes its own present time.
     let begins = if at_once { got.begin >= asked.begin } else { got.begin == asked.begin };
     if !begins || got.end != asked.end {
         let (begin, end) = (asked.begin, asked.end);
@@ -155,18 +158,18 @@ fn denied(wanted: &Wanted, command: &Command, outcome: &Outcome) -> LrmsError {
     let advice = if said.contains("no suitable queues") {
         "there is no room, or a job without h_rt runs there, or the parallel environment is not in the queue's pe_list"
     } else if said.contains("must be manager") {
-        "let an administrator run: qconf -au ACCOUNT arusers"
+        "have an administrator run: qconf -au ACCOUNT arusers"
     } else if said.contains("is not known as a user") {
         "the account must exist where the commands run"
     } else if said.contains("parallel environment") {
-        "see qconf -spl"
+        "check qconf -spl"
     } else {
         return refused(what, said);
     };
     refused(what, format!("{said} ({advice})"))
 }
 
-/// What was asked for, for people.
+/// Describes the request in messages.
 fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["slots", "hosts"])
 }

@@ -1,5 +1,5 @@
-//! Jobs as `qstat` shows them. The listing (`qstat -f -r`) has states, slots and limits; only the details (`qstat -j`) have
-//! the advance reservation, the time of submission of a running job, and the time before which it shall not start.
+//! Jobs from `qstat`. The listing (`qstat -f -r`) has states, slots and limits; only the details (`qstat -j`) have
+//! the advance reservation, the submission time of a running job, and its earliest start time.
 
 use super::nodes::{Instance, Queues};
 use super::submit::{CLAIMS, CONTEXT};
@@ -14,10 +14,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// So many tasks of arrays are shown as waiting; more would not change any plan that matters.
+/// Most tasks of arrays to show as waiting; more would not change any relevant plan.
 const MOST_TASKS: usize = 10_000;
 
-/// What `qstat` printed.
+/// Parsed output of `qstat`.
 pub(super) struct Listing {
     document: Element,
     details: BTreeMap<u64, Detail>,
@@ -31,10 +31,10 @@ struct Detail {
     awaits_go: bool,
 }
 
-/// Grid Engine plans each job so much longer than its limit, where its scheduler is not told otherwise.
+/// Grid Engine's default for the time it adds to the limit of each job in its plans.
 const DURATION_OFFSET: Seconds = Seconds(60);
 
-/// What the rows of one job have in common.
+/// Data shared by the rows of one job.
 struct Common<'a> {
     row: &'a Element,
     number: u64,
@@ -42,18 +42,19 @@ struct Common<'a> {
     slack: Seconds,
 }
 
-/// The command that lists queue instances and jobs.
+/// Lists queue instances and jobs.
 pub(super) fn listing(tools: &Tools) -> Command {
     tools.command("qstat").args(["-f", "-u", "*", "-r", "-xml"])
 }
 
-/// The command that tells all of all jobs.
+/// Prints the details of all jobs.
 pub(super) fn details(tools: &Tools) -> Command {
     tools.command("qstat").args(["-j", "*", "-xml"])
 }
 
 impl Listing {
-    /// What came of [`listing`] and, at about the same time, of [`details`]; `slack` is what [`slack`] found.
+    /// From the output of [`listing`] and, from about the same time, of [`details`]; `slack` is the result of
+    /// [`slack`].
     pub(super) fn read(
         tools: &Tools,
         listed: &str,
@@ -66,18 +67,19 @@ impl Listing {
             return Err(unreadable(&command, format!("it begins with <{}>", document.name)));
         }
         let mut listing = Listing { document, details: BTreeMap::new(), slack };
+        // A failure of the details does not matter if no job is listed.
         if !listing.is_complete() {
             listing.details = read_details(&details(tools), &detailed?)?;
         }
         if !listing.is_complete() {
-            // They were told before a job came that is listed.
+            // The details are older than a job in the listing: query them once more.
             let command = details(tools);
             listing.details = read_details(&command, &tools.ask(&command)?)?;
         }
         Ok(listing)
     }
 
-    /// Whether all jobs that are listed have details.
+    /// Whether all listed jobs have details.
     fn is_complete(&self) -> bool {
         self.rows().filter_map(|row| self.common(row)).all(|common| common.detail.is_some())
     }
@@ -86,7 +88,7 @@ impl Listing {
         self.running().map(|(_, row)| row).chain(self.pending())
     }
 
-    /// Rows that are left out since they have no number.
+    /// Rows without a job number, which are skipped.
     pub(super) fn unreadable(&self) -> Vec<Unreadable> {
         Unreadable::jobs(self.rows().filter(|row| self.common(row).is_none()).count()).collect()
     }
@@ -99,7 +101,7 @@ impl Listing {
         self.document.all("queue_info").flat_map(|info| info.all("Queue-List"))
     }
 
-    /// The rows of jobs that have slots, each with the queue instance where they are.
+    /// The rows of running jobs, each with its queue instance.
     fn running(&self) -> impl Iterator<Item = (&str, &Element)> {
         self.queues().flat_map(|queue| {
             let instance = queue.text_of("name").unwrap_or("");
@@ -117,7 +119,7 @@ impl Listing {
     }
 }
 
-/// All jobs that concern a resource: first those that run, then those that wait, in the order of their priority.
+/// All jobs that concern a resource: running ones, then waiting ones by priority.
 pub(super) fn facts(listing: &Listing, queues: &Queues, clock: Option<Time>) -> Vec<JobFact> {
     let mut facts = running(listing, queues);
     facts.extend(waiting(listing, queues, clock));
@@ -137,6 +139,7 @@ fn running(listing: &Listing, queues: &Queues) -> Vec<JobFact> {
             Entry::Vacant(new) => {
                 let mut fact = common.fact(native, FactState::Running);
                 fact.started = started;
+                // Summed up over its rows below.
                 fact.cores = 0;
                 new.insert(fact)
             }
@@ -165,9 +168,10 @@ fn waiting(listing: &Listing, queues: &Queues, clock: Option<Time>) -> Vec<JobFa
             continue;
         }
         let priority = row.text_of("JAT_prio").and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
-        // Printed with five digits behind the point.
+        // Printed with five decimal places, so an integer keeps the order.
         let rank = Reverse((priority * 1e5) as i64);
         for task in tasks(row.text_of("tasks").unwrap_or(""), left) {
+            // Only tasks of arrays count against the limit.
             left -= usize::from(!task.is_empty());
             let mut fact = common.fact(native(common.number, &task), common.state(clock));
             fact.resources.clone_from(&resources);
@@ -200,12 +204,12 @@ impl Common<'_> {
         }
     }
 
-    /// Of a job that waits.
+    /// State of a waiting job.
     fn state(&self, clock: Option<Time>) -> FactState {
         let letters = self.row.text_of("state").unwrap_or("");
         let not_before = self.detail.and_then(|detail| detail.not_before);
         let why = if letters.contains('E') {
-            "it could not be started, and waits for somebody to clear its error"
+            "it could not be started, and waits until its error is cleared (qmod -cj)"
         } else if letters.contains('d') {
             "it is being deleted"
         } else if self.row.child("predecessor_jobs").is_some() {
@@ -221,7 +225,7 @@ impl Common<'_> {
     }
 }
 
-/// What [`details`] printed: `<unknown_jobs>`, with nothing inside that is one, where there is no job.
+/// Parses the output of [`details`]. Without jobs it is `<unknown_jobs>`, which contains none.
 fn read_details(command: &Command, printed: &str) -> Result<BTreeMap<u64, Detail>, LrmsError> {
     let document = document(command, printed)?;
     let jobs = document.all("djob_info").flat_map(|info| info.all("element"));
@@ -238,15 +242,15 @@ fn read_details(command: &Command, printed: &str) -> Result<BTreeMap<u64, Detail
     Ok(jobs.filter_map(read).collect())
 }
 
-/// What the context of a job says of its go.
+/// The state of the go-ahead in the context of a job.
 fn context(job: &Element) -> Option<&str> {
     let pairs = job.all("JB_context").flat_map(|context| context.all("context_list"));
     let mut ours = pairs.filter(|pair| pair.text_of("VA_variable") == Some(CONTEXT));
     ours.next().and_then(|pair| pair.text_of("VA_value"))
 }
 
-/// By how much Grid Engine plans jobs longer than their limits (`DURATION_OFFSET` in `params`, see sched_conf(5)). What it
-/// counts as taken is shown as taken, since it grants no reservation there.
+/// The time that Grid Engine adds to the limits of jobs in its plans (`DURATION_OFFSET` in `params`, see
+/// sched_conf(5)). It counts as in use here as well, since Grid Engine grants no reservation there.
 pub(super) fn slack(tools: &Tools) -> Result<Seconds, LrmsError> {
     let text = tools.ask(&tools.command("qconf").arg("-ssconf"))?;
     let mut words = text.split([' ', ',', '\t', '\n']).map(str::trim);
@@ -254,12 +258,12 @@ pub(super) fn slack(tools: &Tools) -> Result<Seconds, LrmsError> {
     Ok(given.map_or(DURATION_OFFSET, Seconds))
 }
 
-/// What commands call a job, or a task of one.
+/// The id of a job, or of one of its tasks, in commands.
 fn native(number: u64, task: &str) -> String {
     if task.is_empty() { number.to_string() } else { format!("{number}.{task}") }
 }
 
-/// At most `most` of the tasks of `1-9:2,12`; one without a name where it is no array.
+/// Expands tasks such as `1-9:2,12`, at most `most`; a single empty one for a job outside of an array.
 fn tasks(text: &str, most: usize) -> Vec<String> {
     if text.is_empty() {
         return vec![String::new()];
@@ -277,14 +281,14 @@ fn slots(row: &Element) -> u32 {
     row.text_of("slots").and_then(|slots| slots.parse().ok()).unwrap_or(1)
 }
 
-/// The fewest slots with which a job that waits would start: `2-8` can do with two, `-8` with one.
+/// The fewest slots with which a waiting job would start: 2 for `2-8`, 1 for `-8`.
 fn wanted(row: &Element) -> u32 {
     let range = row.text_of("requested_pe").unwrap_or("");
     let fewest = range.split(['-', ',']).next().unwrap_or("");
     if range.starts_with('-') { 1 } else { fewest.trim().parse().unwrap_or_else(|_| slots(row)) }
 }
 
-/// `h_rt`, by which Grid Engine ends a job; None where it asks for none.
+/// `h_rt`, the limit that Grid Engine enforces; None if the job has none.
 fn limit(row: &Element) -> Option<Seconds> {
     let mut requests = row.all("hard_request").filter(|request| request.attribute("name") == Some("h_rt"));
     requests.next().and_then(|request| calendar::length_of_time(request.text())).map(Seconds)

@@ -1,20 +1,20 @@
-//! Grid Engine 8.1.9 (Son of Grid Engine, as Debian packages it), by its commands.
+//! Grid Engine 8.1.9 (Son of Grid Engine, as packaged by Debian), driven by its commands.
 //!
-//! - `nodes` (queue instances), `jobs`, `reservations`: what a picture is made of
-//! - `create`: making and deleting reservations
-//! - `submit`, `outcome`: jobs on their way in, and what became of them
-//! - `examine`: whether all is as it should be
+//! - `nodes` (queue instances), `jobs`, `reservations`: the parts of a picture
+//! - `create`: creates and deletes reservations
+//! - `submit`, `outcome`: submits and cancels jobs, and determines their results
+//! - `examine`: checks for operators
 //!
-//! # What Grid Engine does, and what follows
-//! - Slots belong to queue instances (`all.q@host`), so a queue instance is a node here. Whole hosts cannot be promised: jobs of
-//!   other queues may run on the same host. [`Unit::Nodes`](crate::batch::Unit::Nodes) is refused.
-//! - An advance reservation (AR) is granted as asked for or not at all, but also on hosts that are down and in queues that are
-//!   disabled. So it is asked for on usable queue instances only, and what was granted is read back.
-//! - An AR cannot be changed. Its name need not be unique; its number is its handle. Of its name 100 characters are kept.
-//! - A job without `h_rt` may run for ever, and Grid Engine counts it so (unless `default_duration` says otherwise). One with
-//!   `h_rt` is counted a minute longer (`DURATION_OFFSET`); so it is here.
-//! - A job whose `h_rt` is longer than its AR is refused, so its limit is cut down to that. At the end of an AR its jobs are
-//!   ended and forgotten at once, without a record in the accounting file.
+//! # Behaviour of Grid Engine, and consequences
+//! - Slots belong to queue instances (`all.q@host`), so a queue instance is a node here. Whole hosts cannot be
+//!   promised: jobs of other queues may run on the same host. [`Unit::Nodes`](crate::batch::Unit::Nodes) is refused.
+//! - An advance reservation (AR) is granted exactly as requested or not at all, but also on hosts that are down and
+//!   in disabled queues. It is therefore requested on usable queue instances only, and the grant is read back.
+//! - An AR cannot be changed. Its name need not be unique; its number is its handle. Names are cut to 100 characters.
+//! - A job without `h_rt` may run forever, and Grid Engine plans with that (unless `default_duration` says
+//!   otherwise). For a job with `h_rt` it adds a minute (`DURATION_OFFSET`); so do we.
+//! - A job whose `h_rt` exceeds its AR is refused, so its limit is reduced. At the end of an AR its jobs are killed
+//!   and forgotten at once, without a record in the accounting file.
 
 mod create;
 mod examine;
@@ -35,18 +35,17 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 const NO_WHOLE_HOSTS: &str = "Grid Engine reserves slots of queues, and jobs of other queues may run on the same \
-     host, so that whole hosts cannot be promised; count this resource in cores";
+     host, so whole hosts cannot be promised; count this resource in cores";
 
-/// How a Grid Engine is found and used.
+/// Settings of a Grid Engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// What the site offers of it. A place's partition is a queue, or an expression for queue instances such as
-    /// `all.q@@group`; its features are requests as after `qselect -l`, such as `gpu=true`.
+    /// Resources of the site. A place's partition is a queue, or an expression for queue instances such as
+    /// `all.q@@group`; its features are resource requests as for `qselect -l`, such as `gpu=true`.
     pub places: Vec<Place>,
-    /// The parallel environment in which slots are asked for. Its allocation rule must let a job spread: `$fill_up` or
-    /// `$round_robin`.
+    /// Parallel environment for requests. Its allocation rule must let a job spread: `$fill_up` or `$round_robin`.
     pub parallel_environment: String,
-    /// `SGE_ROOT`; as the commands find it by themselves where none is given.
+    /// `SGE_ROOT`; None for the default of the commands.
     pub root: Option<PathBuf>,
     /// `SGE_CELL`, likewise.
     pub cell: Option<String>,
@@ -54,27 +53,27 @@ pub struct Settings {
     pub qmaster_port: Option<u16>,
     /// `SGE_EXECD_PORT`, likewise.
     pub execd_port: Option<u16>,
-    /// The folder of the commands; looked for in `PATH` where none is given.
+    /// Folder of the commands; None for `PATH`.
     pub bin: Option<PathBuf>,
-    /// A folder in which jobs run and for what they print; the home folder of the account where none is given.
+    /// Working folder and output folder of jobs; None for the home folder of the account.
     pub output: Option<PathBuf>,
-    /// How long after its end a job may be missing in the accounting file (`flush_time` of `reporting_params`, and some
-    /// more); None where there is no accounting or it cannot be read.
+    /// How long after its end a job may be missing in the accounting file (`flush_time` of `reporting_params`, and
+    /// some more); None if there is no readable accounting.
     pub accounting: Option<Duration>,
 }
 
-/// A Grid Engine.
+/// A cluster managed by Grid Engine.
 #[derive(Debug)]
 pub struct GridEngine {
     tools: Tools,
     settings: Settings,
     memory: Mutex<Memory>,
-    /// By how much Grid Engine plans jobs longer than their limits, once that was asked.
+    /// Time that Grid Engine adds to the limits of jobs; queried once.
     slack: OnceLock<Seconds>,
 }
 
 impl Settings {
-    /// With these places and this parallel environment, and all else as the commands find it.
+    /// Defaults for the Grid Engine that the commands find by themselves.
     pub fn new(places: Vec<Place>, parallel_environment: impl Into<String>) -> Settings {
         let (parallel_environment, accounting) = (parallel_environment.into(), Some(Duration::from_secs(20)));
         Settings { places, parallel_environment, accounting, ..Settings::default() }
@@ -82,7 +81,7 @@ impl Settings {
 }
 
 impl GridEngine {
-    /// A Grid Engine whose commands are run by `runner`. Nothing is run yet.
+    /// Runs no command yet.
     pub fn new(runner: Runner, settings: Settings) -> GridEngine {
         let tools = tools(runner, &settings);
         GridEngine { tools, settings, memory: Mutex::default(), slack: OnceLock::new() }
@@ -91,7 +90,7 @@ impl GridEngine {
 
 impl BatchSystem for GridEngine {
     fn traits(&self) -> Traits {
-        // What is longer is cut off without a word.
+        // Longer names are cut off silently.
         Traits {
             smallest_step: Seconds(1),
             longest_name: 100,
@@ -111,7 +110,7 @@ impl BatchSystem for GridEngine {
     }
 }
 
-/// What they say where the master does not answer.
+/// Messages of commands if the master does not answer.
 const DOWN: [&str; 4] = [
     "unable to send message to qmaster",
     "unable to contact qmaster",
@@ -130,9 +129,9 @@ fn tools(runner: Runner, settings: &Settings) -> Tools {
     Tools::new(runner, settings.bin.clone(), given.collect(), &DOWN).probed_by("qconf", &["-sql"])
 }
 
-/// What is there now. `slack` is what [`jobs::slack`] found, once it has.
+/// Reads the state. `slack` caches the result of [`jobs::slack`].
 fn look(tools: &Tools, places: &[Place], slack: &OnceLock<Seconds>) -> Result<Picture, LrmsError> {
-    // What takes longest comes first.
+    // The slowest query comes first.
     let asked = [jobs::details(tools), jobs::listing(tools), reservations::listing(tools), tools.date()];
     let [detailed, listed, reserved, date] = tools.ask_each(&asked);
     let clock = date.ok().and_then(|seconds| seconds.trim().parse().ok()).map(Time);

@@ -1,4 +1,4 @@
-//! Queue instances: where slots are, and which of them a place stands for.
+//! Queue instances, which have the slots, and the places they belong to.
 
 use crate::batch::{Node, Place};
 use crate::command::{Command, Outcome};
@@ -8,11 +8,11 @@ use crate::error::LrmsError;
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Letters of a queue instance's state with which no job starts there: unknown, error, disabled (by hand, by calendar),
-/// suspended (by hand, by a subordinating queue, by calendar), ambiguous, orphaned. A load alarm passes by itself.
+/// State letters with which no job starts on a queue instance: unknown, error, disabled (manually, by calendar),
+/// suspended (manually, by a subordinating queue, by calendar), ambiguous, orphaned. A load alarm passes by itself.
 const UNUSABLE: [char; 9] = ['u', 'E', 'd', 'D', 's', 'S', 'C', 'c', 'o'];
 
-/// A queue instance as `qstat -f` shows it.
+/// A queue instance from `qstat -f`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Instance {
     pub(super) name: String,
@@ -20,12 +20,12 @@ pub(super) struct Instance {
     pub(super) usable: bool,
 }
 
-/// Which resources each queue instance belongs to.
+/// Resources of each queue instance.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Queues(BTreeMap<String, Vec<Name>>);
 
 impl Instance {
-    /// What one `Queue-List` says; None where it names none.
+    /// Parses a `Queue-List`; None if it has no name or slots.
     pub(super) fn read(element: &Element) -> Option<Instance> {
         let name = element.text_of("name").filter(|name| !name.is_empty())?;
         let slots = element.text_of("slots_total").and_then(|slots| slots.parse().ok())?;
@@ -39,7 +39,7 @@ impl Queues {
         self.0.get(instance).map_or(&[], Vec::as_slice)
     }
 
-    /// The resources whose queues are among those that a job asks for; all where it asks for none.
+    /// The resources of the queues that a job requests; all if it requests none.
     pub(super) fn asked(&self, patterns: &[&str]) -> Vec<Name> {
         let asked = |instance: &str| {
             let queue = queue_of(instance);
@@ -51,7 +51,7 @@ impl Queues {
     }
 }
 
-/// The nodes of all places among the queue instances that there are.
+/// The nodes of all places among the existing queue instances.
 pub(super) fn find(
     tools: &Tools,
     places: &[Place],
@@ -61,6 +61,7 @@ pub(super) fn find(
     let mut selected = tools.run_all(&selections).into_iter().zip(&selections);
     let mut queues = Queues::default();
     for place in places {
+        // Only places with a selection have a result, in the same order.
         let members = match selection(tools, place).and_then(|_| selected.next()) {
             Some((outcome, command)) => chosen(command, &outcome?)?,
             None => of_queue(place.partition.as_deref(), &instances),
@@ -78,13 +79,13 @@ pub(super) fn find(
     Ok((queues, nodes))
 }
 
-/// All instances of a queue, or all there are.
+/// All instances of a queue, or of all queues.
 fn of_queue(queue: Option<&str>, instances: &[Instance]) -> BTreeSet<String> {
     let names = instances.iter().map(|instance| instance.name.clone());
     names.filter(|name| queue.is_none_or(|queue| queue_of(name) == queue)).collect()
 }
 
-/// The command that chooses the queue instances of a place; none where a queue's name, or nothing, says it all.
+/// The command that selects the queue instances of a place; None if the name of a queue, or none, is enough.
 fn selection(tools: &Tools, place: &Place) -> Option<Command> {
     let is_name = |queue: &String| !queue.contains(['@', '*', '?', '[', '!', '|', '&']);
     if place.features.is_empty() && place.partition.as_ref().is_none_or(is_name) {
@@ -100,7 +101,7 @@ fn selection(tools: &Tools, place: &Place) -> Option<Command> {
     Some(command)
 }
 
-/// The queue instances that a selection printed. It says nothing and fails where there is none.
+/// The output of a selection. `qselect` fails silently if it finds nothing.
 fn chosen(command: &Command, outcome: &Outcome) -> Result<BTreeSet<String>, LrmsError> {
     if !outcome.is_success() && !outcome.err.trim().is_empty() {
         return Err(failed(command, outcome));
@@ -113,7 +114,7 @@ pub(super) fn queue_of(instance: &str) -> &str {
     instance.split_once('@').map_or(instance, |(queue, _)| queue)
 }
 
-/// Whether a name is one that a pattern stands for, with `*` for anything and `?` for one character.
+/// Matches a pattern with `*` and `?`. It backtracks only to the last `*`, so it takes no exponential time.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut of) = (0, 0);

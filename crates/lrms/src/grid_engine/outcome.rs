@@ -1,5 +1,5 @@
-//! What became of a job that `qstat` shows no more: what the accounting file says, and what follows where it says nothing.
-//! Records come some seconds late. Jobs that never ran, and those that were ended with their reservation, have none.
+//! The state of a job that `qstat` no longer shows, from the accounting file, or by inference if that has no record.
+//! Records appear some seconds late. Jobs that never ran, and those that ended with their reservation, have none.
 
 use super::Settings;
 use crate::batch::{FactState, JobFact, Reserved};
@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What was seen is remembered for so long after the end of the reservation.
+/// How long observations are kept after the end of the reservation, in seconds.
 const REMEMBERED: Seconds = Seconds(3600);
-/// The end that a record gives is this near to that of the reservation where the job was ended with it.
+/// Largest difference between the recorded end of a job and the end of its reservation, in seconds, if the job ended
+/// with it.
 const NEAR: i64 = 10;
-/// Nobody asks for longer than this how a job stands.
+/// How long to remember since when a job is gone; queries for a job stop long before.
 const ASKED_FOR: Duration = Duration::from_secs(3600);
 
-/// What was seen of jobs in reservations while they were there, and since when they are gone. It is lost with the process;
-/// then less can be told.
+/// Observations of jobs in reservations, and since when jobs are gone. Lost at a restart; then less can be inferred.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     clock: Option<Time>,
@@ -73,7 +73,7 @@ pub(super) fn outcome(
     let mut memory = locked(memory);
     let gone_for = memory.gone_since.entry(native.to_owned()).or_insert_with(Instant::now).elapsed();
     if settings.accounting.is_some_and(|late| gone_for < late) {
-        // A record may still come: until then it is just about to end.
+        // A record may still come: until then the job counts as ending.
         return Ok(Some(JobFact { state: FactState::Running, ..fact }));
     }
     memory.gone_since.remove(native);
@@ -85,7 +85,7 @@ pub(super) fn outcome(
     })
 }
 
-/// A job in Grid Engine's short list of those that are over; that has neither when nor how.
+/// A job in Grid Engine's short list of finished jobs, which has neither time nor result.
 fn finished(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
     let document = tools.ask_xml(&tools.command("qstat").args(["-u", "*", "-s", "z", "-xml"]))?;
     let mut rows = document.all("job_info").flat_map(|info| info.all("job_list"));
@@ -98,10 +98,10 @@ fn finished(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
     Ok(Some(JobFact { name, account, submitted, cores, ..JobFact::new(native) }))
 }
 
-/// A record of `qacct -j`: names and values.
+/// A record of `qacct -j`.
 struct Record(BTreeMap<String, String>);
 
-/// The last record of a job: numbers are used again after ten million jobs, and a job may have run twice.
+/// The last record of a job: numbers are reused after ten million jobs, and a job may have run twice.
 fn record(tools: &Tools, native: &str) -> Result<Option<Record>, LrmsError> {
     let (number, task) = split(native);
     let mut command = tools.command("qacct").args(["-j", number]);
@@ -133,7 +133,7 @@ impl Record {
         calendar::ctime(self.text(name)).filter(|time| time.0 > 0)
     }
 
-    /// The limit, out of a category such as `-l h_rt=600 -pe smp 4`.
+    /// The limit from a category such as `-l h_rt=600 -pe smp 4`.
     fn limit(&self) -> Option<Seconds> {
         let mut requests = self.text("category").split([' ', ',']);
         requests.find_map(|word| calendar::length_of_time(word.strip_prefix("h_rt=")?)).map(Seconds)
@@ -155,8 +155,8 @@ impl Record {
         Some(fact)
     }
 
-    /// `failed` is 37 where the master ended it for its limit, 100 where a signal ended it, and 0 where it ended by itself; with
-    /// any other it could not be run.
+    /// `failed` is 37 if the master killed the job at its limit, 100 if a signal ended it, and 0 if it ended by
+    /// itself; other values mean that it could not be run.
     fn state(&self, exit: i32, fact: &JobFact, reservation_end: Option<Time>) -> FactState {
         let failed = self.text("failed");
         let code = failed.split([' ', ':']).next().unwrap_or("");
@@ -165,7 +165,7 @@ impl Record {
         let near_end = |end: Time| fact.ended.is_some_and(|ended| (ended - end).0.abs() <= NEAR);
         match code {
             "0" => FactState::Done { exit },
-            // 37 was also seen of a job that somebody deleted long before its limit.
+            // 37 was also observed for a job that was deleted long before its limit.
             "37" | "100" if limit_reached => FactState::OutOfTime,
             "37" | "100" if exit == 137 && reservation_end.is_some_and(near_end) => FactState::OutOfTime,
             "37" | "100" if exit == 137 => FactState::Cancelled,

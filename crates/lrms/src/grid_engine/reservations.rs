@@ -1,4 +1,4 @@
-//! Advance reservations, as `qrstat` shows them.
+//! Advance reservations from `qrstat`.
 
 use crate::batch::{Handle, Reserved, add_cores};
 use crate::command::Command;
@@ -9,12 +9,12 @@ use crate::error::LrmsError;
 use bookahead_plan::Interval;
 use std::collections::BTreeMap;
 
-/// The command that lists all reservations, to be read by [`list`].
+/// Lists all reservations; parsed by [`list`].
 pub(super) fn listing(tools: &Tools) -> Command {
     tools.command("qrstat").args(["-u", "*", "-xml"])
 }
 
-/// All reservations that are not over or being deleted, of a list. Only their details say what they have.
+/// All reservations of a listing that are not over or being deleted. Their slots are only in the details.
 pub(super) fn list(tools: &Tools, listed: &Element) -> Result<Vec<Reserved>, LrmsError> {
     let ids: Vec<&str> = live(listed).filter_map(|summary| summary.text_of("id")).collect();
     let all = if ids.is_empty() { Vec::new() } else { details(tools, &ids.join(","))? };
@@ -25,22 +25,22 @@ fn live(document: &Element) -> impl Iterator<Item = &Element> {
     document.all("ar_summary").filter(|summary| summary.text_of("state") != Some("d"))
 }
 
-/// One reservation; None where it is not there.
+/// One reservation; None if it does not exist.
 pub(super) fn one(tools: &Tools, handle: &Handle) -> Result<Option<Reserved>, LrmsError> {
     Ok(details(tools, &handle.0)?.pop().map(|granted| granted.reserved))
 }
 
-/// A reservation, and whether something is wrong with its queue instances: one is down, disabled or suspended.
+/// A reservation, and whether one of its queue instances is down, disabled or suspended.
 pub(super) struct Granted {
     pub(super) reserved: Reserved,
     pub(super) troubled: bool,
 }
 
-/// Reservations by their numbers; those that are gone, or being deleted, are left out.
+/// Reservations by their numbers, except for those that are gone or being deleted.
 pub(super) fn details(tools: &Tools, ids: &str) -> Result<Vec<Granted>, LrmsError> {
     let command = tools.command("qrstat").args(["-ar", ids, "-xml"]);
     let outcome = tools.run(&command)?;
-    // Its exit code is 1 where one of them is gone, and the document says which.
+    // The exit code is 1 if one of them is gone, and the document says which.
     let document = match xml::read(&outcome.out) {
         Ok(document) if document.name == "qrstat" => document,
         _ if !outcome.is_success() => return Err(failed(&command, &outcome)),
@@ -54,7 +54,7 @@ fn read(summary: &Element) -> Result<Granted, String> {
     let text = |name: &str| summary.text_of(name).ok_or(format!("a reservation has no {name}"));
     let time = |name: &str| {
         let shown = text(name)?;
-        calendar::iso(shown).ok_or(format!("{shown:?} is no {name}"))
+        calendar::iso(shown).ok_or(format!("{shown:?} is not a valid {name}"))
     };
     let id = text("id")?;
     let mut cores = BTreeMap::new();
@@ -62,7 +62,7 @@ fn read(summary: &Element) -> Result<Granted, String> {
         let (instance, slots) = (granted.attribute("queue_instance"), granted.attribute("slots"));
         let slots = slots.and_then(|slots| slots.parse::<u32>().ok());
         let (Some(instance), Some(slots)) = (instance, slots) else {
-            return Err(format!("the slots of reservation {id} cannot be read"));
+            return Err(format!("the slots of reservation {id} cannot be parsed"));
         };
         add_cores(&mut cores, instance, slots);
     }

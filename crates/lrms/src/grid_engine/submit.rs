@@ -1,5 +1,5 @@
-//! Jobs on their way in, and out again before their time. A job is one script on standard input: Grid Engine reads no options
-//! out of it (`-C ''`), since a script that says `-sync y` or `-t 1-1000` would make another thing of it than was asked for.
+//! Submits and cancels jobs. A job is a script on standard input in which Grid Engine looks for no options (`-C ''`):
+//! a script with `-sync y` or `-t 1-1000` would change the request.
 
 use super::{GridEngine, NO_WHOLE_HOSTS, Settings, outcome, reservations};
 use crate::batch::{JobFact, JobSystem, Submission, Unit};
@@ -9,14 +9,14 @@ use crate::dialect::{Tools, ended, failed, refused, said, submitted, the_job};
 use crate::error::LrmsError;
 use bookahead_plan::Seconds;
 
-/// The variable in the context of a job that says whether it waits for its go or has got it.
+/// Context variable of a claiming job: whether it waits for its go-ahead or has it.
 pub(super) const CONTEXT: &str = "bookahead";
 pub(super) const CLAIMS: &str = "claims";
 const GO: &str = "go";
 
 impl JobSystem for GridEngine {
-    /// Submits a job. A limit that is longer than its reservation is cut down to that: it would be refused, and the job is ended
-    /// with the reservation anyway.
+    /// Submits a job. A limit longer than its reservation is reduced to it: Grid Engine would refuse the job, which
+    /// ends with the reservation anyway.
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         let (tools, settings) = (&self.tools, &self.settings);
         if job.place.unit == Unit::Nodes {
@@ -52,7 +52,7 @@ impl JobSystem for GridEngine {
         let command = tools.command("qdel").arg(native);
         let outcome = tools.run(&command)?;
         let over = ["does not exist", "already in deletion", "not found"];
-        ended(&command, &outcome, format!("ending the job {native}"), &over, &["privileges", "denied"])
+        ended(&command, &outcome, format!("cancelling the job {native}"), &over, &["privileges", "denied"])
     }
 
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
@@ -96,13 +96,13 @@ fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
         return failed(command, outcome);
     }
     if !job.reservations.is_empty() && said.contains("no suitable queues") {
-        let advice = "it is larger than its reservation, or its account may not use that";
+        let advice = "it is larger than its reservation, or its account may not use it";
         return refused(the_job(job), format!("{said} ({advice})"));
     }
     refused(the_job(job), said)
 }
 
-/// What tells a job, in its shell, that it has got its go. Its host has to be one from which jobs may be submitted.
+/// The shell condition with which the job recognises its go-ahead. Its host must be a submit host.
 fn has_go(tools: &Tools) -> String {
     format!("{} -j \"$JOB_ID\" 2> /dev/null | grep -q '^context:.*{CONTEXT}={GO}'", tools.called("qstat"))
 }

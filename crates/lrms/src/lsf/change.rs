@@ -1,5 +1,6 @@
-//! Changing reservations in place with `brsvmod`: other times, or more or fewer slots or hosts. It takes one of them at a time,
-//! so both together are left to the caller, as is moving the begin of one that has begun, which LSF cannot.
+//! Changes reservations in place with `brsvmod`: other times, or more or fewer slots or hosts. It makes one such
+//! change at a time. Both together are left to the caller, as is a new begin of a reservation that has begun, which
+//! LSF cannot do.
 
 use super::create::{SHORTEST, check, compare, modify, what};
 use super::reservations;
@@ -18,11 +19,11 @@ struct Change<'a> {
     picture: &'a Picture,
     clock: Time,
     old: Reserved,
-    /// When it is to be.
+    /// The wanted interval.
     interval: Interval,
 }
 
-/// Gives a reservation other terms. None where nothing was done.
+/// Changes the terms of a reservation. None if nothing was done.
 pub(super) fn change(
     tools: &Tools,
     handle: &Handle,
@@ -39,6 +40,7 @@ pub(super) fn change(
     match (interval == change.old.interval, more_or_less) {
         (true, Ordering::Equal) => Ok(Some(change.old)),
         (false, Ordering::Equal) => change.move_it(),
+        // LSF cannot change times and size at once; the caller replaces the reservation.
         (false, _) => Ok(None),
         (true, Ordering::Greater) => match change.growing() {
             Some(shares) => change.resize(["addhost", "rmhost"], shares),
@@ -48,7 +50,7 @@ pub(super) fn change(
     }
 }
 
-/// Of the same user, and on hosts of the same resource.
+/// Whether it has the same user, and hosts of the same resource.
 fn is_alike(old: &Reserved, wanted: &Wanted, picture: &Picture) -> bool {
     let belongs = |host: &String| {
         let node = picture.nodes.iter().find(|node| node.name == *host);
@@ -57,7 +59,7 @@ fn is_alike(old: &Reserved, wanted: &Wanted, picture: &Picture) -> bool {
     old.accounts.contains(&wanted.account) && old.cores.keys().all(belongs)
 }
 
-/// When it would be; None where LSF cannot get there from the old times.
+/// The interval after the change; None if LSF cannot change the old times to it.
 fn reachable(old: Interval, wanted: Interval, clock: Time) -> Option<Interval> {
     let new = widened(wanted, STEP);
     let begin = if old.begin <= clock { old.begin } else { new.begin };
@@ -72,6 +74,8 @@ impl Change<'_> {
         let Change { tools, wanted, picture, clock, old, interval } = self;
         let free = room::choose(&wanted.place, wanted.amount, *interval, picture, Some(&old.handle));
         let is_ahead = old.interval.begin > *clock;
+        // LSF ignores running jobs, so check here whether the new interval is free. An active reservation keeps its
+        // hosts.
         if is_ahead && free.is_err() {
             return Ok(None);
         }
@@ -86,13 +90,14 @@ impl Change<'_> {
             Err(why) if outcome.is_success() => why,
             Err(_) => outcome.said().to_owned(),
         };
+        // A refused command changed nothing and needs no undo.
         if self.there()?.as_ref() != Some(old) {
             tools.run(&times(old.interval))?;
         }
         self.put_back(&why)
     }
 
-    /// Hosts to be added: None where there is no room beside it.
+    /// Hosts to add; None if there is no room.
     fn growing(&self) -> Option<Vec<Share>> {
         let Change { wanted, picture, old, .. } = self;
         let extra = wanted.amount.saturating_sub(wanted.place.unit.reserved(old));
@@ -100,7 +105,7 @@ impl Change<'_> {
         Some(choice.clear.into_iter().chain(choice.partly).collect())
     }
 
-    /// Hosts to be taken away: first those where no job of it runs.
+    /// Hosts to remove, first those without running jobs of the reservation.
     fn shrinking(&self) -> Vec<Share> {
         let Change { wanted, picture, old, .. } = self;
         let inside =
@@ -124,7 +129,7 @@ impl Change<'_> {
         shares
     }
 
-    /// One by one, so that undoing it is certain to undo the same.
+    /// One host at a time, so that undoing restores exactly the same.
     fn resize(&self, [how, back]: [&str; 2], shares: Vec<Share>) -> Result<Option<Reserved>, LrmsError> {
         let run = |how: &str, share: &Share| {
             let command = modify(
@@ -160,22 +165,23 @@ impl Change<'_> {
         reservations::one(self.tools, &self.old.name, self.clock)
     }
 
-    /// Whether it is now as it should be.
+    /// Compares the present state with the wanted one.
     fn verdict(&self) -> Result<Result<Reserved, String>, LrmsError> {
-        let Some(there) = self.there()? else { return Ok(Err("it is not there any more".into())) };
+        let Some(there) = self.there()? else { return Ok(Err("it no longer exists".into())) };
         let compared = compare(&there, self.wanted, self.interval, self.picture);
         let exact = there.interval == self.interval;
-        Ok(compared.and_then(|()| exact.then_some(there).ok_or_else(|| "its times are still others".into())))
+        Ok(compared.and_then(|()| exact.then_some(there).ok_or_else(|| "its times did not change".into())))
     }
 
-    /// Refused, if the old terms are there again; what is true otherwise.
+    /// A refusal if the old terms are restored, otherwise a failure.
     fn put_back(&self, why: &str) -> Result<Option<Reserved>, LrmsError> {
         let (why, name) = (start(why), &self.old.name);
         if self.there()?.as_ref() == Some(&self.old) {
-            return Err(refused(what(self.wanted), format!("{why}; it is as it was before")));
+            return Err(refused(what(self.wanted), format!("{why}; the old terms were restored")));
         }
-        let said =
-            format!("{name} was to be changed ({why}), and its old terms could not be put back; see brsvs");
+        let said = format!(
+            "the change of {name} failed ({why}), and its old terms could not be restored; check brsvs"
+        );
         Err(LrmsError::Failed { command: "brsvmod".into(), code: None, said })
     }
 }

@@ -1,5 +1,5 @@
-//! Making reservations. Whatever LSF answers, what is there afterwards is read back and compared, since a promise rests on it:
-//! one that falls short is deleted again.
+//! Creates reservations. Whatever LSF answers, the result is read back and compared, since a promise depends on it:
+//! one that falls short is deleted.
 
 use super::change::change;
 use super::room::{self, Choice};
@@ -11,17 +11,18 @@ use crate::dialect::{Tools, differs, failed, refused, start, the_reservation, un
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 
-/// Names have at most so many characters (brsvadd -N).
+/// Longest name of a reservation, in characters (brsvadd -N).
 pub(super) const LONGEST_NAME: usize = 39;
-/// Reservations last at least so many seconds (brsvadd).
+/// Shortest reservation, in seconds (brsvadd).
 pub(super) const SHORTEST: i64 = 600;
-/// Some versions print no year, so nothing is reserved as far ahead as a year.
+/// How far ahead reservations may begin, in seconds: some versions print no year, so it must stay well below a year.
 const FARTHEST: i64 = 330 * 86_400;
-/// A reservation that begins at once begins with the next minute that is at least so many seconds away.
+/// Smallest lead time of a reservation that should begin at once, in seconds; it begins with the next full minute
+/// after that.
 const LEAD: i64 = 5;
 
 impl ReservationSystem for Lsf {
-    /// The hosts for a reservation, those before the others on which LSF takes the right number by itself.
+    /// The hosts for a reservation, first those on which LSF itself takes the right number of slots.
     fn choose(&self, wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
         let choice = chosen(wanted, picture.clock.unwrap_or(Time(0)), picture)?.1;
         Ok(choice.clear.into_iter().chain(choice.partly).collect())
@@ -47,8 +48,8 @@ impl ReservationSystem for Lsf {
             }
         }
         let there = reservations::one(tools, &wanted.name, clock)?;
-        let there =
-            there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
+        let there = there
+            .ok_or_else(|| refused(what(wanted), "LSF accepted it, but it does not exist; try again"))?;
         match compare(&there, wanted, interval, picture) {
             Ok(()) => Ok(there),
             Err(why) => Err(undone(what(wanted), &handle, &why, self.delete(&handle))),
@@ -64,7 +65,7 @@ impl ReservationSystem for Lsf {
         change(&self.tools, handle, wanted, picture)
     }
 
-    /// Deletes a reservation with its jobs, which LSF would let run on.
+    /// Deletes a reservation and cancels its jobs, which LSF would let continue.
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let clock = tools.clock()?;
@@ -75,6 +76,7 @@ impl ReservationSystem for Lsf {
         }
         let command = tools.command("brsvdel").arg(&handle.0);
         let outcome = tools.run(&command)?;
+        // The list decides, not the exit code: the reservation may have been gone before.
         match reservations::one(tools, &handle.0, clock)? {
             None => Ok(()),
             Some(_) => Err(failed(&command, &outcome)),
@@ -82,7 +84,7 @@ impl ReservationSystem for Lsf {
     }
 }
 
-/// When it can be, and where.
+/// The possible interval and hosts.
 fn chosen(wanted: &Wanted, clock: Time, picture: &Picture) -> Result<(Interval, Choice), LrmsError> {
     check(wanted)?;
     let interval = possible(wanted.interval, clock).map_err(|why| refused(what(wanted), why))?;
@@ -93,7 +95,7 @@ fn chosen(wanted: &Wanted, clock: Time, picture: &Picture) -> Result<(Interval, 
     Ok((interval, choice.map_err(|there| refused(what(wanted), short(there)))?))
 }
 
-/// Whether it can be asked for at all.
+/// Validates a request.
 pub(super) fn check(wanted: &Wanted) -> Result<(), LrmsError> {
     let plain = |text: &str| {
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -101,38 +103,40 @@ pub(super) fn check(wanted: &Wanted) -> Result<(), LrmsError> {
     };
     let odd = |byte: u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || byte == b'"';
     let why = if !plain(&wanted.name) {
-        "its name has other characters than letters, digits and _, or does not begin with a letter; LSF knows no . and no - in names"
+        "its name must begin with a letter and contain only letters, digits and _; LSF does not allow . and -"
     } else if wanted.name.len() > LONGEST_NAME {
-        "its name has more than 39 characters; give it a shorter one"
+        "its name has more than 39 characters; use a shorter one"
     } else if wanted.account.is_empty() || wanted.account.bytes().any(odd) || wanted.account.starts_with('-')
     {
-        "it is for no account that LSF could know; say for whom it is"
+        "its account is not valid in LSF; use another account"
     } else if wanted.amount == 0 {
-        "it is for nothing; ask for some"
+        "its size is zero; request at least 1"
     } else {
         return Ok(());
     };
     Err(refused(what(wanted), why))
 }
 
-/// When it can be, in whole minutes that have the wanted time inside: not before now, and not too short for LSF.
+/// The possible interval: whole minutes around the wanted one, not before now, and not too short for LSF.
 fn possible(interval: Interval, clock: Time) -> Result<Interval, String> {
     let Interval { begin, end } = widened(interval, STEP);
     let next = widened(Interval::new(clock, clock + Seconds(LEAD)), STEP).end;
     let begin = if begin <= clock { next } else { begin };
     if interval.length().0 < SHORTEST || end <= begin {
         return Err(
-            "it is shorter than ten minutes or over, and LSF reserves at least ten; ask for more".into()
+            "it is shorter than ten minutes, LSF's minimum, or already over; request more time".into()
         );
     }
     if (begin - clock).0 > FARTHEST {
-        return Err("it begins later than in 330 days, and LSF does not tell years apart; ask later".into());
+        return Err(
+            "it begins in more than 330 days, and LSF does not always print years; request it later".into()
+        );
     }
-    // One that should have begun already loses up to a minute.
+    // A reservation that should have begun already loses up to a minute.
     Ok(Interval::new(begin, end.max(begin + Seconds(SHORTEST))))
 }
 
-/// First all hosts on which LSF takes the right number by itself, then each of the others.
+/// First all hosts on which LSF itself takes the right number, then each of the others.
 fn steps(choice: Choice) -> Vec<Vec<Share>> {
     let clear = Some(choice.clear).filter(|clear| !clear.is_empty());
     clear.into_iter().chain(choice.partly.into_iter().map(|share| vec![share])).collect()
@@ -152,7 +156,7 @@ pub(super) fn modify(tools: &Tools, how: &str, unit: Unit, step: &[Share], handl
 }
 
 fn units(command: Command, unit: Unit, step: &[Share]) -> Command {
-    // Slots need no unit, and LSF before 9.1 knows none.
+    // Slots need no unit, and LSF before 9.1 does not know the option.
     let command = if unit == Unit::Nodes { command.args(["-unit", "host"]) } else { command };
     command.args(["-n", &number(unit, step), "-m", &names(step)])
 }
@@ -168,7 +172,7 @@ fn names(step: &[Share]) -> String {
     step.iter().map(|(host, _)| host.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// Where LSF refused: it may be there already from an earlier time, and then all is well.
+/// Handles a refusal: the reservation may exist from an earlier attempt.
 fn already_there(
     tools: &Tools,
     wanted: &Wanted,
@@ -179,7 +183,7 @@ fn already_there(
     let there = reservations::one(tools, &wanted.name, tools.clock()?)?;
     match there.map(|there| compare(&there, wanted, interval, picture).map(|()| there)) {
         Some(Ok(there)) => Ok(there),
-        Some(Err(why)) => Err(refused(what(wanted), format!("there is one of this name, and {why}"))),
+        Some(Err(why)) => Err(refused(what(wanted), format!("a reservation of this name exists, but {why}"))),
         None => Err(refused(what(wanted), start(said))),
     }
 }
@@ -193,7 +197,7 @@ pub(super) fn compare(
     if there.interval.begin > interval.begin || there.interval.end < interval.end {
         let Interval { begin, end } = there.interval;
         return Err(format!(
-            "it is from {} to {} only; ask for a time that is free",
+            "it is only from {} to {}; choose a time that is free",
             asked(begin),
             asked(end)
         ));
@@ -203,11 +207,12 @@ pub(super) fn compare(
 
 fn short(there: u32) -> String {
     format!(
-        "only {there} are free then of other reservations and of jobs that may still run; ask for less, or later"
+        "only {there} are free at that time, besides other reservations and jobs that may still run; request \
+         less, or later"
     )
 }
 
-/// What was asked for, for people.
+/// Describes the request in messages.
 pub(super) fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["slots", "hosts"])
 }

@@ -1,5 +1,5 @@
-//! Jobs, as `bjobs -o … -json` shows them. It is taken to print jobs that wait in the order in which they are considered for
-//! dispatch, and it shows those that are over for about an hour (`CLEAN_PERIOD`).
+//! Jobs from `bjobs -o … -json`. It is assumed to print waiting jobs in scheduling order. It shows finished jobs for
+//! about an hour (`CLEAN_PERIOD`).
 
 use super::nodes::Members;
 use super::submit::CLAIMS;
@@ -12,12 +12,12 @@ use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is asked of each job (bjobs -o, table of fields).
+/// Fields of the query (bjobs -o, table of fields).
 const FIELDS: &str = "jobid jobindex stat user queue job_name rsvid nreq_slot min_req_proc nalloc_slot alloc_slot \
     exec_host nexec_host submit_time start_time finish_time estimated_start_time specified_start_time runtimelimit dependency \
     pend_reason exit_code exit_reason job_description";
 
-/// What `bjobs` says where there are no jobs.
+/// Messages of `bjobs` if there are no jobs.
 const NOTHING: [&str; 4] =
     ["No job found", "No unfinished job found", "No matching job found", "is not found"];
 
@@ -26,7 +26,7 @@ pub(super) struct Job {
     pub(super) fact: JobFact,
 }
 
-/// All jobs, and those that cannot be read.
+/// All jobs, and the unreadable ones.
 pub(super) fn all(tools: &Tools, clock: Time) -> Result<(Vec<Job>, Vec<Unreadable>), LrmsError> {
     read(tools, &["-u", "all", "-a"], None, clock)
 }
@@ -36,7 +36,7 @@ pub(super) fn one(tools: &Tools, native: &str, clock: Time) -> Result<Option<Job
     let (mut jobs, odd) = read(tools, &[], Some(native), clock)?;
     match (jobs.pop(), odd.first()) {
         (None, Some(odd)) => {
-            Err(unreadable(&tools.command("bjobs").arg(native), format!("{odd} makes no sense")))
+            Err(unreadable(&tools.command("bjobs").arg(native), format!("{odd} cannot be parsed")))
         }
         (job, _) => Ok(job.map(|job| job.fact)),
     }
@@ -61,7 +61,7 @@ fn read(
     Ok((jobs, odd))
 }
 
-/// None where it has no number, state or time of submission.
+/// None if it has no number, state or submission time.
 fn job(record: &Record, clock: Time) -> Option<Job> {
     let id = record.get("JOBID");
     if id.is_empty() || record.get("STAT").is_empty() {
@@ -82,7 +82,7 @@ fn job(record: &Record, clock: Time) -> Option<Job> {
         placed,
         submitted: past("SUBMIT_TIME")?,
         started,
-        // Of a job that runs it is when LSF would end it.
+        // For a running job it is the time of its limit.
         ended: past("FINISH_TIME").filter(|_| state.is_over()),
         limit: limit(record.get("RUNTIMELIMIT")),
         reservations: reservation.map(|id| Handle(id.into())).into_iter().collect(),
@@ -103,7 +103,7 @@ fn native(id: &str, record: &Record) -> String {
     }
 }
 
-/// Slots on each host: `hostA:hostA:hostB`, or `2*hostA:hostB` where `LSB_SHORT_HOSTLIST` says so.
+/// Slots on each host: `hostA:hostA:hostB`, or `2*hostA:hostB` with `LSB_SHORT_HOSTLIST`.
 fn placed(record: &Record) -> BTreeMap<String, u32> {
     let hosts = Some(record.get("ALLOC_SLOT")).filter(|hosts| !hosts.is_empty());
     let hosts = hosts.unwrap_or_else(|| record.get("EXEC_HOST"));
@@ -116,7 +116,7 @@ fn placed(record: &Record) -> BTreeMap<String, u32> {
     placed
 }
 
-/// Minutes with a fraction, perhaps with `/host` behind; `hh:mm:ss` where the cluster is set so.
+/// Minutes with a fraction, perhaps followed by `/host`; or `hh:mm:ss`, depending on the cluster.
 fn limit(text: &str) -> Option<Seconds> {
     let text = text.split('/').next().unwrap_or_default();
     if text.contains(':') {
@@ -139,30 +139,31 @@ fn state(record: &Record, clock: Time) -> FactState {
         "PEND" | "WAIT" if later => held("its time has not come"),
         "PEND" | "WAIT" => FactState::Waiting,
         "PSUSP" => held("it was suspended before it began"),
-        // Suspended after it began, it keeps its slots; of unknown fate, its host does not answer.
+        // A job suspended after its start keeps its slots; UNKWN means that its host does not answer.
         "RUN" | "SSUSP" | "USUSP" | "UNKWN" | "PROV" => FactState::Running,
         "DONE" => FactState::Done { exit: 0 },
         "EXIT" => {
             ended(record.get("EXIT_REASON"), record.number("EXIT_CODE"), !record.get("START_TIME").is_empty())
         }
         "ZOMBI" => FactState::Failed { why: "its host was lost while it ran".into() },
-        other => held(&format!("LSF calls its state {other}")),
+        other => held(&format!("its state in LSF is {other}")),
     }
 }
 
-/// Why a job ended that did not end well (bjobs and bacct, termination reasons).
+/// The result of an unsuccessful job (termination reasons of bjobs and bacct).
 pub(super) fn ended(reason: &str, code: Option<i32>, began: bool) -> FactState {
     let word = reason.split([':', ' ', ';']).next().unwrap_or_default();
     match word {
         "TERM_RUNLIMIT" | "TERM_DEADLINE" | "TERM_WINDOW" => FactState::OutOfTime,
         "TERM_OWNER" | "TERM_FORCE_OWNER" | "TERM_ADMIN" | "TERM_FORCE_ADMIN" => FactState::Cancelled,
         _ if word.starts_with("TERM_") && word != "TERM_UNKNOWN" => FactState::Failed { why: reason.into() },
+        // It ended without a start and without a reason, so it was killed while it waited.
         _ if !began => FactState::Cancelled,
         _ => FactState::Done { exit: code.unwrap_or(1) },
     }
 }
 
-/// Says of each job on which resources it is, and leaves out those on none.
+/// Adds the resources of each job, and drops jobs on none of ours.
 pub(super) fn facts(
     jobs: Vec<Job>,
     places: &[Place],
@@ -187,7 +188,7 @@ pub(super) fn facts(
     jobs.into_iter().map(fact).filter(|fact| !fact.resources.is_empty()).collect()
 }
 
-/// How a job stands; None where nothing is known of it.
+/// The state of a job; None if it is unknown.
 pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
     let clock = tools.clock()?;
     if let Some(job) = one(tools, native, clock)? {
@@ -198,7 +199,7 @@ pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, Lr
     Ok(if outcome.is_success() { history(&outcome.out, native, clock) } else { None })
 }
 
-/// What its events say, the last of them first.
+/// Parses the events of a job, the last ones first.
 fn history(text: &str, native: &str, clock: Time) -> Option<JobFact> {
     let within = |name: &str| {
         let (_, behind) = text.split_once(&format!("{name} <"))?;

@@ -1,22 +1,23 @@
-//! IBM Spectrum LSF, driven by its commands. Written after the command reference of LSF 10.1
-//! (`ibm.com/docs/en/spectrum-lsf/10.1.0`: brsvadd, brsvmod, brsvdel, brsvs, bhosts, bqueues, bjobs, bhist, bsub, bkill) and
-//! never run against a real LSF.
+//! IBM Spectrum LSF, driven by its commands. Written from the command reference of LSF 10.1
+//! (`ibm.com/docs/en/spectrum-lsf/10.1.0`: brsvadd, brsvmod, brsvdel, brsvs, bhosts, bqueues, bjobs, bhist, bsub,
+//! bkill); never tested with a real LSF.
 //!
-//! # What it relies on
-//! `bjobs` and `bhosts` with `-json` (10.1.0.2 and later); administrators of LSF may reserve, others only where a
-//! `ResourceReservation` policy says so.
+//! # Requirements
+//! `bjobs` and `bhosts` with `-json` (10.1.0.2 and later). Administrators of LSF may reserve, others only with a
+//! `ResourceReservation` policy.
 //!
-//! # What is assumed
-//! No page that was read says it: that commands read and print times of reservations in the zone of whoever runs them, which
-//! is UTC; that `bjobs` prints jobs that wait in the order in which they are considered; how `bqueues -l` writes the hosts of a queue;
-//! that names of reservations have no more than 39 letters, digits and `_`; and what is said where there are no jobs or reservations.
+//! # Assumptions
+//! The documentation does not confirm: that commands read and print times of reservations in their own time zone,
+//! which is UTC; that `bjobs` prints waiting jobs in scheduling order; how `bqueues -l` writes the hosts of a queue;
+//! that names of reservations are limited to 39 letters, digits and `_`; and the messages if there are no jobs or
+//! reservations.
 //!
-//! # What LSF can promise
-//! - A slot is LSF's core. Reservations begin and end on whole minutes, and last at least ten. LSF keeps a reservation's
-//!   slots free in whole periods of ten minutes: another one that shares such a period with it is refused (brsvadd).
-//! - LSF does not look at running jobs when it reserves: it suspends them once a job of the reservation needs their slots.
-//!   So hosts are chosen here, where no running job reaches into the window.
-//! - A reservation is closed: its jobs are killed when it ends. A job may use one reservation only.
+//! # Guarantees of LSF
+//! - A slot is LSF's core. Reservations begin and end on whole minutes, and last at least ten. LSF reserves slots in
+//!   whole periods of ten minutes: another reservation that shares such a period is refused (brsvadd).
+//! - LSF ignores running jobs when it reserves: it suspends them when a job of the reservation needs their slots.
+//!   Hosts are therefore chosen here, where no running job reaches into the interval.
+//! - A reservation is closed: its jobs are killed when it ends. A job may use only one reservation.
 
 mod change;
 mod create;
@@ -39,28 +40,28 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// How LSF is reached, and what of it is used.
+/// Settings of an LSF cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The resources. A partition is a queue, a feature is a boolean resource of LSF.
     pub places: Vec<Place>,
-    /// The folder of LSF's commands; None where they are in `PATH`.
+    /// Folder of LSF's commands; None for `PATH`.
     pub bin: Option<PathBuf>,
-    /// Variables that the commands need, as `LSF_ENVDIR`.
+    /// Variables that the commands need, such as `LSF_ENVDIR`.
     pub environment: BTreeMap<String, String>,
-    /// A folder of the cluster in which jobs run and for what they print; None for the home folder of the account.
+    /// Working folder and output folder of jobs on the cluster; None for the home folder of the account.
     pub output: Option<PathBuf>,
-    /// The program that tells the time where the commands run, since LSF does not tell it.
+    /// The program that prints the time where the commands run, since LSF does not report it.
     pub date: String,
 }
 
-/// LSF, as the layer above drives it.
+/// A cluster managed by LSF.
 #[derive(Debug)]
 pub struct Lsf {
     tools: Tools,
     places: Vec<Place>,
     output: Option<PathBuf>,
-    /// Which hosts belong to which resource: it changes with the configuration of LSF only, and costs several commands.
+    /// Hosts of each resource. They change only with LSF's configuration, and the query needs several commands.
     members: Mutex<Option<Members>>,
 }
 
@@ -72,7 +73,7 @@ impl Default for Settings {
 }
 
 impl Lsf {
-    /// LSF with these settings. Nothing is run yet.
+    /// Runs no command yet.
     pub fn new(runner: Runner, settings: Settings) -> Lsf {
         let tools = tools(runner, &settings);
         Lsf { tools, places: settings.places, output: settings.output, members: Mutex::default() }
@@ -92,10 +93,11 @@ impl BatchSystem for Lsf {
     fn look(&self) -> Result<Picture, LrmsError> {
         let tools = self.tools.for_looks();
         let clock = tools.clock()?;
+        // Taken out, so the lock is not held while commands run. A parallel look reads them again.
         let known = self.members.lock().unwrap_or_else(PoisonError::into_inner).take();
         let members = nodes::members(&tools, &self.places, known, clock)?;
         let nodes = nodes::all(&tools, &members)?;
-        // Jobs first: of a job that is seen its reservation was there, so one that is not seen is no more.
+        // Jobs first: the reservation of a listed job existed then, so if it is missing now, it is gone.
         let (jobs, odd) = jobs::all(&tools, clock)?;
         let reservations = reservations::all(&tools, clock)?;
         let mut jobs = jobs::facts(jobs, &self.places, &members, &reservations);
@@ -109,7 +111,7 @@ impl BatchSystem for Lsf {
     }
 }
 
-/// What LSF's commands say when its daemons do not answer (they wait for them as long as they are let).
+/// Messages of commands if LSF's daemons do not answer (they would wait without limit).
 const DOWN: [&str; 6] = [
     "Cannot connect to LSF",
     "LSF is down",
@@ -119,10 +121,10 @@ const DOWN: [&str; 6] = [
     "Communication time out",
 ];
 
-/// A record of what a command prints with `-json`: values by names in capital letters.
+/// A record of `-json` output: values by names in capital letters.
 struct Record(Map<String, Value>);
 
-/// How LSF's commands are run. With `LSB_DISPLAY_YEAR` times are printed with seconds and the year (lsf.conf reference).
+/// With `LSB_DISPLAY_YEAR`, times are printed with seconds and the year (lsf.conf reference).
 fn tools(runner: Runner, settings: &Settings) -> Tools {
     let mut environment = settings.environment.clone();
     environment.entry("LSB_DISPLAY_YEAR".into()).or_insert_with(|| "Y".into());
@@ -130,8 +132,8 @@ fn tools(runner: Runner, settings: &Settings) -> Tools {
     tools.with_date(settings.date.clone()).probed_by("lsid", &[])
 }
 
-/// Runs a command that prints records with `-json`, and how many of them cannot be read; `nothing` are the words it uses where
-/// there are none.
+/// Runs a command with `-json` and returns its records and the number of unreadable ones. `nothing` lists its
+/// messages if there are none.
 fn records(tools: &Tools, command: &Command, nothing: &[&str]) -> Result<(Vec<Record>, usize), LrmsError> {
     let outcome = tools.run(command)?;
     match read(&outcome.out) {
@@ -142,7 +144,7 @@ fn records(tools: &Tools, command: &Command, nothing: &[&str]) -> Result<(Vec<Re
     }
 }
 
-/// `{"COMMAND":…,"RECORDS":[{…},…]}`, perhaps behind a line for people.
+/// `{"COMMAND":…,"RECORDS":[{…},…]}`, perhaps after a line of text.
 fn read(text: &str) -> Result<(Vec<Record>, usize), &'static str> {
     let json = text.find('{').map(|at| &text[at..]).ok_or("it is not JSON")?;
     let (records, odd) = json::objects(json, "RECORDS").ok_or("it has no RECORDS")?;
@@ -150,13 +152,12 @@ fn read(text: &str) -> Result<(Vec<Record>, usize), &'static str> {
 }
 
 impl Record {
-    /// A value without blanks around; empty where there is none, which LSF also writes as `-`.
+    /// A trimmed value; empty if missing, which LSF also writes as `-`.
     fn get(&self, name: &str) -> &str {
         let text = self.0.get(name).and_then(Value::as_str).map_or("", str::trim);
         if text == "-" { "" } else { text }
     }
 
-    /// A number.
     fn number<N: std::str::FromStr>(&self, name: &str) -> Option<N> {
         match self.0.get(name) {
             Some(Value::Number(number)) => number.to_string().parse().ok(),
@@ -174,7 +175,7 @@ mod tests {
     fn damage_to_one_job_loses_no_other() {
         let text = include_str!("../../tests/it/lsf/fixtures/bjobs.json");
         survives(text, |text| drop(read(text)));
-        // Damage to what holds records together may lose more.
+        // Damage to the text between records may lose more.
         let between = |text: &str| {
             let lines = text.lines().filter(|line| !line.contains('"')).map(str::to_owned);
             let braces = text.bytes().filter(|byte| b"{}[]".contains(byte));

@@ -1,5 +1,5 @@
-//! Hosts: which there are (`bhosts -o … -json`), in what state, and which belong to which resource (`bqueues -l` says which
-//! hosts a queue uses, `bhosts` what is in a host group, `bhosts -R` which have a boolean resource).
+//! Hosts and their states (`bhosts -o … -json`), and the hosts of each resource (`bqueues -l` lists the hosts of a
+//! queue, `bhosts` those of a host group, `bhosts -R` those with a boolean resource).
 
 use super::{Record, records};
 use crate::batch::{Node, Place};
@@ -9,10 +9,10 @@ use bookahead_plan::Time;
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Hosts of resources are asked for again after so many seconds.
+/// How long the hosts of resources are cached, in seconds. They change only with LSF's configuration.
 const KNOWN_FOR: i64 = 600;
 
-/// Which hosts belong to which resource.
+/// Hosts of each resource.
 #[derive(Debug, Clone)]
 pub(super) struct Members {
     read: Time,
@@ -25,7 +25,7 @@ impl Members {
     }
 }
 
-/// Which hosts belong to which resource: what is known, unless it is old.
+/// The hosts of each resource, from the cache unless it is too old.
 pub(super) fn members(
     tools: &Tools,
     places: &[Place],
@@ -52,14 +52,14 @@ fn hosts_of(tools: &Tools, place: &Place) -> Result<BTreeSet<String>, LrmsError>
     Ok(hosts)
 }
 
-/// A resource requirement that all of these boolean resources fulfil.
+/// A resource requirement for all of these boolean resources.
 pub(super) fn selection(features: &[String]) -> Result<String, LrmsError> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let odd = features.iter().find(|feature| feature.is_empty() || !feature.bytes().all(legal));
     match odd {
         Some(odd) => Err(refused(
             "the features",
-            format!("{odd:?} is no name of a boolean resource; write one of lsinfo's"),
+            format!("{odd:?} is not a name of a boolean resource; use one that lsinfo lists"),
         )),
         None => Ok(format!("select[{}]", features.join(" && "))),
     }
@@ -79,7 +79,7 @@ fn hosts_of_queue(tools: &Tools, queue: &str) -> Result<BTreeSet<String>, LrmsEr
     Ok(hosts)
 }
 
-/// What `bqueues -l` says behind `HOSTS:`: hosts, groups (with `/` behind), preferences (`+1`), exceptions (`~`).
+/// The line `HOSTS:` of `bqueues -l`: hosts, groups (followed by `/`), preferences (`+1`), exceptions (`~`).
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Used {
     all: bool,
@@ -101,9 +101,10 @@ impl Used {
                 word.trim_end_matches('/').to_owned()
             };
             match word.strip_prefix('~') {
+                // No command resolves `others` or hosts of other clusters.
                 _ if word.contains('@') || plain(word) == "others" => {
                     return Err(format!(
-                        "the queue uses {word}, which hosts that are is not known; list them in lsb.queues"
+                        "the queue uses {word}, whose hosts cannot be determined; list them in lsb.queues"
                     ));
                 }
                 Some(word) => used.without.push(plain(word)),
@@ -134,6 +135,7 @@ pub(super) fn all(tools: &Tools, members: &Members) -> Result<Vec<Node>, LrmsErr
     let mut nodes = Vec::new();
     for record in records(tools, &command, &[])?.0 {
         let (name, status) = (record.get("HOST_NAME"), record.get("STATUS"));
+        // A host that is skipped would count as removed from the cluster.
         if name.is_empty() || status.is_empty() {
             return Err(unreadable(&command, "a host has no HOST_NAME or no STATUS"));
         }
@@ -146,7 +148,7 @@ pub(super) fn all(tools: &Tools, members: &Members) -> Result<Vec<Node>, LrmsErr
     Ok(nodes)
 }
 
-/// Closed is also a host that is full, which says nothing against it (bhosts, section on the host status).
+/// A full host is also closed, but usable (bhosts, section on the host status).
 fn is_usable(status: &str, host: &Record) -> bool {
     let full = || {
         host.number::<u32>("NJOBS").zip(host.number::<u32>("MAX")).is_some_and(|(jobs, most)| jobs >= most)

@@ -1,7 +1,7 @@
-//! Reservations, as `brsvs -w` lists them (brsvs, and "Viewing advance reservation information"): a line for each with its first
-//! host, and a line for each further host. `-w` shows identities in full. The wide format puts blanks around `/`.
+//! Reservations from `brsvs -w` (brsvs, and "Viewing advance reservation information"): a line with the first host,
+//! and a line for each further host. `-w` shows ids in full. The wide format puts blanks around `/`.
 //!
-//! Of a reservation that comes again and again the list says no dates; `brsvs -l` says when the next is, and the rest follows.
+//! The list has no dates for a recurring reservation; `brsvs -l` has the next one, and the others follow from it.
 
 use super::times::{Lies, Window, stamp, window};
 use crate::batch::{Handle, Reserved, add_cores};
@@ -11,10 +11,10 @@ use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::BTreeMap;
 
-/// Reservations that come again and again are shown so many seconds ahead.
+/// How far ahead recurring reservations are shown, in seconds.
 const SHOWN_AHEAD: i64 = 28 * 86_400;
 
-/// A line of the list, with those that belong to it.
+/// A line of the list, with its continuation lines.
 #[derive(Debug, Default)]
 struct Row {
     id: String,
@@ -41,7 +41,7 @@ pub(super) fn all(tools: &Tools, clock: Time) -> Result<Vec<Reserved>, LrmsError
     let mut all = Vec::new();
     for row in rows {
         match &row.window {
-            // One that waits for resources (brsvsub) has neither hosts nor a window.
+            // A reservation that waits for resources (brsvsub) has neither hosts nor a time window.
             None => {}
             Some(Window::Once(interval)) => all.push(reserved(&row, *interval)),
             Some(Window::Every(step)) => {
@@ -53,8 +53,8 @@ pub(super) fn all(tools: &Tools, clock: Time) -> Result<Vec<Reserved>, LrmsError
     Ok(all)
 }
 
-/// The reservation of this name, if there is one. It is looked for in the whole list, since what `brsvs` says of a name that is
-/// not there is not documented.
+/// The reservation with this name, if any. It is searched for in the whole list, since the message for an unknown
+/// name is not documented.
 pub(super) fn one(tools: &Tools, name: &str, clock: Time) -> Result<Option<Reserved>, LrmsError> {
     Ok(all(tools, clock)?.into_iter().find(|reserved| reserved.name == name))
 }
@@ -78,19 +78,20 @@ fn rows(text: &str, clock: Time) -> Result<Vec<Row>, String> {
             continue;
         }
         if line.starts_with([' ', '\t']) {
-            let row = rows.last_mut().ok_or_else(|| format!("{line:?} belongs to no reservation"))?;
+            let row = rows.last_mut().ok_or_else(|| format!("{line:?} does not belong to a reservation"))?;
             words.iter().try_for_each(|word| row.add(word, clock))?;
         } else {
             rows.push(Row::read(&words, clock)?);
         }
     }
+    // Without its times, the hosts of a reservation would seem free.
     match rows.iter().find(|row| row.window.is_none() && !row.hosts.is_empty()) {
-        Some(row) => Err(format!("it does not say when {} is", row.id)),
+        Some(row) => Err(format!("it does not show the times of {}", row.id)),
         None => Ok(rows),
     }
 }
 
-/// Words, with those around a lone `/` put together.
+/// Splits into words, and joins those around a lone `/`.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in line.split_whitespace() {
@@ -106,13 +107,14 @@ impl Row {
     /// `RSVID TYPE USER NCPUS RSV_HOSTS TIME_WINDOW [*]`
     fn read(words: &[String], clock: Time) -> Result<Row, String> {
         let [id, kind, rest @ ..] = words else {
-            return Err(format!("{:?} is no line of a reservation", words.join(" ")));
+            return Err(format!("{:?} is not a line of a reservation", words.join(" ")));
         };
         if !["user", "group", "sys"].contains(&kind.as_str()) {
-            return Err(format!("{id} is of the type {kind}, which is not known"));
+            return Err(format!("{id} has the unknown type {kind}"));
         }
         let is_count = |word: &String| {
             let total = word.rsplit('/').next().unwrap_or_default();
+            // System reservations show only the total.
             (word.contains('/') || kind == "sys")
                 && total.parse::<u32>().is_ok()
                 && !word.contains([':', '-'])
@@ -132,7 +134,7 @@ impl Row {
         } else if let Some((host, slots)) = word.rsplit_once(':') {
             let total = slots.rsplit('/').next().and_then(|total| total.parse().ok());
             let total: u32 =
-                total.ok_or_else(|| format!("{word:?} of {} is no host with its slots", self.id))?;
+                total.ok_or_else(|| format!("{word:?} of {} is not a host with its slots", self.id))?;
             add_cores(&mut self.hosts, host, total);
         } else if !["*", "-", "none"].contains(&word) {
             self.users.push(word.into());
@@ -141,7 +143,7 @@ impl Row {
     }
 }
 
-/// When a reservation that comes again and again is next: `brsvs -l` says it behind "Next Active Period:".
+/// The next interval of a recurring reservation, from "Next Active Period:" of `brsvs -l`.
 fn next(tools: &Tools, id: &str, clock: Time) -> Result<Interval, LrmsError> {
     let command = tools.command("brsvs").args(["-l", id]);
     let outcome = tools.run(&command)?;
@@ -157,7 +159,7 @@ fn period(line: &str, clock: Time) -> Option<Interval> {
 }
 
 fn no_period(command: &Command, line: &str) -> LrmsError {
-    unreadable(command, format!("{line:?} is no next active period"))
+    unreadable(command, format!("{line:?} is not a next active period"))
 }
 
 fn repeated(first: Interval, step: i64, clock: Time) -> impl Iterator<Item = Interval> {

@@ -1,21 +1,20 @@
-//! Where a reservation can be: LSF takes as many slots as it finds from the first host that is named, then from the next, and
-//! looks at reservations only. Here also jobs count that run outside of reservations and would run into the window; one
-//! without a limit runs for ever.
+//! Chooses hosts for a reservation. LSF takes as many slots as it finds from the first named host, then from the
+//! next, and considers only reservations. Here, running jobs outside of reservations that reach into the interval
+//! count as well; a job without a limit runs forever.
 
 use super::times::{PERIOD, widened};
 use crate::batch::{FactState, Handle, JobFact, Node, Picture, Place, Share, Unit};
 use bookahead_plan::{Interval, Time};
 
-/// The hosts for a reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Choice {
-    /// Hosts on which no job is in the way: LSF itself takes the right number of slots there, in this order.
+    /// Hosts without conflicting jobs: LSF itself takes the right number of slots there, in this order.
     pub(super) clear: Vec<Share>,
-    /// Hosts on which jobs are in the way of some slots: to be added one by one, with their numbers.
+    /// Hosts where jobs use some of the slots: to be added one at a time, with their numbers.
     pub(super) partly: Vec<Share>,
 }
 
-/// What a host has in a window.
+/// Use of a host in an interval.
 struct Room<'a> {
     node: &'a Node,
     reserved: u32,
@@ -28,7 +27,7 @@ impl Room<'_> {
     }
 }
 
-/// Hosts for so many slots or whole hosts, beside all reservations but one; how many there are where these are not enough.
+/// Hosts for this many slots or whole hosts, considering all reservations but one; the error is the number available.
 pub(super) fn choose(
     place: &Place,
     amount: u32,
@@ -41,14 +40,14 @@ pub(super) fn choose(
     match place.unit {
         Unit::Nodes => whole(&rooms, amount),
         Unit::Cores => {
-            // Few hosts: those with the most room first, those that no job is in the way of before the others.
+            // Use few hosts: those with the most room first, and those without conflicting jobs before the others.
             rooms.sort_by_key(|room| (room.busy > 0, std::cmp::Reverse(room.free())));
             slots(&rooms, amount)
         }
     }
 }
 
-/// What was chosen before, hosts with jobs in the way apart from the others.
+/// Splits an earlier choice into hosts with and without conflicting jobs.
 pub(super) fn apart(shares: &[Share], interval: Interval, picture: &Picture) -> Choice {
     let is_busy = |host: &str| {
         let mut in_the_way = picture.jobs.iter().filter(|job| reaches(job, interval.begin));
@@ -104,7 +103,7 @@ fn room<'a>(node: &'a Node, interval: Interval, picture: &Picture, but: Option<&
     Room { node, reserved: peak(&spans, window.begin), busy }
 }
 
-/// The most that is reserved at any moment from `begin` on.
+/// Peak of reserved slots from `begin` on.
 fn peak(spans: &[(Interval, u32)], begin: Time) -> u32 {
     let at = |moment: Time| {
         let there = spans.iter().filter(|(span, _)| span.contains(moment));

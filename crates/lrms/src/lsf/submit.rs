@@ -1,5 +1,5 @@
-//! Submitting and ending jobs. The script goes in by standard input, so that no shell reads what users wrote (bsub, section
-//! on the command); what is said on the command line wins over `#BSUB` lines in it.
+//! Submits and cancels jobs. The script is passed on standard input, so no shell parses text of users (bsub, section
+//! on the command). Options on the command line override `#BSUB` lines.
 
 use super::nodes::selection;
 use super::times::minutes;
@@ -9,10 +9,10 @@ use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{Tools, ended, failed, refused, said, the_job, unreadable};
 use crate::error::LrmsError;
 
-/// The description of a job that claims, and the message that is its go.
+/// The description of a claiming job, and the message that is its go-ahead.
 pub(super) const CLAIMS: &str = "bookahead claims";
 const GO: &str = "bookahead_go";
-/// Messages with lower numbers are used by others: the first is a job's external status (bstatus).
+/// Slot for our message. Lower numbers are used by others: the first is a job's external status (bstatus).
 const MESSAGE: &str = "97";
 
 impl JobSystem for Lsf {
@@ -27,7 +27,7 @@ impl JobSystem for Lsf {
         if let Some(queue) = &job.place.partition {
             command = command.args(["-q", queue]);
         }
-        // A job can use one reservation only (bsub -U): the next to begin.
+        // A job can use only one reservation (bsub -U): the next to begin.
         if let Some(handle) = job.reservations.first() {
             command = command.args(["-U", &handle.0]);
         }
@@ -44,12 +44,12 @@ impl JobSystem for Lsf {
         let outcome = tools.run(&command)?;
         match submitted(&outcome.out) {
             Some(id) if outcome.is_success() => Ok(id),
-            _ if outcome.is_success() => Err(unreadable(&command, "it does not say the number of the job")),
+            _ if outcome.is_success() => Err(unreadable(&command, "it does not print the id of the job")),
             _ => Err(refused(the_job(job), said(&outcome))),
         }
     }
 
-    /// Lets a job run that claims: administrators of LSF may send messages to the jobs of others (bpost).
+    /// Lets a claiming job run: administrators of LSF may send messages to jobs of other users (bpost).
     fn go(&self, native: &str) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let command = tools.command("bpost").args(["-i", MESSAGE, "-d", GO, native]);
@@ -66,7 +66,7 @@ impl JobSystem for Lsf {
     }
 }
 
-/// `Job <123> is submitted to queue <normal>.`, among other lines.
+/// Parses `Job <123> is submitted to queue <normal>.` among other lines.
 fn submitted(text: &str) -> Option<String> {
     let id = text.lines().find_map(|line| {
         let (id, rest) = line.split_once("Job <")?.1.split_once('>')?;
@@ -76,12 +76,12 @@ fn submitted(text: &str) -> Option<String> {
     is_id.then(|| id.to_owned())
 }
 
-/// What tells a job, in its shell, that it has got its go (bread).
+/// The shell condition with which the job recognises its go-ahead (bread).
 fn has_go(tools: &Tools) -> String {
     format!("{} -i {MESSAGE} \"$LSB_JOBID\" 2> /dev/null | grep -q {GO}", tools.called("bread"))
 }
 
-/// Which of the jobs that claim and run have got their go: it is told of each by itself.
+/// Determines which running claiming jobs have their go-ahead. It takes one command for each.
 pub(super) fn read_goes(tools: &Tools, jobs: &mut [JobFact]) -> Result<(), LrmsError> {
     let claiming = jobs.iter_mut().filter(|job| job.awaits_go && job.state == FactState::Running);
     for job in claiming {
@@ -91,7 +91,7 @@ pub(super) fn read_goes(tools: &Tools, jobs: &mut [JobFact]) -> Result<(), LrmsE
     Ok(())
 }
 
-/// Ends a job. Whether `bkill` had nothing to end is seen from the job.
+/// Cancels a job. If `bkill` fails, the state of the job tells whether there was nothing to cancel.
 pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let command = tools.command("bkill").arg(native);
     let outcome = tools.run(&command)?;

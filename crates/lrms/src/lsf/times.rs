@@ -1,23 +1,23 @@
-//! Times as LSF's commands take and print them: whole minutes in, several forms out. All are UTC, since the commands run with
-//! `TZ=UTC`.
+//! Times in the formats of LSF's commands: whole minutes as input, several formats as output. All are UTC, since the
+//! commands run with `TZ=UTC`.
 
 use crate::dialect::calendar::{self, date};
 use bookahead_plan::{Interval, Seconds, Time};
 
-/// Reservations begin and end on whole minutes.
+/// Reservations begin and end on whole minutes, in seconds.
 pub(super) const STEP: i64 = 60;
-/// They keep their slots in whole periods of this length (brsvadd: a day has 144 periods).
+/// LSF reserves slots in whole periods of this length, in seconds (brsvadd: a day has 144 periods).
 pub(super) const PERIOD: i64 = 600;
 const DAY: i64 = 86_400;
 
-/// The least interval on whole steps that has all of this one inside.
+/// The smallest interval on whole steps that contains this one.
 pub(super) fn widened(interval: Interval, step: i64) -> Interval {
     let down = |time: i64| time.saturating_sub(time.rem_euclid(step));
     let up = |time: i64| down(time.saturating_add(step - 1));
     Interval::new(Time(down(interval.begin.0)), Time(up(interval.end.0)))
 }
 
-/// A limit in whole minutes, for `bsub -W`: never less than was asked for.
+/// A limit in whole minutes, rounded up, for `bsub -W`.
 pub(super) fn minutes(limit: Seconds) -> i64 {
     limit.0.max(1).saturating_add(STEP - 1) / STEP
 }
@@ -27,7 +27,7 @@ pub(super) fn asked(time: Time) -> String {
     calendar::written(time, "%Y:%-m:%-d:%-H:%-M")
 }
 
-/// Which year is meant where none is printed.
+/// How to choose the year if none is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lies {
     /// The latest that is not after now.
@@ -36,7 +36,7 @@ pub(super) enum Lies {
     Ahead,
 }
 
-/// A time stamp of `bjobs`, `bhist` or `brsvs -l`: `[Sat] Oct  1 14:01[:44] [2026]`, perhaps with a letter behind it.
+/// Parses a time of `bjobs`, `bhist` or `brsvs -l`: `[Sat] Oct  1 14:01[:44] [2026]`, perhaps followed by a letter.
 pub(super) fn stamp(text: &str, clock: Time, lies: Lies) -> Option<Time> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let at = words.iter().position(|word| word.contains(':'))?;
@@ -49,10 +49,10 @@ pub(super) fn stamp(text: &str, clock: Time, lies: Lies) -> Option<Time> {
     }
 }
 
-/// A day of grace, since clocks differ and minutes are cut off.
+/// Allows a day of tolerance, since clocks differ and minutes are truncated.
 fn without_year(of_year: impl Fn(i16) -> Option<Time>, clock: Time, lies: Lies) -> Option<Time> {
     let now = date(clock).year();
-    // Eight years have a 29th of February.
+    // Any nine consecutive years from 2000 to 2099 contain a 29 February.
     match lies {
         Lies::Behind => {
             let is_behind = |time: &Time| time.0 <= clock.0.saturating_add(DAY);
@@ -65,16 +65,16 @@ fn without_year(of_year: impl Fn(i16) -> Option<Time>, clock: Time, lies: Lies) 
     }
 }
 
-/// When a reservation is, as `brsvs` prints it.
+/// The time window of a reservation in the format of `brsvs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Window {
     /// Once: `[year/]month/day/hour/minute-…`.
     Once(Interval),
-    /// Again and again, after so many seconds: `[day:]hour:minute-…`.
+    /// Recurring, with this period in seconds: `[day:]hour:minute-…`.
     Every(i64),
 }
 
-/// A window; None where it is none. One without a year is the first that is not over.
+/// Parses a time window; None if it is not one. Without a year, it is the first that is not over.
 pub(super) fn window(text: &str, clock: Time) -> Option<Window> {
     let is_part = |byte: u8| byte.is_ascii_digit() || byte == b'/' || byte == b':';
     let (begin, end) = text.split_once('-')?;

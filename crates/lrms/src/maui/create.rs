@@ -1,5 +1,5 @@
-//! Making reservations. Whatever Maui answers, what is there afterwards is read back and compared, since a promise rests on it:
-//! one that falls short is released again.
+//! Creates reservations. Whatever Maui answers, the result is read back and compared, since a promise depends on it:
+//! one that falls short is released.
 
 use super::Maui;
 use super::{Commands, asked, can_be_asked, jobs, reservations, submit};
@@ -11,9 +11,9 @@ use bookahead_plan::{Seconds, Time};
 
 /// Maui has 63 characters for a name, a dot and the number that it appends.
 pub(super) const LONGEST_NAME: usize = 48;
-/// What lasts 99 days and more is printed as endless, and could not be read back.
+/// Reservations of 99 days and more are printed as endless, and could not be verified.
 const LONGEST: Seconds = Seconds(98 * 86_400);
-/// So many seconds may pass until one begins that is to begin at once.
+/// How late a reservation that should begin at once may begin, in seconds.
 const AT_ONCE: Seconds = Seconds(10);
 
 impl ReservationSystem for Maui {
@@ -22,6 +22,7 @@ impl ReservationSystem for Maui {
         check(wanted)?;
         let before = reservations::all(commands, &picture.nodes)?;
         let clock = before.clock.or(picture.clock);
+        // Maui accepts a name twice, so a reservation from an unanswered attempt must be found first.
         if let Some(there) =
             before.reservations.iter().find(|there| compare(there, wanted, clock, picture).is_ok())
         {
@@ -41,15 +42,15 @@ impl ReservationSystem for Maui {
             }
         };
         let there = after.reservations.iter().find(is_new);
-        let there =
-            there.ok_or_else(|| refused(what(wanted), "it said yes, and nothing is there; ask again"))?;
+        let there = there
+            .ok_or_else(|| refused(what(wanted), "Maui accepted it, but it does not exist; try again"))?;
         match compare(there, wanted, after.clock.or(clock), picture) {
             Ok(()) => Ok(there.clone()),
             Err(why) => Err(undone(what(wanted), &there.handle, &why, self.delete(&there.handle))),
         }
     }
 
-    /// Releases a reservation with its jobs, which would wait for ever or run on.
+    /// Releases a reservation and cancels its jobs, which would wait forever or continue.
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         let commands = &self.commands;
         for job in jobs::all(commands)?.0 {
@@ -65,10 +66,11 @@ impl ReservationSystem for Maui {
     }
 }
 
-/// `setres -u USER -s START -e END -n NAME -r PROCS=1 TASKS==n`; tasks are whole nodes where nothing is said of them.
+/// `setres -u USER -s START -e END -n NAME -r PROCS=1 TASKS==n`; tasks are whole nodes by default.
 fn setres(commands: &Commands, wanted: &Wanted, clock: Option<Time>) -> Command {
     let command = commands.maui.command("setres").args(["-u", &wanted.account, "-n", &wanted.name]);
     let mut command = command.args(["-e", &asked(wanted.interval.end)]);
+    // Without `-s` it begins at once.
     if clock.is_none_or(|clock| wanted.interval.begin > clock) {
         command = command.args(["-s", &asked(wanted.interval.begin)]);
     }
@@ -81,27 +83,30 @@ fn setres(commands: &Commands, wanted: &Wanted, clock: Option<Time>) -> Command 
     command.arg(format!("TASKS=={}", wanted.amount))
 }
 
-/// What Maui calls it: `reservation 'ba.7.0.0' created on 2 nodes (6 tasks)`.
+/// Maui's id of the reservation: `reservation 'ba.7.0.0' created on 2 nodes (6 tasks)`.
 fn created(text: &str) -> Option<&str> {
     let (_, behind) = text.split_once("reservation '")?;
     let (id, rest) = behind.split_once('\'')?;
     rest.trim_start().starts_with("created").then_some(id)
 }
 
-/// Whether it can be asked for at all. Maui's clients send words apart by blanks, and lists apart by colons.
+/// Validates a request. Maui's clients separate words by blanks, and lists by colons.
 fn check(wanted: &Wanted) -> Result<(), LrmsError> {
     let why = if !is_plain(&wanted.name) || wanted.name.len() > LONGEST_NAME {
-        "its name is longer than 48 characters or has others than letters, digits, _, - and ."
+        "its name must have at most 48 characters, and only letters, digits, _, - and ."
     } else if !is_plain(&wanted.account) {
-        "it is for no account that Maui could know; say for whom it is"
+        "its account is not valid in Maui; use another account"
     } else if let Some(odd) = wanted.place.features.iter().find(|feature| !is_plain(feature)) {
-        return Err(refused(what(wanted), format!("{odd:?} is no property of nodes; correct the features")));
+        return Err(refused(
+            what(wanted),
+            format!("{odd:?} is not a valid property of nodes; correct the features"),
+        ));
     } else if wanted.amount == 0 || wanted.interval.is_empty() {
-        "it is for nothing or for no time; ask for some"
+        "its size or duration is zero; request more"
     } else if wanted.interval.length() > LONGEST {
-        "it lasts longer than 98 days, which Maui prints as endless; ask for less"
+        "it lasts longer than 98 days, which Maui prints as endless; request less"
     } else if ![wanted.interval.begin, wanted.interval.end].into_iter().all(can_be_asked) {
-        "it is not within this century, and Maui knows two digits of a year"
+        "its time is outside of 2000 to 2096, and Maui uses two digits for a year"
     } else {
         return Ok(());
     };
@@ -120,7 +125,7 @@ fn compare(there: &Reserved, wanted: &Wanted, clock: Option<Time>, picture: &Pic
     Ok(())
 }
 
-/// What was asked for, for people.
+/// Describes the request in messages.
 fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["processors", "nodes"])
 }

@@ -1,29 +1,30 @@
-//! Checking that Torque and Maui can be used as they are configured, step by step, for an operator to read.
+//! Checks for an operator whether Torque and Maui can be used as configured.
 
 use super::Maui;
 use crate::batch::{BatchSystem, Finding, Grade, Picture, Place, ReservationSystem, Unit};
 use crate::dialect::{self, Tools, Trial};
 use bookahead_plan::Seconds;
 
-/// A reservation to try with lies so far ahead, and lasts so long.
+/// How far ahead the test reservation begins, and how long it lasts.
 const AHEAD: Seconds = Seconds(30 * 86_400);
 const LASTS: Seconds = Seconds(600);
 
-/// All that can be checked; it stops where nothing more can be seen.
+/// All checks; stops if nothing more can be queried.
 pub(super) fn examine(maui: &Maui) -> Vec<Finding> {
     let mut findings = vec![version(&maui.commands.maui)];
-    let what = "looking at nodes, jobs and reservations";
+    let what = "reading nodes, jobs and reservations";
     let picture = match maui.look() {
         Ok(picture) => picture,
         Err(why) => {
-            let advice = "run the command by hand as the account of this service, which ADMIN1 or ADMIN2 in maui.cfg must name";
+            let advice = "run the command by hand as the account of this service, which must be in ADMIN1 or \
+                          ADMIN2 of maui.cfg";
             findings.push(Finding::wrong(what, why, advice));
             return findings;
         }
     };
     findings.push(dialect::seen(what, "nodes", &picture));
     findings.extend(maui.places.iter().map(|place| resource(place, &picture)));
-    let advice = "set resources_default.walltime of the queues, so that room in the future can be known";
+    let advice = "set resources_default.walltime of the queues, so that future room is known";
     findings.extend(dialect::endless(&picture, advice));
     if let Some(place) = maui.places.first().cloned() {
         findings.push(may_reserve(maui, place, &picture));
@@ -39,34 +40,30 @@ fn version(tools: &Tools) -> Finding {
             let line =
                 outcome.out.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']).to_owned();
             if line.to_ascii_lowercase().contains("moab") {
-                return Finding::wrong(
-                    what,
-                    line,
-                    "this is Moab, which prints other things; it is not supported",
-                );
+                return Finding::wrong(what, line, "this is Moab, whose output differs; it is not supported");
             }
             Finding::well(what, line)
         }
         Ok(outcome) => {
-            Finding::wrong(what, outcome.said(), "name this account in ADMIN1 or ADMIN2 of maui.cfg")
+            Finding::wrong(what, outcome.said(), "add this account to ADMIN1 or ADMIN2 of maui.cfg")
         }
-        Err(why) => Finding::wrong(what, why, "name the folder of Maui's commands, or start Maui"),
+        Err(why) => Finding::wrong(what, why, "configure the folder of Maui's commands, or start Maui"),
     }
 }
 
 fn resource(place: &Place, picture: &Picture) -> Finding {
     let none = "check the features: they are properties of nodes, see pbsnodes";
-    let unusable = "see pbsnodes -l";
+    let unusable = "check pbsnodes -l";
     let finding = dialect::resource(place, &picture.nodes, ["processors", "nodes"], none, unusable);
     if finding.grade == Grade::Well && place.partition.is_some() && place.features.is_empty() {
         let advice =
-            "if the queue uses some of the nodes only, give these a property and name it as a feature";
+            "if the queue uses only some of the nodes, give these a property and configure it as a feature";
         return Finding::doubtful(finding.what, finding.seen, advice);
     }
     finding
 }
 
-/// Makes a small reservation far ahead and releases it again.
+/// Creates a small reservation in the future and releases it.
 fn may_reserve(maui: &Maui, place: Place, picture: &Picture) -> Finding {
     let clock = match picture.clock.map_or_else(|| maui.commands.maui.clock(), Ok) {
         Ok(clock) => clock,
@@ -79,7 +76,7 @@ fn may_reserve(maui: &Maui, place: Place, picture: &Picture) -> Finding {
         place: Place { unit: Unit::Cores, ..place },
         begin: clock + AHEAD,
         lasts: LASTS,
-        advice: "name this account in ADMIN1 or ADMIN2 of maui.cfg, and restart Maui".into(),
+        advice: "add this account to ADMIN1 or ADMIN2 of maui.cfg, and restart Maui".into(),
     };
     trial.finding(&maui.commands.maui, |wanted| maui.delete(&maui.create(wanted, picture)?.handle))
 }

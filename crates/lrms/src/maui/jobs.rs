@@ -1,5 +1,5 @@
-//! Jobs, as `qstat -x -f -t` shows them (qstat(1B), pbs_job_attributes(7B)): times are seconds since the epoch, `x` is for Maui. Those that
-//! are over are shown as long as Torque's `keep_completed` says.
+//! Jobs from `qstat -x -f -t` (qstat(1B), pbs_job_attributes(7B)): times are seconds since the epoch, the attribute
+//! `x` is for Maui. Finished jobs are shown for the time set in Torque's `keep_completed`.
 
 use super::reservations::Seen;
 use super::{Commands, document};
@@ -13,7 +13,7 @@ use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The variable by which jobs of ours are found again: names of jobs may have 15 characters only (qsub -N).
+/// The variable by which our jobs are recognised: names of jobs are limited to 15 characters (qsub -N).
 pub(super) const NAME_VARIABLE: &str = "BOOKAHEAD_JOB";
 
 pub(super) struct Job {
@@ -32,28 +32,28 @@ pub(super) fn one(commands: &Commands, native: &str) -> Result<Option<JobFact>, 
     let Some(printed) = commands.torque.ask_for(&command, &["Unknown Job"])? else { return Ok(None) };
     let (mut jobs, odd) = read(&document(&command, &printed)?);
     match (jobs.pop(), odd.first()) {
-        (None, Some(odd)) => Err(unreadable(&command, format!("{odd} makes no sense"))),
+        (None, Some(odd)) => Err(unreadable(&command, format!("{odd} cannot be parsed"))),
         (job, _) => Ok(job.map(|job| job.fact)),
     }
 }
 
-/// The jobs, and those that cannot be read.
+/// The jobs, and the unreadable ones.
 fn read(data: &Element) -> (Vec<Job>, Vec<Unreadable>) {
-    // An array as a whole (`12[]`) is beside its elements.
+    // An array as a whole (`12[]`) is listed beside its elements.
     let is_element = |job: &&Element| !job.text_of("Job_Id").unwrap_or_default().contains("[]");
     let (mut jobs, mut odd) = (Vec::new(), Vec::new());
     for element in data.all("Job").filter(is_element) {
         match job(element) {
             Some(job) => jobs.push(job),
             None => {
-                odd.push(Unreadable::Job(element.text_of("Job_Id").unwrap_or("of unknown number").into()));
+                odd.push(Unreadable::Job(element.text_of("Job_Id").unwrap_or("with an unknown id").into()));
             }
         }
     }
     (jobs, odd)
 }
 
-/// None where it has no number, state or time of submission.
+/// None if it has no number, state or submission time.
 fn job(element: &Element) -> Option<Job> {
     let id = element.text_of("Job_Id")?;
     let time = |name: &str| element.text_of(name).and_then(|text| text.parse().ok()).map(Time);
@@ -73,6 +73,7 @@ fn job(element: &Element) -> Option<Job> {
         state: state(letter, status, ran.zip(limit).is_some_and(|(ran, limit)| ran >= limit)),
         cores: if on_nodes > 0 { on_nodes } else { cores },
         nodes: count(placed.len()).max(nodes),
+        // Finished jobs still show their hosts, but no longer use them.
         placed: if ["R", "E", "S"].contains(&letter) { placed } else { BTreeMap::new() },
         submitted: time("ctime").or_else(|| time("qtime"))?,
         started,
@@ -84,7 +85,7 @@ fn job(element: &Element) -> Option<Job> {
     Some(Job { queue: element.text_of("queue").unwrap_or_default().into(), fact })
 }
 
-/// What it asks for of a resource.
+/// The requested amount of a resource.
 fn asked<'a>(element: &'a Element, resource: &str) -> Option<&'a str> {
     element.all("Resource_List").find_map(|list| list.text_of(resource))
 }
@@ -138,13 +139,13 @@ fn state(letter: &str, status: Option<i32>, out_of_time: bool) -> FactState {
         "R" | "E" | "S" => FactState::Running,
         "H" => held("it is held, or depends on another job"),
         "W" => held("its time has not come"),
-        "T" => held("it is on its way to another server"),
+        "T" => held("it is moving to another server"),
         "C" => ended(status, out_of_time),
-        other => held(&format!("Torque calls its state {other}")),
+        other => held(&format!("its state in Torque is {other}")),
     }
 }
 
-/// Torque adds 256 to the number of a signal, and has numbers below zero of its own (pbs_job.h: -11 is a time limit).
+/// Torque adds 256 to the number of a signal, and has its own negative numbers (pbs_job.h: -11 is a time limit).
 fn ended(status: Option<i32>, out_of_time: bool) -> FactState {
     match status {
         None => FactState::Cancelled,
@@ -153,13 +154,15 @@ fn ended(status: Option<i32>, out_of_time: bool) -> FactState {
             FactState::Failed { why: format!("Torque ended it with status {status}") }
         }
         Some(status) if status >= 256 && out_of_time => FactState::OutOfTime,
+        // SIGKILL and SIGTERM, as sent by `qdel`.
         Some(265 | 271) => FactState::Cancelled,
+        // Converted to the convention of shells, 128 plus the signal.
         Some(status) if status >= 256 => FactState::Done { exit: status.saturating_sub(128) },
         Some(exit) => FactState::Done { exit },
     }
 }
 
-/// Says of each job on which resources it is and when Maui would start it; those that wait come in Maui's order.
+/// Adds the resources and the expected start of each job, and sorts waiting jobs in Maui's order.
 pub(super) fn facts(
     jobs: Vec<Job>,
     places: &[Place],
@@ -186,7 +189,7 @@ pub(super) fn facts(
     };
     let mut facts: Vec<JobFact> =
         jobs.into_iter().map(fact).filter(|fact| !fact.resources.is_empty()).collect();
-    // Those that Maui has not seen yet come last, in the order of Torque, which is that of submission.
+    // Jobs that Maui has not seen yet come last, in Torque's order, which is that of submission.
     facts.sort_by_key(|fact| rank.get(number(&fact.native)).copied().unwrap_or(usize::MAX));
     facts
 }
@@ -200,12 +203,12 @@ fn resources(fact: &JobFact, queue: &str, places: &[Place], nodes: &[Node]) -> V
     on.into_iter().cloned().collect()
 }
 
-/// Jobs that wait, by the number that Maui calls them.
+/// Waiting jobs, by Maui's ids.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Queue {
-    /// Those that would be started, the first first.
+    /// Eligible jobs in scheduling order.
     pub(super) idle: Vec<String>,
-    /// Those that would not, with their state.
+    /// Blocked jobs, with their states.
     pub(super) blocked: BTreeMap<String, String>,
 }
 
@@ -214,7 +217,7 @@ pub(super) fn queue(commands: &Commands) -> Result<Queue, LrmsError> {
     parse(&commands.maui.ask(&command)?).map_err(|why| unreadable(&command, why))
 }
 
-/// A job's number without the name of its server and without marks behind it.
+/// A job's number, without the name of its server and trailing marks.
 pub(super) fn number(name: &str) -> &str {
     let end = name.find(|letter: char| !letter.is_ascii_digit() && letter != '[' && letter != ']');
     &name[..end.unwrap_or(name.len())]
@@ -238,7 +241,7 @@ fn parse(text: &str) -> Result<Queue, String> {
     if seen < 3 { Err("it does not list active, idle and blocked jobs".into()) } else { Ok(queue) }
 }
 
-/// Maui writes `IDLE JOBS---`, the guide has `eligible jobs---`.
+/// Maui prints `IDLE JOBS---`, the guide has `eligible jobs---`.
 fn heading(line: &str) -> Option<&'static str> {
     let line = line.trim_start().to_ascii_lowercase();
     let headings = [
@@ -250,7 +253,7 @@ fn heading(line: &str) -> Option<&'static str> {
     headings.into_iter().find(|(begin, _)| line.starts_with(begin)).map(|(_, section)| section)
 }
 
-/// `JOBNAME USERNAME STATE PROC WCLIMIT QUEUETIME`; sums at the end of a section have no length of time there.
+/// `JOBNAME USERNAME STATE PROC WCLIMIT QUEUETIME`; the totals at the end of a section have no duration there.
 fn row(line: &str) -> Option<(String, String)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, _, state, procs, limit, ..] = words[..] else { return None };
@@ -258,11 +261,11 @@ fn row(line: &str) -> Option<(String, String)> {
     (is_job && !number(name).is_empty()).then(|| (number(name).to_owned(), state.to_owned()))
 }
 
-/// States in which no job is started. A node is in several states at once.
+/// States in which no job starts. A node has several states at once.
 const UNUSABLE: [&str; 4] = ["down", "offline", "state-unknown", "unknown"];
 
-/// All nodes that belong to a resource: those that have all of its features. Which nodes a queue uses Torque does not
-/// tell, so it does not count here.
+/// All nodes that belong to a resource: those with all of its features. Torque does not show which nodes a queue
+/// uses, so the queue is ignored here.
 pub(super) fn nodes(commands: &Commands, places: &[Place]) -> Result<Vec<Node>, LrmsError> {
     let command = commands.torque.command("pbsnodes").arg("-x");
     let data = document(&command, &commands.torque.ask(&command)?)?;

@@ -1,21 +1,22 @@
-//! Torque with the Maui scheduler, driven by their commands. Written after the Maui Administrator's Guide
-//! (`docs.adaptivecomputing.com/maui`: setres, showres, releaseres, showq, diagnose -r, 7.1 Advance Reservations, 13.3 Resource
-//! Manager Extensions), what the clients of Maui 3.3 print, and the manual pages of Torque (qsub(1B), qstat(1B), qdel(1B), pbsnodes(8B));
-//! never run against a real Maui. Some pages of the guide show Moab, its commercial successor: `showq --xml` and
-//! `mrsvctl -m` are Moab's and not used here.
+//! Torque with the Maui scheduler, driven by their commands. Written from the Maui Administrator's Guide
+//! (`docs.adaptivecomputing.com/maui`: setres, showres, releaseres, showq, diagnose -r, 7.1 Advance Reservations,
+//! 13.3 Resource Manager Extensions), the output of the clients of Maui 3.3, and the manual pages of Torque
+//! (qsub(1B), qstat(1B), qdel(1B), pbsnodes(8B)); never tested with a real Maui. Some pages of the guide show Moab,
+//! its commercial successor: `showq --xml` and `mrsvctl -m` belong to Moab and are not used here.
 //!
-//! # What it relies on
-//! The account of the service is one of Maui's `ADMIN1` or `ADMIN2`; Torque knows the job attribute `x` (all of its versions do).
-//! `setres` and `showres -n` read and print times in the zone of whoever runs them, which is UTC; `showres` without `-n` and
-//! `diagnose` print the server's, so no absolute time is taken from them.
+//! # Requirements
+//! The account of the service is in Maui's `ADMIN1` or `ADMIN2`. Torque supports the job attribute `x` (all versions
+//! do). `setres` and `showres -n` read and print times in their own time zone, which is UTC; `showres` without `-n`
+//! and `diagnose` use the server's, so no absolute time is taken from them.
 //!
-//! # What Maui can promise
-//! - Processors or whole nodes to the second, beside running jobs up to their limits and all reservations: `TASKS==n` takes what is
-//!   free or refuses. A reservation cannot be changed.
-//! - Maui appends a number to a reservation's name, so a name can be there twice: what is there is looked at first.
-//! - Jobs are not killed when a reservation ends; Maui starts one that is bound to it only where its limit fits. All jobs of the
-//!   account may use the reservation, bound or not (7.1.1.4); the flag `BYNAME` is read wrongly by setres of 3.3.
-//! - `releaseres` ends with zero whatever happened: what is there is read back.
+//! # Guarantees of Maui
+//! - Processors or whole nodes to the second, considering the limits of running jobs and all reservations: `TASKS==n`
+//!   is granted in full or refused. A reservation cannot be changed.
+//! - Maui appends a number to a reservation's name, so a name can exist twice: existing reservations are checked
+//!   first.
+//! - Jobs are not killed when a reservation ends; Maui starts a job bound to it only if its limit fits. All jobs of
+//!   the account may use the reservation, bound or not (7.1.1.4); setres of 3.3 misreads the flag `BYNAME`.
+//! - `releaseres` always exits with zero: the result is read back.
 
 mod create;
 mod examine;
@@ -33,22 +34,22 @@ use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// How Maui and Torque are reached, and what of them is used.
+/// Settings of Maui and Torque.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// The resources. A partition is a queue (which Maui calls a class), a feature is a property of nodes.
+    /// The resources. A partition is a queue (Maui calls it a class), a feature is a property of nodes.
     pub places: Vec<Place>,
-    /// The folder of Maui's commands; None where they are in `PATH`.
+    /// Folder of Maui's commands; None for `PATH`.
     pub maui_bin: Option<PathBuf>,
-    /// The folder of Torque's commands; None where they are in `PATH`.
+    /// Folder of Torque's commands; None for `PATH`.
     pub torque_bin: Option<PathBuf>,
-    /// Variables that the commands need, as `MAUIHOMEDIR` and `PBS_DEFAULT`.
+    /// Variables that the commands need, such as `MAUIHOMEDIR` and `PBS_DEFAULT`.
     pub environment: BTreeMap<String, String>,
-    /// A folder of the cluster in which jobs run and for what they print; None for the home folder of the account.
+    /// Working folder and output folder of jobs on the cluster; None for the home folder of the account.
     pub output: Option<PathBuf>,
 }
 
-/// Torque with Maui, as the layer above drives them.
+/// A cluster managed by Torque and Maui.
 #[derive(Debug)]
 pub struct Maui {
     commands: Commands,
@@ -57,7 +58,7 @@ pub struct Maui {
 }
 
 impl Maui {
-    /// Torque and Maui with these settings. Nothing is run yet.
+    /// Runs no command yet.
     pub fn new(runner: Runner, settings: Settings) -> Maui {
         let commands = Commands::new(runner, &settings);
         Maui { commands, places: settings.places, output: settings.output }
@@ -77,7 +78,7 @@ impl BatchSystem for Maui {
     fn look(&self) -> Result<Picture, LrmsError> {
         let commands = &self.commands.for_looks();
         let nodes = jobs::nodes(commands, &self.places)?;
-        // Jobs first: of a job that is seen its reservation was there, so one that is not seen is no more.
+        // Jobs first: the reservation of a listed job existed then, so if it is missing now, it is gone.
         let (jobs, unreadable) = jobs::all(commands)?;
         let queue = jobs::queue(commands)?;
         let seen = reservations::all(commands, &nodes)?;
@@ -91,7 +92,7 @@ impl BatchSystem for Maui {
     }
 }
 
-/// What they say where their daemon does not answer.
+/// Messages of commands if their daemon does not answer.
 const DOWN: [&str; 7] = [
     "cannot connect to",
     "cannot request service",
@@ -102,7 +103,6 @@ const DOWN: [&str; 7] = [
     "Communication failure",
 ];
 
-/// How the commands are run.
 #[derive(Debug)]
 struct Commands {
     maui: Tools,
@@ -119,13 +119,13 @@ impl Commands {
         }
     }
 
-    /// The same, in slots that orders cannot take.
+    /// A copy that uses the slots of looks.
     fn for_looks(&self) -> Commands {
         Commands { maui: self.maui.for_looks(), torque: self.torque.for_looks() }
     }
 }
 
-/// What a command of Torque printed, as XML; nothing at all is an empty document.
+/// Parses XML output of Torque; no output is an empty document.
 fn document(command: &Command, out: &str) -> Result<Element, LrmsError> {
     if out.trim().is_empty() { Ok(Element::default()) } else { dialect::document(command, out) }
 }
@@ -135,12 +135,12 @@ fn asked(time: Time) -> String {
     calendar::written(time, "%H:%M:%S_%m/%d/%y")
 }
 
-/// The years that can be asked for with two digits: Maui takes those from 97 on for the last century.
+/// Whether a year can be expressed with two digits: Maui takes 97 and above for the last century.
 fn can_be_asked(time: Time) -> bool {
     (2000..2097).contains(&calendar::date(time).year())
 }
 
-/// A length of time: `[[DD:]HH:]MM:SS`, or none where it is endless (100 days and more).
+/// A duration: `[[DD:]HH:]MM:SS`; `Some(None)` if it is endless (100 days and more).
 fn length(text: &str) -> Option<Option<Seconds>> {
     if text.starts_with("INFINIT") {
         return Some(None);
@@ -148,8 +148,8 @@ fn length(text: &str) -> Option<Option<Seconds>> {
     length_of_time(text).map(|seconds| Some(Seconds(seconds)))
 }
 
-/// A length of time with a sign; None where it is endless or none at all. Maui cuts off the first digit of tens of days behind a
-/// minus, so what is longer ago than a day is not taken.
+/// A duration with a sign; None if it is endless or invalid. Maui cuts off the first digit of tens of days after a
+/// minus, so durations of a day and more in the past are rejected.
 fn signed(text: &str) -> Option<Seconds> {
     match text.strip_prefix('-') {
         Some(ago) => length_of_time(ago).filter(|ago| *ago < 86_400).map(|ago| Seconds(-ago)),

@@ -1,8 +1,9 @@
-//! Reservations: `showres -n -g -v` lists each on each of its nodes, with its tasks there, and absolute times that the client
-//! writes (guide, showres); `diagnose -r` says what a task is and who may use it (guide, diagnose -r).
+//! Reservations. `showres -n -g -v` lists each on each of its nodes, with its tasks there and absolute times
+//! formatted by the client (guide, showres); `diagnose -r` tells the size of a task and the allowed users (guide,
+//! diagnose -r).
 //!
-//! Maui also reserves for jobs, those that run and the first that wait: these are jobs and not reservations here; when one that
-//! waits is to start is told by them.
+//! Maui also reserves for jobs, running ones and the first waiting ones. These count as jobs here, not as
+//! reservations, but show when a waiting job will start.
 
 use super::jobs::number;
 use super::{Commands, length, signed};
@@ -13,13 +14,13 @@ use crate::error::LrmsError;
 use bookahead_plan::{Interval, Time};
 use std::collections::BTreeMap;
 
-/// What `showres` and `diagnose -r` tell.
+/// Result of `showres` and `diagnose -r`.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Maui's time, if there is anything to tell it by.
+    /// Maui's time, if it can be derived from a row.
     pub(super) clock: Option<Time>,
     pub(super) reservations: Vec<Reserved>,
-    /// When jobs that wait are to start, by their numbers.
+    /// Expected starts of waiting jobs, by their numbers.
     pub(super) starts: BTreeMap<String, Time>,
 }
 
@@ -35,7 +36,7 @@ struct Row {
     clock: Option<Time>,
 }
 
-/// What a reservation is about.
+/// Details of a reservation.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct About {
     /// Processors of a task; None for whole nodes.
@@ -43,7 +44,7 @@ struct About {
     accounts: Vec<String>,
 }
 
-/// All reservations, and what follows from those for jobs.
+/// All reservations, and the expected starts of jobs.
 pub(super) fn all(commands: &Commands, nodes: &[Node]) -> Result<Seen, LrmsError> {
     let command = commands.maui.command("showres").args(["-n", "-g", "-v"]);
     let rows = rows(&commands.maui.ask(&command)?).map_err(|why| unreadable(&command, why))?;
@@ -52,7 +53,7 @@ pub(super) fn all(commands: &Commands, nodes: &[Node]) -> Result<Seen, LrmsError
     Ok(seen(&rows, &about, nodes))
 }
 
-/// The name that somebody gave: Maui appends a number to it.
+/// The name given at creation: Maui appends a number to it.
 pub(super) fn base(id: &str) -> &str {
     match id.rsplit_once('.') {
         Some((base, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -74,7 +75,7 @@ fn seen(rows: &[Row], about: &BTreeMap<String, About>, nodes: &[Node]) -> Seen {
         }
         let about = about.get(&row.id);
         let whole = || nodes.iter().find(|node| node.name == row.node).map_or(row.tasks, |node| node.cores);
-        // One that is not told of takes its nodes as a whole: nothing is promised that may be taken.
+        // Without details, assume that it occupies whole nodes, to promise nothing that may be taken.
         let procs = about.and_then(|about| about.procs);
         let cores = procs.map_or_else(whole, |procs| procs.saturating_mul(row.tasks));
         let accounts = about.map(|about| about.accounts.clone()).unwrap_or_default();
@@ -95,14 +96,14 @@ fn seen(rows: &[Row], about: &BTreeMap<String, About>, nodes: &[Node]) -> Seen {
 /// `NodeName Type ReservationID JobState Task Start Duration StartTime`
 fn rows(text: &str) -> Result<Vec<Row>, String> {
     if !text.contains("nodes reserved") {
-        return Err("it does not end with how many nodes are reserved".into());
+        return Err("it does not end with the number of reserved nodes".into());
     }
     let is_row = |line: &&str| {
         let mut words = line.split_whitespace();
         words.next() != Some("NodeName") && words.nth(5).is_some()
     };
     let rows = text.lines().filter(|line| !line.starts_with("reservations on")).filter(is_row);
-    rows.map(|line| row(line).ok_or_else(|| format!("{line:?} is no reservation on a node"))).collect()
+    rows.map(|line| row(line).ok_or_else(|| format!("{line:?} is not a reservation on a node"))).collect()
 }
 
 fn row(line: &str) -> Option<Row> {
@@ -121,10 +122,10 @@ fn row(line: &str) -> Option<Row> {
     })
 }
 
-/// A line for each reservation, and lines that belong to it behind blanks.
+/// A line for each reservation, followed by indented lines that belong to it.
 fn abouts(text: &str) -> Result<BTreeMap<String, About>, String> {
     if !text.contains("Diagnosing Reservations") {
-        return Err("it does not diagnose reservations".into());
+        return Err("it is not a diagnosis of reservations".into());
     }
     if text.contains("list truncated") {
         return Err("there are too many reservations for one answer of Maui; release some".into());
@@ -149,7 +150,7 @@ fn abouts(text: &str) -> Result<BTreeMap<String, About>, String> {
 
 impl About {
     fn add(&mut self, line: &str) {
-        // Another line may end without a line feed before this one.
+        // The previous line may end without a line feed.
         if let Some((_, behind)) = line.split_once("Task Resources: PROCS: ") {
             self.procs = behind.split_whitespace().next().and_then(|procs| procs.parse().ok());
         }

@@ -1,6 +1,6 @@
-//! Submitting and ending jobs with Torque. The script goes in by standard input; what is said on the command line wins over `#PBS`
-//! lines in it. For Maui it carries extensions (`-W x=…`, guide, 13.3): the reservation that the job is bound to, and that a node is
-//! for one task only where whole nodes are wanted.
+//! Submits and cancels jobs with Torque. The script is passed on standard input; options on the command line override
+//! `#PBS` lines. It carries extensions for Maui (`-W x=…`, guide, 13.3): the reservation of the job and, for whole
+//! nodes, the exclusive use of nodes.
 
 use super::Commands;
 use super::Maui;
@@ -10,11 +10,11 @@ use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{failed, is_plain, refused, said, submitted, the_job};
 use crate::error::LrmsError;
 
-/// Names of jobs have at most so many characters (qsub -N).
+/// Longest name of a job, in characters (qsub -N).
 const LONGEST_NAME: usize = 15;
 
-/// Why a job cannot be one of several copies here.
-const NO_CLAIMS: &str = "Torque has nothing by which a running job could be told to go on, so that a copy of a job \
+/// Why claiming jobs are not possible with Torque.
+const NO_CLAIMS: &str = "Torque offers no way to give a running job its go-ahead, so a copy of a job \
      would run without asking; submit it to this site alone";
 
 impl JobSystem for Maui {
@@ -24,6 +24,7 @@ impl JobSystem for Maui {
             return Err(refused(the_job(job), NO_CLAIMS));
         }
         let input = job_script(job, self.output.as_deref(), Some("#PBS"), "")?;
+        // Torque rejects longer names; the full one is in the variable.
         let name: String = job.name.chars().take(LONGEST_NAME).collect();
         let command = commands.torque.command("qsub").args(["-N", &name, "-S", "/bin/sh"]);
         let mut command = command.args(["-l", &resources(job)?]);
@@ -58,10 +59,13 @@ impl JobSystem for Maui {
     }
 }
 
-/// A processor is a node of its own for Torque; Maui puts several of them on one machine.
+/// Torque counts each processor as a node; Maui puts several of them on one machine.
 fn resources(job: &Submission) -> Result<String, LrmsError> {
     if let Some(odd) = job.place.features.iter().find(|feature| !is_plain(feature)) {
-        return Err(refused(the_job(job), format!("{odd:?} is no property of nodes; correct the features")));
+        return Err(refused(
+            the_job(job),
+            format!("{odd:?} is not a valid property of nodes; correct the features"),
+        ));
     }
     let features: String = job.place.features.iter().map(|feature| format!(":{feature}")).collect();
     Ok(format!("nodes={}{features},walltime={}", job.amount, job.limit.0.max(1)))
@@ -74,7 +78,7 @@ fn extensions(job: &Submission) -> Vec<String> {
     whole.into_iter().chain(bound).collect()
 }
 
-/// Ends a job. Whether `qdel` had nothing to end is seen from the job.
+/// Cancels a job. If `qdel` fails, the state of the job tells whether there was nothing to cancel.
 pub(super) fn cancel(commands: &Commands, native: &str) -> Result<(), LrmsError> {
     let command = commands.torque.command("qdel").arg(native);
     let outcome = commands.torque.run(&command)?;

@@ -1,5 +1,5 @@
-//! Making reservations with `pbs_rsub`, which succeeds also where the scheduler denies: what it prints decides, and what is there
-//! afterwards is read back.
+//! Creates reservations with `pbs_rsub`. It exits with 0 even if the scheduler denies: its output decides, and the
+//! grant is read back.
 
 use super::Pbs;
 use super::nodes::{Takes, Vnodes};
@@ -12,19 +12,20 @@ use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 use std::time::Duration;
 
-/// A reservation that is to begin at once begins so much later, since PBS takes none that has begun.
+/// Lead time for a reservation that should begin at once, as PBS rejects a begin in the past.
 pub(super) const LEAD: Seconds = Seconds(3);
-/// And so much where even that was over before PBS saw it.
+/// Lead time for the second attempt, if the first begin was already past when PBS received it.
 const LONG_LEAD: Seconds = Seconds(15);
 
-/// A reservation that has just begun gets another select so long after its begin. In the second of the begin OpenPBS 23.06.06
-/// does not give back what it had (`resources_assigned` of its vnodes stays until the server is restarted); one second more for
-/// clocks that are read to the second.
+/// Minimum age of an active reservation before its select is changed. In the second of the begin, OpenPBS 23.06.06
+/// does not free the old resources (`resources_assigned` of its vnodes stays until the server is restarted); one more
+/// second covers the resolution of the clocks.
 const BEGUN_FOR: Seconds = Seconds(2);
 
-const NO_ROOM: &str = "the scheduler denies it: there is no room then, or a job without walltime runs there";
+const NO_ROOM: &str =
+    "the scheduler denied it: there is no room at that time, or a job without walltime runs there";
 
-/// What the scheduler says, by the second word that is printed.
+/// The scheduler's decision: the second word of the output.
 pub(super) enum Verdict {
     Confirmed(Handle),
     Denied,
@@ -36,7 +37,8 @@ impl ReservationSystem for Pbs {
         let request = Request::new(self, wanted, picture)?;
         if !self.tools.has_account(&wanted.account)? {
             let why = format!(
-                "there is no account {} where its commands run (id {0}), and PBS would reserve for it all the same",
+                "there is no account {} where the commands run (id {0} fails), but PBS would create the \
+                 reservation anyway",
                 wanted.account
             );
             return Err(refused(what(wanted), why));
@@ -45,11 +47,15 @@ impl ReservationSystem for Pbs {
         let begin = wanted.interval.begin.max(now + LEAD);
         let (verdict, begin) = match request.submit(begin)? {
             Some(verdict) => (verdict, begin),
-            // The picture was too old.
+            // The picture was too old, so the begin had passed.
             None => {
                 let begin = wanted.interval.begin.max(now + LONG_LEAD);
-                let late =
-                    || refused(what(wanted), "Bad time specification(s): its begin is past; see the clocks");
+                let late = || {
+                    refused(
+                        what(wanted),
+                        "Bad time specification(s): its begin is in the past; compare the clocks",
+                    )
+                };
                 (request.submit(begin)?.ok_or_else(late)?, begin)
             }
         };
@@ -58,7 +64,8 @@ impl ReservationSystem for Pbs {
             Verdict::Denied => return Err(request.no_room(NO_ROOM)),
             Verdict::Undecided(handle) => {
                 let why = format!(
-                    "the scheduler did not decide within {} s; see confirm_within in the configuration of the site",
+                    "the scheduler did not decide within {} s; increase confirm_within in the configuration of \
+                     the site",
                     self.settings.confirm_within.0
                 );
                 return Err(undone(what(wanted), &handle, &why, self.delete(&handle)));
@@ -67,8 +74,8 @@ impl ReservationSystem for Pbs {
         request.confirm(&handle, Interval::new(begin, wanted.interval.end))
     }
 
-    /// Changes what can be changed in place: times, and fewer cores or vnodes. Where a change is denied PBS keeps the old
-    /// terms; where it came out otherwise than wanted they are put back.
+    /// Changes in place: times, and fewer cores or vnodes. If a change is denied, PBS keeps the old terms; if the
+    /// result is not as wanted, they are restored.
     fn change(
         &self,
         handle: &Handle,
@@ -81,6 +88,7 @@ impl ReservationSystem for Pbs {
         let now = picture.clock.unwrap_or(Time(0));
         let has_begun = old.reserved.interval.begin <= now;
         let (begin, end) = (wanted.interval.begin, wanted.interval.end);
+        // A reservation that has begun keeps its begin and cannot be postponed.
         let begin = match (has_begun, begin <= now) {
             (true, true) => old.reserved.interval.begin,
             (true, false) => return Ok(None),
@@ -95,6 +103,7 @@ impl ReservationSystem for Pbs {
         if !can_become(&old, &select, wanted) {
             return Ok(None);
         }
+        // See `BEGUN_FOR`. The wait is at most two seconds.
         if has_begun && select != old.select {
             let early = old.reserved.interval.begin + BEGUN_FOR - now;
             std::thread::sleep(Duration::from_secs(u64::try_from(early.0).unwrap_or(0)));
@@ -107,17 +116,17 @@ impl ReservationSystem for Pbs {
                 None => return Ok(Some(known.reserved.clone())),
                 Some(wrong) => wrong,
             },
-            None => "it is not there any more".into(),
+            None => "it no longer exists".into(),
         };
         if let Some(known) = found {
             let back = request.alteration(handle, &known, old.reserved.interval, &old.select)?;
             request.alter(&back)?;
         }
-        Err(refused(what(wanted), format!("{wrong}; the old terms were put back")))
+        Err(refused(what(wanted), format!("{wrong}; the old terms were restored")))
     }
 
-    /// Deletes a reservation with its jobs. Where a job runs in it PBS keeps its cores for half a minute, which is not waited
-    /// for: see [`FREED_WITHIN`].
+    /// Deletes a reservation with its jobs. If a job runs in it, PBS occupies its cores for another half a minute.
+    /// This does not wait for that: see [`FREED_WITHIN`].
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let command = tools.command("pbs_rdel").arg(&handle.0);
@@ -135,18 +144,18 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// What can be told without asking.
+    /// Validates a request without running commands.
     fn new(pbs: &'a Pbs, wanted: &'a Wanted, picture: &'a Picture) -> Result<Request<'a>, LrmsError> {
         if wanted.amount == 0 || wanted.interval.is_empty() {
-            return Err(refused(what(wanted), "it is empty; ask for something for some time"));
+            return Err(refused(what(wanted), "its size or duration is zero; request more"));
         }
         if !is_plain(&wanted.account) {
-            return Err(refused(what(wanted), format!("{:?} cannot be an account", wanted.account)));
+            return Err(refused(what(wanted), format!("{:?} is not a valid account", wanted.account)));
         }
         let mine = picture.nodes.iter().filter(|node| node.resources.contains(&wanted.place.resource));
         let nodes: Vec<&Node> = mine.filter(|node| node.usable).collect();
         if nodes.is_empty() {
-            return Err(refused(what(wanted), "no vnode of it is usable now; see pbsnodes -av"));
+            return Err(refused(what(wanted), "none of its vnodes is usable now; check pbsnodes -av"));
         }
         let request = Request { pbs, wanted, nodes, vnodes: pbs.vnodes(picture) };
         match request.cannot_be_exact() {
@@ -155,22 +164,23 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Where one core takes a vnode, or one vnode its host, PBS would take more than it is asked for.
+    /// If one core occupies a whole vnode, or one vnode its host, PBS would grant more than requested.
     fn cannot_be_exact(&self) -> Option<String> {
         let Wanted { place, .. } = self.wanted;
         let exclusive = self.vnodes.exclusive(&place.resource);
         let by_host = |takes: &Takes| *takes == Takes::TheHost && self.vnodes.share_hosts(&place.resource);
         let (name, more) = match place.unit {
-            Unit::Cores => (exclusive.first()?.0, "one core takes all of it; count the resource in nodes"),
+            Unit::Cores => (exclusive.first()?.0, "one core occupies all of it; count the resource in nodes"),
             Unit::Nodes => {
                 let (name, _) = exclusive.iter().find(|(_, takes)| by_host(takes))?;
-                (*name, "one vnode takes its whole host; set sharing = default_excl")
+                (*name, "one vnode occupies its whole host; set sharing = default_excl")
             }
         };
         Some(format!("vnode {name} is exclusive (sharing, see pbsnodes -v {name}): {more}"))
     }
 
-    /// Why there is no room: cores of reservations that were deleted are not free at once.
+    /// The error for a lack of room. Cores of deleted reservations are not free at once, which deserves its own
+    /// message.
     fn no_room(&self, otherwise: &str) -> LrmsError {
         let leaving = reservations::leaving(&self.pbs.tools, &self.vnodes, self.wanted.interval);
         let leaving = leaving.unwrap_or_default().into_iter().map(|handle| handle.0).collect::<Vec<_>>();
@@ -178,18 +188,18 @@ impl<'a> Request<'a> {
             return refused(what(self.wanted), otherwise);
         }
         let why = format!(
-            "cores are still being freed by {}, deleted or over while a job ran in it; try again in {} s",
+            "cores are still being freed by {}, which was deleted or ended while a job ran in it; try again in {} s",
             leaving.join(", "),
             FREED_WITHIN.0
         );
         refused(what(self.wanted), why)
     }
 
-    /// Asks for it; None where its begin was past when PBS saw it.
+    /// Submits the request; None if its begin was past when PBS received it.
     fn submit(&self, begin: Time) -> Result<Option<Verdict>, LrmsError> {
         let wanted = self.wanted;
         if wanted.interval.end <= begin {
-            return Err(refused(what(wanted), "it would be over before it could begin"));
+            return Err(refused(what(wanted), "it would end before it could begin"));
         }
         let within = self.pbs.settings.confirm_within.0.max(1).to_string();
         let mut command = self.pbs.tools.command("pbs_rsub").args(["-I", &within, "-N", &wanted.name]);
@@ -199,6 +209,7 @@ impl<'a> Request<'a> {
         let command = command.args(["-U", &wanted.account]);
         let outcome = self.deciding(&command)?;
         if !outcome.is_success() {
+            // The begin passed before the server received it; the caller tries a later one.
             return if outcome.said().contains("Bad time") {
                 Ok(None)
             } else {
@@ -215,10 +226,11 @@ impl<'a> Request<'a> {
     }
 
     pub(super) fn date(&self, time: Time) -> Result<String, LrmsError> {
-        calendar::compact(time).ok_or_else(|| refused(what(self.wanted), "it lies outside of the calendar"))
+        calendar::compact(time)
+            .ok_or_else(|| refused(what(self.wanted), "its time is outside of the calendar"))
     }
 
-    /// Cores one by one, wherever they are; or vnodes with as many cores as each of them has.
+    /// Single cores anywhere; or vnodes, each with the cores of the smallest one.
     pub(super) fn select(&self) -> String {
         let cores = match self.wanted.place.unit {
             Unit::Cores => 1,
@@ -232,11 +244,12 @@ impl<'a> Request<'a> {
         arrangement(place.unit, self.vnodes.share_hosts(&place.resource))
     }
 
-    /// Reads a reservation back. One that is otherwise than it should be is deleted.
+    /// Reads a reservation back. One that is not as wanted is deleted.
     fn confirm(&self, handle: &Handle, interval: Interval) -> Result<Reserved, LrmsError> {
         let found = match reservations::one(&self.pbs.tools, handle, &self.vnodes) {
             Ok(found) => found,
             Err(error) => {
+                // It was granted but cannot be verified, so it must not stay.
                 self.pbs.delete(handle)?;
                 return Err(error);
             }
@@ -246,18 +259,18 @@ impl<'a> Request<'a> {
                 None => return Ok(known.reserved),
                 Some(wrong) => wrong,
             },
-            None => "it was granted, and is not there".into(),
+            None => "it was granted, but does not exist".into(),
         };
         Err(undone(what(self.wanted), handle, &wrong, self.pbs.delete(handle)))
     }
 
-    /// What is otherwise than it should be.
+    /// The first difference from the wanted reservation.
     pub(super) fn differs(&self, known: &Known, interval: Interval) -> Option<String> {
         if known.state != State::Holds {
             return Some("it is not confirmed".into());
         }
         if self.wanted.place.unit == Unit::Nodes && !known.place.contains("excl") {
-            return Some("others may use its vnodes, too".into());
+            return Some("its vnodes are not exclusive".into());
         }
         let (got, Interval { begin, end }) = (known.reserved.interval, interval);
         if got != interval {
@@ -267,8 +280,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How chunks are placed: wherever there is room, or each on a host of its own that nobody else uses; on a vnode of its own where
-/// hosts have several.
+/// Placement of chunks: anywhere; or each on its own host, exclusively; or each on its own vnode if hosts have
+/// several.
 pub(super) fn arrangement(unit: Unit, share_hosts: bool) -> &'static str {
     match unit {
         Unit::Cores => "free",
@@ -277,7 +290,7 @@ pub(super) fn arrangement(unit: Unit, share_hosts: bool) -> &'static str {
     }
 }
 
-/// `amount` chunks of so many cores, with features.
+/// `amount` chunks of `cores` cores, with features.
 pub(super) fn chunks(amount: u32, cores: u32, features: &[String]) -> String {
     let features = features.iter().map(|feature| match feature.contains('=') {
         true => format!(":{feature}"),
@@ -286,7 +299,7 @@ pub(super) fn chunks(amount: u32, cores: u32, features: &[String]) -> String {
     format!("{amount}:ncpus={cores}{}", features.collect::<String>())
 }
 
-/// Reads `R5.server CONFIRMED`, with or without the command's name before it.
+/// Parses `R5.server CONFIRMED`, with or without the name of the command in front.
 pub(super) fn verdict(out: &str) -> Option<Verdict> {
     let line = out.lines().map(str::trim).rfind(|line| !line.is_empty())?;
     let mut words = line.split_whitespace().rev();
@@ -302,12 +315,12 @@ pub(super) fn verdict(out: &str) -> Option<Verdict> {
     }
 }
 
-/// What was asked for, for people.
+/// Describes the request in messages.
 pub(super) fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["cores", "vnodes"])
 }
 
-/// Whether it can be done in place: chunks are taken away and none added, and name and users stay.
+/// Whether it can be changed in place: chunks are removed and none added, and name and users stay.
 fn can_become(old: &Known, select: &str, wanted: &Wanted) -> bool {
     let parts = |select: &str| {
         let (amount, chunk) = select.split_once(':')?;
@@ -321,7 +334,7 @@ fn can_become(old: &Known, select: &str, wanted: &Wanted) -> bool {
 }
 
 impl Request<'_> {
-    /// Only what differs.
+    /// A command that changes only the differences.
     fn alteration(
         &self,
         handle: &Handle,
@@ -350,7 +363,9 @@ impl Request<'_> {
         }
         match verdict(&outcome.out) {
             Some(Verdict::Confirmed(_)) => Ok(()),
-            Some(Verdict::Denied) => Err(self.no_room("the scheduler denies the change; the old terms hold")),
+            Some(Verdict::Denied) => {
+                Err(self.no_room("the scheduler denied the change; the old terms remain"))
+            }
             Some(Verdict::Undecided(_)) | None => Err(unreadable(command, outcome.said())),
         }
     }

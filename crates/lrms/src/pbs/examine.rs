@@ -1,5 +1,5 @@
-//! Whether a PBS can be used as it is configured, step by step. It makes one small reservation a year ahead and deletes it
-//! again, and changes nothing else.
+//! Checks for an operator whether a PBS can be used as configured. It creates one small reservation a year ahead and
+//! deletes it; it changes nothing else.
 
 use super::Pbs;
 use super::nodes::{Takes, Vnodes};
@@ -11,7 +11,7 @@ use bookahead_plan::{Seconds, Time};
 
 const YEAR: Seconds = Seconds(365 * 86_400);
 const HOUR: Seconds = Seconds(3600);
-/// As long as names of reservations really are: old versions take 15 characters.
+/// As long as real names of reservations: old versions accept only 15 characters.
 const NAME: &str = "bookahead.examination.0123456789abcdef0123456789abcdef.0";
 
 pub(super) fn examine(pbs: &Pbs) -> Vec<Finding> {
@@ -19,7 +19,7 @@ pub(super) fn examine(pbs: &Pbs) -> Vec<Finding> {
     let server = match server(tools) {
         Ok(server) => server,
         Err(error) => {
-            let advice = "see whether the server runs, /etc/pbs.conf, and that this is PBS 14.1 or later";
+            let advice = "check that the server runs, /etc/pbs.conf, and that this is PBS 14.1 or later";
             return vec![Finding::wrong("server", error, advice)];
         }
     };
@@ -30,12 +30,12 @@ pub(super) fn examine(pbs: &Pbs) -> Vec<Finding> {
     findings.extend(server_findings(&server));
     findings.extend(account.as_deref().and_then(|account| others(&server, account)));
     match Vnodes::ask(tools, &settings.places) {
-        Err(error) => findings.push(Finding::wrong("vnodes", error, "see pbsnodes -av -F dsv")),
+        Err(error) => findings.push(Finding::wrong("vnodes", error, "check pbsnodes -av -F dsv")),
         Ok((vnodes, _)) => {
             let nodes = vnodes.nodes().cloned().collect();
             let picture = Picture { clock: tools.clock().ok(), nodes, ..Picture::default() };
-            let none = "see pbsnodes -av, and correct queue and features";
-            let of = |place| resource(place, &picture.nodes, ["cores", "vnodes"], none, "see pbsnodes -l");
+            let none = "check pbsnodes -av, and correct queue and features";
+            let of = |place| resource(place, &picture.nodes, ["cores", "vnodes"], none, "check pbsnodes -l");
             findings.extend(settings.places.iter().map(of));
             findings.extend(settings.places.iter().filter_map(|place| exclusive(place, &vnodes)));
             findings.extend(
@@ -53,48 +53,50 @@ fn server(tools: &Tools) -> Result<Record, LrmsError> {
     server.ok_or_else(|| unreadable(&command, "it shows no server"))
 }
 
-/// `scheduling` says whether the server wants a scheduler; whether one answers is told by the scheduler's own state.
+/// `scheduling` says only whether scheduling is enabled; the state of the scheduler says whether it runs.
 fn scheduler(tools: &Tools, server: &Record) -> Finding {
     let what = "scheduler";
     if !server.is_true("scheduling") {
         return Finding::wrong(what, "it is off", "run: qmgr -c 'set server scheduling = true'");
     }
+    // A failure only means that the state of the scheduler is unknown.
     let listed = tools.ask(&tools.command("qmgr").args(["-c", "list sched"])).unwrap_or_default();
     let states = listed.lines().filter_map(|line| line.trim().strip_prefix("state = "));
     let states: Vec<&str> = states.map(str::trim).collect();
     match states.iter().find(|state| **state != "down") {
         Some(state) => Finding::well(what, format!("it is on and {state}")),
         None if states.is_empty() => {
-            let advice = "run: qmgr -c 'list sched', and see that its state is not down";
-            Finding::doubtful(what, "it is on; whether it runs is not told", advice)
+            let advice = "run: qmgr -c 'list sched', and check that its state is not down";
+            Finding::doubtful(what, "it is on; its state is unknown", advice)
         }
         None => {
             let advice =
-                "every reservation would be left undecided; start pbs_sched, as by: systemctl restart pbs";
-            Finding::wrong(what, "it is on, and no scheduler answers (state = down)", advice)
+                "no reservation would be decided; start pbs_sched, for example with: systemctl restart pbs";
+            Finding::wrong(what, "it is on, but no scheduler answers (state = down)", advice)
         }
     }
 }
 
 fn server_findings(server: &Record) -> [Finding; 2] {
     let history = if server.is_true("job_history_enable") {
-        Finding::well("history", "ended jobs are remembered")
+        Finding::well("history", "finished jobs are remembered")
     } else {
-        let advice = "how jobs ended will not be known; run: qmgr -c 'set server job_history_enable = true'";
-        Finding::doubtful("history", "ended jobs are forgotten", advice)
+        let advice =
+            "the results of jobs will be unknown; run: qmgr -c 'set server job_history_enable = true'";
+        Finding::doubtful("history", "finished jobs are forgotten", advice)
     };
     let limits = match server.text("resources_default.walltime") {
         Some(walltime) => Finding::well("jobs without a limit", format!("they get {walltime}")),
         None => {
-            let advice = "where one runs no reservation is granted for years; run: qmgr -c 'set server \
+            let advice = "while one runs, its cores cannot be reserved for years; run: qmgr -c 'set server \
                  resources_default.walltime = 24:00:00', or the same for each queue";
-            Finding::doubtful("jobs without a limit", "they run for ever", advice)
+            Finding::doubtful("jobs without a limit", "they run forever", advice)
         }
     };
     [history, limits]
 }
 
-/// Whether jobs of others can be seen. Managers and operators always see them.
+/// Whether jobs of other users are visible. Managers and operators always see them.
 fn others(server: &Record, account: &str) -> Option<Finding> {
     let hidden = server.text("query_other_jobs").is_some_and(|value| value.eq_ignore_ascii_case("false"));
     let lists = ["managers", "operators"].into_iter().filter_map(|name| server.text(name));
@@ -104,14 +106,14 @@ fn others(server: &Record, account: &str) -> Option<Finding> {
         return None;
     }
     let seen =
-        format!("query_other_jobs is False: {account} sees its own jobs only, so the queue seems empty");
+        format!("query_other_jobs is False: {account} sees only its own jobs, so the queue seems empty");
     let advice = format!(
         "run: qmgr -c 'set server query_other_jobs = True', or: qmgr -c 'set server operators += {account}@*'"
     );
     Some(Finding::wrong("jobs of others", seen, advice))
 }
 
-/// Vnodes of which PBS gives more than is asked for.
+/// Vnodes of which PBS grants more than requested.
 fn exclusive(place: &Place, vnodes: &Vnodes) -> Option<Finding> {
     let exclusive = vnodes.exclusive(&place.resource);
     let by_host = |takes: Takes| takes == Takes::TheHost && vnodes.share_hosts(&place.resource);
@@ -119,8 +121,8 @@ fn exclusive(place: &Place, vnodes: &Vnodes) -> Option<Finding> {
     let odd: Vec<&str> = odd.map(|(name, _)| *name).collect();
     let first = odd.iter().take(5).copied().collect::<Vec<_>>().join(", ");
     let (seen, advice) = match place.unit {
-        Unit::Cores => ("one core takes all of a vnode", "write unit = \"nodes\""),
-        Unit::Nodes => ("one vnode takes all of its host", "set sharing = default_excl"),
+        Unit::Cores => ("one core occupies a whole vnode", "set unit = \"nodes\""),
+        Unit::Nodes => ("one vnode occupies its whole host", "set sharing = default_excl"),
     };
     let what = format!("sharing of vnodes of {}", place.resource);
     let seen = format!("{seen} on {} of them: {first}", odd.len());
@@ -128,11 +130,12 @@ fn exclusive(place: &Place, vnodes: &Vnodes) -> Option<Finding> {
         .then(|| Finding::wrong(what, seen, format!("{advice}, or set sharing = default_shared")))
 }
 
-/// Makes a reservation of one core or vnode a year ahead, and deletes it again.
+/// Creates a reservation of one core or vnode a year ahead, and deletes it.
 fn privilege(pbs: &Pbs, place: &Place, picture: &Picture, account: Option<&str>) -> Finding {
-    let mut advice = "see acl_resv_user_enable and acl_resv_users of the server (and acl_resv_host_enable, \
-                      acl_resv_group_enable), and that names of 60 characters are taken"
-        .to_owned();
+    let mut advice =
+        "check acl_resv_user_enable and acl_resv_users of the server (and acl_resv_host_enable, \
+                      acl_resv_group_enable), and that names of 60 characters are accepted"
+            .to_owned();
     if account == Some("root") {
         advice = format!("root may reserve only after: qmgr -c 'set server acl_roots += root@*'; {advice}");
     }

@@ -1,5 +1,5 @@
-//! Jobs as `qstat -f -F dsv` shows them: one record for each, subjobs of arrays one by one (`-t`). One that cannot be read is
-//! left out and told, and all others count: any user can submit one with odd bytes in it.
+//! Jobs from `qstat -f -F dsv`: one record for each, with the subjobs of arrays separately (`-t`). An unreadable job
+//! is skipped and reported, and all others count: any user can submit one with odd bytes in it.
 
 use super::nodes::Vnodes;
 use super::records::{self, JOB, Record};
@@ -12,9 +12,9 @@ use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
 use std::cmp::Reverse;
 
-/// All jobs that concern a resource: those that run, then those that wait, and those that could not be read. Those that wait
-/// come by their own priority, then as they were queued: what else a site's scheduler goes by (formulas, shares, priorities of
-/// queues) is not told.
+/// All jobs that concern a resource, running ones first, and the unreadable ones. Waiting jobs are sorted by their
+/// own priority, then by queue time: other criteria of the scheduler (formulas, fair shares, priorities of queues)
+/// are not reported.
 pub(super) fn list(
     tools: &Tools,
     places: &[Place],
@@ -39,12 +39,12 @@ pub(super) fn list(
     Ok((ranked.into_iter().map(|(_, fact)| fact).collect(), odd))
 }
 
-/// An array itself, beside its subjobs; and what is over or at another server.
+/// An array itself, as its subjobs are listed; and finished jobs, or those at another server.
 fn is_left_out(job: &Record) -> bool {
     job.is_true("array") || matches!(job.text("job_state"), Some("B" | "X" | "F" | "M"))
 }
 
-/// `12` of `12.server`, and 3 of `12[3].server`.
+/// 12 and 3 of `12[3].server`; 12 and 0 of `12.server`.
 fn sequence(id: &str) -> (u64, u64) {
     let digits = |text: &str| {
         let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
@@ -53,7 +53,7 @@ fn sequence(id: &str) -> (u64, u64) {
     (digits(id), id.split_once('[').map_or(0, |(_, index)| digits(index)))
 }
 
-/// None where its state, owner or queue, or the vnodes of one that runs, cannot be read.
+/// None if its state, owner or queue, or the vnodes of a running job, cannot be parsed.
 fn fact(job: &Record, places: &[Place], vnodes: &Vnodes, reservations: &[Known]) -> Option<JobFact> {
     let mut fact = plain(job)?;
     let queue = job.text("queue")?;
@@ -72,14 +72,14 @@ fn fact(job: &Record, places: &[Place], vnodes: &Vnodes, reservations: &[Known])
             None => resources_in(queue, places),
         };
         if inside.is_some() && fact.resources.is_empty() {
-            // Its reservation has lost its vnodes, and the job is there all the same.
+            // Its reservation lost its vnodes, but the job still exists.
             fact.resources = places.iter().map(|place| place.resource.clone()).collect();
         }
     }
     Some(fact)
 }
 
-/// What does not depend on anything else; None where its owner cannot be read.
+/// The part that needs no other data; None if the owner cannot be parsed.
 fn plain(job: &Record) -> Option<JobFact> {
     let time = |name: &str| job.text(name).and_then(calendar::ctime);
     let expected = "estimated.start_time";
@@ -100,7 +100,7 @@ fn plain(job: &Record) -> Option<JobFact> {
     })
 }
 
-/// By the letters of qstat(1B).
+/// State letters: see qstat(1B).
 fn state(job: &Record) -> Option<FactState> {
     let why = match job.text("job_state")? {
         "R" | "E" | "S" | "U" => return Some(FactState::Running),
@@ -108,23 +108,23 @@ fn state(job: &Record) -> Option<FactState> {
         "H" if job.text("depend").is_some() => "it waits for another job",
         "H" => "it is held",
         "W" => "its time has not come",
-        "T" => "it is on its way to another queue",
+        "T" => "it is moving to another queue",
         _ => return None,
     };
     Some(FactState::Held { why: why.to_owned(), orphaned: false })
 }
 
-/// The codes of jobs that a signal ended begin here, see *Job Exit Status Codes* in the PBS Professional guides.
+/// Exit codes from here on mean a signal, see *Job Exit Status Codes* in the PBS Professional guides.
 const SIGNALLED: i64 = 256;
 const TERMINATED: [i64; 2] = [SIGNALLED + 15, SIGNALLED + 9];
-/// PBS ended it, since it ran longer than it may.
+/// PBS killed it at its walltime.
 const OVER_WALLTIME: i64 = -29;
 
 pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, LrmsError> {
     let command = tools.command("qstat").args(["-x", "-f", "-F", "dsv", native]);
     let nothing = ["Unknown Job Id", "not configured to maintain job history"];
     let Some(printed) = tools.ask_for(&command, &nothing)? else { return Ok(None) };
-    let odd = || unreadable(&command, format!("{native} has no state or owner that can be read"));
+    let odd = || unreadable(&command, format!("the state or owner of {native} cannot be parsed"));
     let listed = records::read(&printed, &JOB).ok_or_else(odd)?;
     let Some(job) = listed.first() else { return Ok(None) };
     let mut fact = plain(job).ok_or_else(odd)?;
@@ -139,7 +139,7 @@ pub(super) fn outcome(tools: &Tools, native: &str) -> Result<Option<JobFact>, Lr
     Ok(Some(fact))
 }
 
-/// The end is told since PBS 2020; before, it follows from how long it ran.
+/// PBS reports the end since 2020; before, it is the start plus the walltime used.
 fn ended(job: &Record, fact: &JobFact) -> Option<Time> {
     let told = job.text("obittime").and_then(calendar::ctime);
     let ran = job.text("resources_used.walltime").and_then(calendar::length_of_time);

@@ -1,22 +1,22 @@
-//! PBS Professional and OpenPBS, by their commands. Formats are those of the manual pages pbs_rsub(1B), pbs_rstat(1B),
-//! pbs_ralter(1B), pbs_rdel(1B), qsub(1B), qstat(1B), qdel(1B) and pbsnodes(8B), and of the PBS Professional Reference Guide
-//! (attributes of jobs, reservations and vnodes); what commands print and return where those are silent was seen of OpenPBS
-//! 23.06.
+//! PBS Professional and OpenPBS, driven by their commands. Formats follow the manual pages pbs_rsub(1B),
+//! pbs_rstat(1B), pbs_ralter(1B), pbs_rdel(1B), qsub(1B), qstat(1B), qdel(1B) and pbsnodes(8B), and the PBS
+//! Professional Reference Guide (attributes of jobs, reservations and vnodes). Details missing there were observed
+//! with OpenPBS 23.06.
 //!
-//! - `records`: what `qstat` and `pbsnodes` print, with whatever users wrote into it
-//! - `nodes`, `jobs`, `reservations`: what a picture is made of, and what became of jobs
-//! - `create`: making, changing and deleting reservations
-//! - `submit`: jobs on their way in
-//! - `examine`: whether all is as it should be
+//! - `records`: parses the output of `qstat` and `pbsnodes`, with all text that users wrote into it
+//! - `nodes`, `jobs`, `reservations`: the parts of a picture, and results of jobs
+//! - `create`: creates, changes and deletes reservations
+//! - `submit`: submits and cancels jobs
+//! - `examine`: checks for operators
 //!
-//! # What PBS does, and what follows
-//! - A vnode is a node here. Commands print times in the zone of whoever runs them, and all run with `TZ=UTC`; the server's own
-//!   zone does not matter.
-//! - A reservation that is denied is no error of `pbs_rsub`: what it prints decides, and what was granted is read back.
-//! - Dates are read to the second. A reservation must begin in the future, so one that is to begin at once begins some
-//!   seconds later.
-//! - A reservation that is deleted while a job runs in it keeps its cores until the job is gone, for half a minute.
-//! - A job without `walltime` is counted as endless, as PBS does (it counts five years).
+//! # Behaviour of PBS, and consequences
+//! - A vnode is a node here. Commands print times in their own time zone, and all run with `TZ=UTC`; the time zone of
+//!   the server does not matter.
+//! - `pbs_rsub` does not fail if a reservation is denied: its output decides, and the grant is read back.
+//! - Times have a resolution of a second. A reservation must begin in the future, so one that should begin at once
+//!   begins some seconds later.
+//! - A reservation deleted while a job runs in it occupies its cores until the job is gone, for half a minute.
+//! - A job without `walltime` counts as endless, as in PBS (it assumes five years).
 //! - Of a standing reservation only the next occurrence is known.
 
 mod create;
@@ -36,41 +36,41 @@ use nodes::Vnodes;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// How a PBS is found and used.
+/// Settings of a PBS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What the site offers of it. A place's partition is a queue for jobs outside of reservations (reservations know no
-    /// queues); its features are resources of vnodes: `gpu=a100`, or `fast` for one that is true.
+    /// Resources of the site. A place's partition is a queue for jobs outside of reservations (reservations have no
+    /// queue of their choice); its features are resources of vnodes: `gpu=a100`, or `fast` for a boolean one.
     pub places: Vec<Place>,
-    /// `PBS_CONF_FILE`; `/etc/pbs.conf` where none is given.
+    /// `PBS_CONF_FILE`; None for `/etc/pbs.conf`.
     pub conf: Option<PathBuf>,
-    /// The folder of the commands; looked for in `PATH` where none is given.
+    /// Folder of the commands; None for `PATH`.
     pub bin: Option<PathBuf>,
-    /// A folder for what jobs print, in which they run; the home folder of their account where none is given.
+    /// Folder for the output of jobs, and their working folder; None for the home folder of their account.
     pub output: Option<PathBuf>,
-    /// How long `pbs_rsub` and `pbs_ralter` wait for the scheduler to confirm: at least one of its cycles. It comes on top of the
-    /// time-out of commands.
+    /// How long `pbs_rsub` and `pbs_ralter` wait for a decision of the scheduler: at least one of its cycles. It is
+    /// added to the timeout of commands.
     pub confirm_within: Seconds,
-    /// The programs that tell the time, and whether an account exists.
+    /// The program that prints the time.
     pub date: String,
-    /// See `date`.
+    /// The program that tells whether an account exists.
     pub id: String,
 }
 
-/// Small clusters have a cycle every second or two.
+/// Small clusters have a scheduling cycle every second or two.
 const CONFIRM_WITHIN: Seconds = Seconds(10);
 
-/// A PBS.
+/// A cluster managed by PBS.
 #[derive(Debug)]
 pub struct Pbs {
     tools: Tools,
     settings: Settings,
-    /// As the last look showed them: a picture does not tell which share a host, or are taken as a whole.
+    /// From the last look: a picture does not show which vnodes share a host, or are occupied as a whole.
     vnodes: Mutex<Option<Vnodes>>,
 }
 
 impl Settings {
-    /// With these places, and all else as the commands find it.
+    /// Defaults for the PBS that the commands find by themselves.
     pub fn new(places: Vec<Place>) -> Settings {
         let (date, id) = ("date".into(), "id".into());
         Settings { places, conf: None, bin: None, output: None, confirm_within: CONFIRM_WITHIN, date, id }
@@ -78,7 +78,7 @@ impl Settings {
 }
 
 impl Pbs {
-    /// A PBS whose commands are run by `runner`. Nothing is run yet.
+    /// Runs no command yet.
     pub fn new(runner: Runner, settings: Settings) -> Pbs {
         Pbs { tools: tools(runner, &settings), settings, vnodes: Mutex::default() }
     }
@@ -91,7 +91,7 @@ impl Pbs {
 
 impl BatchSystem for Pbs {
     fn traits(&self) -> Traits {
-        // PBS Professional before 2020 took 15 characters, in which no reservation could be recognised.
+        // PBS Professional before 2020 accepted 15 characters, too few for our names.
         Traits {
             smallest_step: Seconds(1),
             longest_name: 200,
@@ -102,6 +102,7 @@ impl BatchSystem for Pbs {
 
     fn look(&self) -> Result<Picture, LrmsError> {
         let tools = self.tools.for_looks();
+        // The clock first: it decides how long a leaving reservation still counts.
         let clock = tools.clock()?;
         let (vnodes, mut unreadable) = Vnodes::ask(&tools, &self.settings.places)?;
         let (reservations, odd) = reservations::list(&tools, &vnodes, clock)?;
@@ -119,7 +120,7 @@ impl BatchSystem for Pbs {
     }
 }
 
-/// What they say where the server does not answer.
+/// Messages of commands if the server does not answer.
 const DOWN: [&str; 4] =
     ["cannot connect to server", "Connection refused", "Communication failure", "End of File"];
 

@@ -1,5 +1,5 @@
-//! Vnodes as `pbsnodes -av -F dsv` shows them, which place they belong to, and what is taken of them. A vnode can be such that
-//! one core takes all of it, or all of its host (`sharing`, see pbs_node_attributes(7B)).
+//! Vnodes from `pbsnodes -av -F dsv`, the places they belong to, and how much of them is in use. On some vnodes, one
+//! core occupies the whole vnode or its whole host (`sharing`, see pbs_node_attributes(7B)).
 
 use super::records::{self, Record, VNODE};
 use crate::batch::{Node, Place, Unreadable};
@@ -8,7 +8,7 @@ use crate::error::LrmsError;
 use bookahead_protocol::Name;
 use std::collections::BTreeMap;
 
-/// States of a vnode in which jobs run or can run on it, see pbs_node_attributes(7B); all others are trouble.
+/// States in which jobs run or can run on a vnode, see pbs_node_attributes(7B); all others count as unusable.
 const USABLE: [&str; 8] = [
     "free",
     "busy",
@@ -20,7 +20,6 @@ const USABLE: [&str; 8] = [
     "<various>",
 ];
 
-/// All vnodes that belong to a place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Vnodes(BTreeMap<String, Vnode>);
 
@@ -32,7 +31,7 @@ struct Vnode {
     sharing: String,
 }
 
-/// How much of a vnode its first core takes.
+/// How much of a vnode its first core occupies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Takes {
     ItsCores,
@@ -41,7 +40,7 @@ pub(super) enum Takes {
 }
 
 impl Vnodes {
-    /// The vnodes, and those that could not be read: jobs cannot be sent there.
+    /// The vnodes, and the unreadable ones, which cannot be used for jobs.
     pub(super) fn ask(tools: &Tools, places: &[Place]) -> Result<(Vnodes, Vec<Unreadable>), LrmsError> {
         let command = tools.command("pbsnodes").args(["-av", "-F", "dsv"]);
         let listed = records::read(&tools.ask(&command)?, &VNODE).filter(|listed| !listed.is_empty());
@@ -65,7 +64,7 @@ impl Vnodes {
         Ok((Vnodes(nodes.collect()), odd))
     }
 
-    /// Those that a picture shows, each a host of its own.
+    /// The nodes of a picture, each as its own host.
     pub(super) fn of(nodes: &[Node]) -> Vnodes {
         let plain =
             |node: &Node| Vnode { node: node.clone(), host: node.name.clone(), sharing: String::new() };
@@ -87,22 +86,21 @@ impl Vnodes {
         all
     }
 
-    /// Whether a host has several vnodes of a resource.
     pub(super) fn share_hosts(&self, resource: &Name) -> bool {
         let mine = || self.0.values().filter(|vnode| vnode.node.resources.contains(resource));
         let hosts: std::collections::BTreeSet<&str> = mine().map(|vnode| vnode.host.as_str()).collect();
         hosts.len() < mine().count()
     }
 
-    /// The vnodes of a resource of which one core takes more than itself, if nothing else is asked for.
+    /// The vnodes of a resource on which one core occupies more than itself by default.
     pub(super) fn exclusive(&self, resource: &Name) -> Vec<(&str, Takes)> {
         let mine = self.0.values().filter(|vnode| vnode.node.resources.contains(resource));
         let taken = mine.map(|vnode| (vnode.node.name.as_str(), takes(&vnode.sharing, "free")));
         taken.filter(|(_, takes)| *takes > Takes::ItsCores).collect()
     }
 
-    /// What `(n1:ncpus=4:mem=1gb)+(n2:ncpus=2+n3:ncpus=1)` takes of each vnode, where chunks are placed as `place` says; None
-    /// where that is no list of chunks.
+    /// Cores that `(n1:ncpus=4:mem=1gb)+(n2:ncpus=2+n3:ncpus=1)` occupies on each vnode with this `place`; None if it
+    /// is not a list of chunks.
     pub(super) fn taken(&self, chunks: &str, place: &str) -> Option<BTreeMap<String, u32>> {
         let mut taken: BTreeMap<String, u32> = BTreeMap::new();
         for part in chunks.split('+').filter(|part| !part.trim().is_empty()) {
@@ -116,6 +114,7 @@ impl Vnodes {
             }
             let sum = taken.entry(name.to_owned()).or_default();
             *sum = sum.saturating_add(cores);
+            // A vnode outside of our places: its sharing is unknown, but does not matter here.
             let Some(vnode) = self.0.get(name) else { continue };
             match takes(&vnode.sharing, place) {
                 Takes::ItsCores => {}
@@ -130,12 +129,13 @@ impl Vnodes {
     }
 }
 
-/// Names of vnodes have neither blanks nor signs of lists; of memory that was freed hardly anything else is left.
+/// Names of vnodes contain neither blanks nor list separators. PBS may print freed memory here, which hardly passes
+/// this test.
 fn is_vnode(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-[]@/#".contains(&byte))
 }
 
-/// By the vnode's `sharing` and the `place` of a job or reservation.
+/// From the vnode's `sharing` and the `place` of a job or reservation.
 fn takes(sharing: &str, place: &str) -> Takes {
     let asked = place.split(':').find_map(|word| match word {
         "shared" => Some(Takes::ItsCores),
@@ -153,13 +153,13 @@ fn takes(sharing: &str, place: &str) -> Takes {
     }
 }
 
-/// Whether all words of a vnode's state are such that jobs run there.
+/// Whether jobs can run in all states of a vnode.
 fn usable(state: &str) -> bool {
     state.split(',').all(|word| USABLE.contains(&word.trim()))
 }
 
-/// Vnodes that cannot be reserved belong to no place. A queue that has vnodes of its own has those alone; all other queues
-/// share the vnodes that belong to none.
+/// Vnodes that cannot be reserved belong to no place. A queue with its own vnodes has only those; all other queues
+/// share the vnodes without a queue.
 fn belongs(place: &Place, vnode: &Record, all: &[Record]) -> bool {
     let is_owner = |queue: &&str| all.iter().any(|vnode| vnode.text("queue") == Some(queue));
     let owner = place.partition.as_deref().filter(is_owner);
@@ -167,7 +167,7 @@ fn belongs(place: &Place, vnode: &Record, all: &[Record]) -> bool {
     reservable && vnode.text("queue") == owner && place.features.iter().all(|feature| has(vnode, feature))
 }
 
-/// Whether a vnode has `gpu=a100` (one of a list is enough), or `fast` as something that is true.
+/// Whether a vnode has `gpu=a100` (one of a list is enough), or `fast` as a boolean.
 fn has(vnode: &Record, feature: &str) -> bool {
     let (name, wanted) = feature.split_once('=').unwrap_or((feature, "True"));
     let value = vnode.text(&format!("resources_available.{name}")).unwrap_or_default();

@@ -1,9 +1,10 @@
-//! Records as `qstat -f -F dsv` and `pbsnodes -F dsv` print them: one line for each, `Job Id: 7.server|name=value|…`.
-//! Of the formats of PBS this is the one that no value can break: JSON has keys that are not escaped, values such as `00` and
-//! `inf` without quotes, and quotes in the midst of them. Here `|` and backslashes in values are escaped, and line feeds are
-//! written as `\n`, but for one: PBS prints the byte 0xCA as `^` and a line feed, so a line may go on in the next.
+//! Records in the output of `qstat -f -F dsv` and `pbsnodes -F dsv`: one line each, `Job Id: 7.server|name=value|…`.
+//! Of PBS's formats, only this one cannot be broken by values: its JSON has unescaped keys, values such as `00` and
+//! `inf` without quotes, and quotes inside of values. Here `|` and backslashes in values are escaped, and line feeds
+//! are written as `
+//! `, with one exception: PBS prints the byte 0xCA as `^` and a line feed, so a line may continue on the next.
 //!
-//! It relies on nothing that a user can write, and never fails: what is no record is told apart.
+//! No text of a user can affect other records, and parsing never fails: text that is not a record is skipped.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +17,9 @@ pub(super) struct Record {
 
 /// How a kind of record begins.
 pub(super) struct Head {
-    /// Before its id.
+    /// Text in front of the id.
     label: &'static str,
-    /// Its first attribute. A line with another one is no record where it may be a part of the line before.
+    /// Its first attribute. After a line that may continue, a line with another attribute is not a record.
     first: &'static str,
 }
 
@@ -27,7 +28,7 @@ pub(super) const VNODE: Head = Head { label: "Name=", first: "Mom=" };
 pub(super) const SERVER: Head = Head { label: "Server: ", first: "server_state=" };
 
 impl Record {
-    /// An attribute; `Resource_List.ncpus` for one that is a resource.
+    /// An attribute, such as `Resource_List.ncpus`.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -36,7 +37,7 @@ impl Record {
         self.text(name)?.trim().parse().ok()
     }
 
-    /// A number of processors; none where it is not told.
+    /// A number of processors; zero if missing.
     pub(super) fn count(&self, name: &str) -> u32 {
         self.number(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
     }
@@ -46,7 +47,7 @@ impl Record {
     }
 }
 
-/// All records of a kind. None where something is printed and there is no record in it: then it is something else.
+/// All records of a kind. None if there is output without any record: then it is something else.
 pub(super) fn read(out: &str, head: &Head) -> Option<Vec<Record>> {
     let mut begins = Vec::new();
     let (mut at, mut may_go_on) = (0, false);
@@ -55,6 +56,7 @@ pub(super) fn read(out: &str, head: &Head) -> Option<Vec<Record>> {
             begins.push(at);
         }
         at += line.len();
+        // The end of a line may be the byte 0xCA, see above.
         may_go_on = line.trim_end_matches('\n').ends_with('^');
     }
     if begins.is_empty() {
@@ -74,7 +76,7 @@ impl Head {
     }
 }
 
-/// Names of hosts, vnodes and jobs. A backslash is not among them, so no escaped `|` ends one.
+/// Names of hosts, vnodes and jobs. Backslashes are not allowed, so an escaped `|` cannot end an id.
 fn is_id(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-[]@:".contains(&byte))
 }
@@ -91,7 +93,7 @@ fn record(text: &str, head: &Head) -> Option<Record> {
     Some(Record { id, values })
 }
 
-/// What stands between the `|` that no backslash is before.
+/// Splits at each `|` that is not escaped.
 fn fields(text: &str) -> Vec<String> {
     let (mut fields, mut field) = (Vec::new(), String::new());
     let mut characters = text.chars();

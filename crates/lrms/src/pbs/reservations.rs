@@ -1,6 +1,6 @@
-//! Reservations as `pbs_rstat -F` shows them: for each a line `Resv ID: R5.server`, lines `name = value`, and an empty line. A
-//! reservation that lost its vnodes may have no `resv_nodes`, or bytes of freed memory there, also line feeds: what can be
-//! read of it counts, and it is there. It never takes what it cannot read for something that is gone.
+//! Reservations from `pbs_rstat -F`: for each a line `Resv ID: R5.server`, lines `name = value`, and an empty line. A
+//! reservation that lost its vnodes may lack `resv_nodes`, or have bytes of freed memory there, including line feeds:
+//! its readable part counts, and it exists. An unreadable reservation is never taken for a deleted one.
 
 use super::nodes::Vnodes;
 use crate::batch::{Handle, Reserved, Unreadable, total};
@@ -11,38 +11,39 @@ use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::BTreeMap;
 
-/// A reservation, and what only PBS knows of one.
+/// A reservation with the data that only PBS has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) reserved: Reserved,
     /// Its queue, into which its jobs are submitted.
     pub(super) queue: String,
     pub(super) state: State,
-    /// What was asked for, such as `4:ncpus=1`.
+    /// The request, such as `4:ncpus=1`.
     pub(super) select: String,
-    /// And how it is placed, such as `scatter:excl`.
+    /// Its placement, such as `scatter:excl`.
     pub(super) place: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// The scheduler has promised it, and it is not in trouble.
+    /// Confirmed by the scheduler and without problems.
     Holds,
-    /// It was promised, and has lost vnodes, or is being altered.
+    /// Confirmed, but it lost vnodes or is being altered.
     Doubtful,
-    /// It is not decided.
+    /// Not decided yet.
     Asked,
-    /// It was deleted, or is over, and a job in it is being ended.
+    /// Deleted or over, with jobs that are still ending.
     Leaving,
     Gone,
 }
 
-/// How long PBS keeps the cores of a deleted reservation in which a job runs: it looks again after 30 seconds whether the jobs
-/// are gone, as was seen of OpenPBS 23.06, and answers a moment later. Beyond its own end it keeps none, though it is listed.
+/// How long PBS occupies the cores of a deleted reservation in which a job runs. It checks after 30 seconds whether
+/// the jobs are gone (observed with OpenPBS 23.06) and takes a moment more. After its own end it occupies none,
+/// though it is listed.
 pub(super) const FREED_WITHIN: Seconds = Seconds(32);
 
-/// All reservations: those that are there, those that are leaving (with a name that is empty, until their cores are free), and
-/// those that could not be read.
+/// All reservations: existing ones, leaving ones (with an empty name, until their cores are free), and unreadable
+/// ones.
 pub(super) fn list(
     tools: &Tools,
     vnodes: &Vnodes,
@@ -59,7 +60,7 @@ pub(super) fn list(
     Ok((all, odd))
 }
 
-/// One reservation; None where it is not there, or leaves.
+/// One reservation; None if it does not exist or is leaving.
 pub(super) fn one(tools: &Tools, handle: &Handle, vnodes: &Vnodes) -> Result<Option<Known>, LrmsError> {
     let command = tools.command("pbs_rstat").args(["-F", &handle.0]);
     let (all, odd) = shown(tools, &command, vnodes)?;
@@ -67,14 +68,14 @@ pub(super) fn one(tools: &Tools, handle: &Handle, vnodes: &Vnodes) -> Result<Opt
         .iter()
         .any(|odd| matches!(odd, Unreadable::Reservation { handle: other, .. } if same(other, handle)))
     {
-        return Err(unreadable(&command, format!("{handle} has no times or no state")));
+        return Err(unreadable(&command, format!("the times or the state of {handle} cannot be parsed")));
     }
     let is_there = |known: &Known| known.state != State::Leaving && same(&known.reserved.handle, handle);
     Ok(all.into_iter().find(is_there))
 }
 
-/// Those that are being deleted and may have cores for some of this time still. One that is over is listed for as long as jobs
-/// in it are being ended.
+/// Reservations that are leaving and may occupy cores in this interval. One that is over is listed while its jobs are
+/// ending.
 pub(super) fn leaving(tools: &Tools, vnodes: &Vnodes, during: Interval) -> Result<Vec<Handle>, LrmsError> {
     let (all, _) = shown(tools, &tools.command("pbs_rstat").arg("-F"), vnodes)?;
     let meets = |other: Interval| other.begin < during.end && during.begin < other.end + FREED_WITHIN;
@@ -82,7 +83,7 @@ pub(super) fn leaving(tools: &Tools, vnodes: &Vnodes, during: Interval) -> Resul
     Ok(leaving.map(|known| known.reserved).filter(|one| meets(one.interval)).map(|one| one.handle).collect())
 }
 
-/// `R5` and `R5.server` are one.
+/// `R5` and `R5.server` are the same.
 fn same(one: &Handle, other: &Handle) -> bool {
     let (one, other) = (&one.0, &other.0);
     let short = |id: &str| id.split('.').next().map(str::to_owned);
@@ -95,7 +96,7 @@ fn shown(
     vnodes: &Vnodes,
 ) -> Result<(Vec<Known>, Vec<Unreadable>), LrmsError> {
     let outcome = tools.run(command)?;
-    // Its exit code is 0 also where there is no such reservation.
+    // The exit code is 0 even if there is no such reservation.
     if outcome.err.contains("Unknown Reservation") {
         return Ok((Vec::new(), Vec::new()));
     }
@@ -105,7 +106,7 @@ fn shown(
     read(&outcome.out, vnodes).ok_or_else(|| unreadable(command, "it lists no reservations"))
 }
 
-/// None where something is printed and there is no reservation in it.
+/// None if there is output without any reservation.
 fn read(out: &str, vnodes: &Vnodes) -> Option<(Vec<Known>, Vec<Unreadable>)> {
     let mut blocks: Vec<(&str, BTreeMap<&str, &str>)> = Vec::new();
     for line in out.lines() {
@@ -114,7 +115,7 @@ fn read(out: &str, vnodes: &Vnodes) -> Option<(Vec<Known>, Vec<Unreadable>)> {
         } else if let (Some((name, value)), Some((_, values))) = (line.split_once(" ="), blocks.last_mut()) {
             values.entry(name.trim()).or_insert(value.trim());
         }
-        // All else is the rest of a value with a line feed in it.
+        // Other lines continue a value that contains a line feed.
     }
     if blocks.is_empty() && !out.trim().is_empty() {
         return None;
@@ -143,7 +144,7 @@ fn state(text: &str) -> Option<State> {
     })
 }
 
-/// None where its state or its times cannot be read.
+/// None if its state or times cannot be parsed.
 fn known(id: &str, values: &BTreeMap<&str, &str>, vnodes: &Vnodes) -> Option<Known> {
     let text = |name: &str| values.get(name).copied().unwrap_or("");
     let time = |name: &str| calendar::ctime(text(name));
@@ -174,10 +175,10 @@ fn known(id: &str, values: &BTreeMap<&str, &str>, vnodes: &Vnodes) -> Option<Kno
     Some(Known { reserved, queue: queue.into(), state, select, place })
 }
 
-/// What was promised and is not on any vnode that can be read counts as on one that is away: it is kept as soon as PBS finds
-/// another. `select` says how much was promised.
+/// Promised capacity without a readable vnode counts as being on an unavailable one: PBS provides it as soon as it
+/// finds another. `select` tells how much was promised.
 fn add_untold(cores: &mut BTreeMap<String, u32>, select: &str, place: &str) {
-    // No select has more, and a damaged number should not fill the memory.
+    // No select has more chunks, and a damaged number must not exhaust the memory.
     const MOST_CHUNKS: u32 = 100_000;
     let Some((chunks, each)) = asked(select) else { return };
     let each = each.max(1);
@@ -188,7 +189,7 @@ fn add_untold(cores: &mut BTreeMap<String, u32>, select: &str, place: &str) {
     }
 }
 
-/// How many chunks of how many cores `4:ncpus=1:fast=True` is.
+/// Number of chunks and cores of each in `4:ncpus=1:fast=True`.
 pub(super) fn asked(select: &str) -> Option<(u32, u32)> {
     let mut words = select.split(':');
     let chunks = words.next()?.parse().ok()?;

@@ -1,5 +1,5 @@
-//! Jobs on their way in, and out again before their time. A job is one script on standard input, in which PBS looks for no
-//! directives (`-C ''`), since they would make another thing of it than was asked for.
+//! Submits and cancels jobs. A job is a script on standard input in which PBS looks for no directives (`-C ''`),
+//! since they could change the request.
 
 use super::create::{arrangement, chunks};
 use super::nodes::Vnodes;
@@ -10,7 +10,8 @@ use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{self, Tools, ended, refused, submitted, the_job};
 use crate::error::LrmsError;
 
-/// A variable of jobs that claim, and how the comment of a job begins that has got its go: PBS appends to it how the job ended.
+/// A variable of claiming jobs, and the beginning of a job's comment after its go-ahead: PBS appends the job's end to
+/// it.
 pub(super) const CLAIMS: &str = "BOOKAHEAD_CLAIMS";
 pub(super) const GO: &str = "bookahead_go";
 
@@ -47,7 +48,7 @@ impl JobSystem for Pbs {
         let tools = &self.tools;
         let command = tools.command("qalter").args(["-W", &format!("comment={GO}"), native]);
         let denied = ["Unauthorized", "Unknown Job Id", "Job has finished", "invalid for state"];
-        let what = format!("to let the job {native} run, as operators of PBS may");
+        let what = format!("to let the job {native} run, which only operators of PBS may");
         ended(&command, &tools.run(&command)?, what, &[], &denied)
     }
 
@@ -56,7 +57,7 @@ impl JobSystem for Pbs {
         let command = tools.command("qdel").arg(native);
         let outcome = tools.run(&command)?;
         let over = ["Unknown Job Id", "Job has finished", "Request invalid for state of job"];
-        ended(&command, &outcome, format!("ending the job {native}"), &over, &["Unauthorized"])
+        ended(&command, &outcome, format!("cancelling the job {native}"), &over, &["Unauthorized"])
     }
 
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
@@ -64,7 +65,7 @@ impl JobSystem for Pbs {
     }
 }
 
-/// The queue to submit to, the cores of a chunk, and how chunks are placed.
+/// The queue to submit to, the cores of a chunk, and the placement of chunks.
 fn whereto(pbs: &Pbs, job: &Submission) -> Result<(Option<String>, u32, String), LrmsError> {
     let (tools, whole) = (&pbs.tools, job.place.unit == Unit::Nodes);
     let Some(handle) = job.reservations.first() else {
@@ -80,9 +81,9 @@ fn whereto(pbs: &Pbs, job: &Submission) -> Result<(Option<String>, u32, String),
         return Ok((queue, cores, place.into()));
     };
     let Some(known) = reservations::one(tools, handle, &Vnodes::default())? else {
-        return Err(refused(the_job(job), format!("its reservation {handle} is not there any more")));
+        return Err(refused(the_job(job), format!("its reservation {handle} no longer exists")));
     };
-    // As many as each chunk of the reservation has.
+    // The cores of each chunk of the reservation.
     let cores = reservations::asked(&known.select).map_or(1, |(_, cores)| cores);
     let place = if whole { known.place } else { arrangement(Unit::Cores, false).into() };
     Ok((Some(known.queue), if whole { cores } else { 1 }, place))
@@ -99,7 +100,7 @@ fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
     }
 }
 
-/// What tells a job, in its shell, that it has got its go.
+/// The shell condition with which the job recognises its go-ahead.
 fn has_go(tools: &Tools) -> String {
     format!("{} -f \"$PBS_JOBID\" 2> /dev/null | grep -q 'comment = {GO}'", tools.called("qstat"))
 }

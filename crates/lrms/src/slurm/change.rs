@@ -1,9 +1,9 @@
-//! Giving a reservation other times. Slurm can change nothing else of a reservation in cores, and checks next to nothing when
-//! it does this: cores of two reservations may overlap then, and it refuses because of jobs that have other cores of a
-//! node. So both are seen to here.
+//! Changes the times of a reservation. Slurm can change nothing else of a reservation in cores, and it hardly checks
+//! this change: afterwards, cores of two reservations may overlap. It also refuses because of jobs on other cores of
+//! the same node. Both problems are handled here.
 //!
-//! Where the new time lies inside the old one, nothing can get in the way. Time that is added is safe where no other
-//! reservation has the same cores in it. Jobs that run now are in the way only of a begin that becomes earlier.
+//! A new interval inside the old one is always safe. Added time is safe if no other reservation has the same cores in
+//! it. Running jobs matter only if the begin becomes earlier.
 
 use super::commands::{self, scontrol};
 use super::create::{begin, differs, differs_but_in_time, has_come, overlap, what};
@@ -22,7 +22,7 @@ pub(super) fn change(
     picture: &Picture,
 ) -> Result<Option<Reserved>, LrmsError> {
     if wanted.interval.is_empty() {
-        return Err(refused(what(wanted), "it is for no time; delete it instead"));
+        return Err(refused(what(wanted), "its duration is zero; delete it instead"));
     }
     let all = show(tools)?;
     let Some(old) = all.iter().find(|booked| booked.name == handle.0) else { return Ok(None) };
@@ -36,6 +36,7 @@ pub(super) fn change(
     let outcome = apply(tools, command.clone(), begins_no_earlier(old, wanted))?;
     if !outcome.is_success() {
         let refused = commands::refused(what(wanted), &command, &outcome);
+        // A refused change did nothing; the caller then creates a new reservation and moves the jobs there.
         return if matches!(refused, LrmsError::Refused { .. }) { Ok(None) } else { Err(refused) };
     }
     verify(tools, old, wanted, picture).map(Some)
@@ -45,7 +46,7 @@ fn show(tools: &Tools) -> Result<Vec<Booked>, LrmsError> {
     reservations::read(&tools.ask(&scontrol(tools, ["show", "res"]))?)
 }
 
-/// Whether only times differ, and Slurm can change them: one that has begun cannot begin again.
+/// Whether only times differ, and Slurm can change them: the begin of an active reservation is fixed.
 fn is_possible(old: &Booked, wanted: &Wanted, picture: &Picture) -> bool {
     let same = differs_but_in_time(old, wanted, picture).is_none();
     let keeps_begin =
@@ -57,7 +58,7 @@ fn begins_no_earlier(old: &Booked, wanted: &Wanted) -> bool {
     old.active || wanted.interval.begin >= old.interval.begin
 }
 
-/// Whether another reservation has, or may have, one of its cores in the time that is added.
+/// Whether another reservation may have one of its cores in the added time.
 fn collides(ours: &Booked, new: Interval, all: &[Booked]) -> bool {
     let added = [
         Interval::new(new.begin, new.end.min(ours.interval.begin)),
@@ -70,7 +71,7 @@ fn collides(ours: &Booked, new: Interval, all: &[Booked]) -> bool {
         let mut shared = ours.nodes.iter().filter(|node| other.nodes.contains(node));
         shared.any(|node| match (ours.core_ids.get(node), other.core_ids.get(node)) {
             (Some(one), Some(two)) => !one.is_disjoint(two),
-            // A whole node, or it is not told yet which cores.
+            // A whole node, or the core ids are not reported yet.
             _ => true,
         })
     });
@@ -86,8 +87,8 @@ fn update(tools: &Tools, old: &Booked, wanted: &Wanted, picture: &Picture) -> Co
     scontrol(tools, words)
 }
 
-/// Runs a change. Slurm calls nodes busy on which anybody has any core; where that cannot be in the way it is told to
-/// overlook it.
+/// Runs a change. Slurm calls a node busy if a job has any core of it. If such jobs cannot conflict, the change is
+/// repeated with a flag to ignore them.
 fn apply(tools: &Tools, command: Command, overlook_jobs: bool) -> Result<Outcome, LrmsError> {
     let outcome = tools.run(&command)?;
     if outcome.is_success() || !overlook_jobs || !outcome.said().contains("Requested nodes are busy") {
@@ -96,7 +97,8 @@ fn apply(tools: &Tools, command: Command, overlook_jobs: bool) -> Result<Outcome
     tools.run(&command.arg("Flags+=IGNORE_JOBS"))
 }
 
-/// Reads back what came of a change. Where that is not what was wanted, or somebody came in between, the old terms are put back.
+/// Reads the result of a change. If it is not as wanted, or another reservation took the cores meanwhile, restores
+/// the old times.
 fn verify(tools: &Tools, old: &Booked, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
     let all = show(tools)?;
     let new = all.iter().find(|booked| booked.name == old.name);
@@ -122,5 +124,5 @@ fn verify(tools: &Tools, old: &Booked, wanted: &Wanted, picture: &Picture) -> Re
             return Err(failed(&command, &outcome));
         }
     }
-    Err(refused(what(wanted), format!("{wrong}; the old terms were put back")))
+    Err(refused(what(wanted), format!("{wrong}; the old times were restored")))
 }

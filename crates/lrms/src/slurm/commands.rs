@@ -1,12 +1,12 @@
-//! Slurm's commands: with which words they say that there is no controller to speak to, and what their refusals mean and what to
-//! do about it. Those that print times print them as seconds since the epoch.
+//! Slurm's commands: which messages mean that the controller does not answer, and what its refusals mean. Queries
+//! print times as seconds since the epoch.
 
 use super::{Settings, formats};
 use crate::command::{Command, Outcome, Runner};
 use crate::dialect::{self, Tools, failed, unreadable};
 use crate::error::LrmsError;
 
-/// What commands say when they hear nothing. They wait about nine seconds for it.
+/// Messages of commands that get no answer. They take about nine seconds to give up.
 const SILENCE: [&str; 8] = [
     "Unable to contact slurm controller",
     "Unable to connect to slurm daemon",
@@ -18,39 +18,42 @@ const SILENCE: [&str; 8] = [
     "Slurm temporarily unable to accept job",
 ];
 
-/// What it says, and what to do.
+/// Slurm's message, and our explanation with advice.
 const KNOWN: [(&str, &str); 10] = [
     (
         "Requested nodes are busy",
-        "running jobs or other reservations have cores there in that time; take another time, or less",
+        "running jobs or other reservations use cores there at that time; choose another time, or request less",
     ),
     (
         "overlaps with another reservation",
-        "another reservation has nodes there in that time; take another time, or less",
+        "another reservation has nodes there at that time; choose another time, or request less",
     ),
-    ("Invalid time specified", "that time is over at the controller; compare its clock with this one"),
+    (
+        "Invalid time specified",
+        "that time is in the past for the controller; compare its clock with the one here",
+    ),
     ("Invalid partition name", "correct the partition of the resource"),
     ("Invalid feature specification", "correct the features of the resource"),
-    ("Invalid node name", "a node is gone; look again"),
-    ("Duplicate reservation name", "another reservation has that name; delete that one"),
-    ("reservation is invalid", "there is no such reservation any more; look again"),
+    ("Invalid node name", "a node was removed from Slurm; try again"),
+    ("Duplicate reservation name", "another reservation has that name; delete it first"),
+    ("reservation is invalid", "the reservation no longer exists; try again"),
     (
         "Access denied to requested reservation",
-        "the reservation is not for that account, or not for the project of the job; submit as the account, and for the project, \
-         that it was made for",
+        "the reservation is for another account or project; submit as the account and for the project \
+         of the reservation",
     ),
-    ("Requested reservation is in use", "jobs in it do not end; see what keeps them on their nodes"),
+    ("Requested reservation is in use", "its jobs do not end; check what keeps them on their nodes"),
 ];
 
-/// How the commands are run. `scontrol ping` answers at once where others wait for nine seconds to hear nothing.
+/// The commands with their probe: `scontrol ping` fails at once where other commands wait nine seconds for an answer.
 pub(super) fn tools(runner: Runner, settings: &Settings) -> Tools {
     let conf = settings.conf.iter().map(|conf| ("SLURM_CONF".to_owned(), conf.display().to_string()));
     Tools::new(runner, settings.bin.clone(), conf.collect(), &SILENCE).probed_by("scontrol", &["ping"])
 }
 
-/// A command that prints times, which are to be seconds since the epoch.
+/// A query that prints times as seconds since the epoch.
 pub(super) fn reader(tools: &Tools, name: &str) -> Command {
-    // Lists of the tasks of arrays are cut otherwise.
+    // Otherwise Slurm truncates the list of tasks of an array.
     tools.command(name).env("SLURM_TIME_FORMAT", "%s").env("SLURM_BITSTR_LEN", "0")
 }
 
@@ -58,7 +61,7 @@ pub(super) fn scontrol<S: Into<String>>(tools: &Tools, words: impl IntoIterator<
     reader(tools, "scontrol").args(words)
 }
 
-/// All jobs, also those that are over, in hidden partitions too. (22.05 shows all of them whatever is asked for.)
+/// All jobs, including finished ones and those in hidden partitions. (22.05 always shows all of them.)
 pub(super) fn squeue(tools: &Tools) -> Command {
     reader(tools, "squeue").args(["--json", "--all", "--states=all"])
 }
@@ -66,10 +69,10 @@ pub(super) fn squeue(tools: &Tools) -> Command {
 pub(super) fn version(tools: &Tools) -> Result<(u32, u32), LrmsError> {
     let command = tools.command("scontrol").arg("--version");
     let said = tools.ask(&command)?;
-    formats::version(&said).ok_or_else(|| unreadable(&command, format!("{:?} is no version", said.trim())))
+    formats::version(&said).ok_or_else(|| unreadable(&command, format!("{:?} is not a version", said.trim())))
 }
 
-/// What a refusal of Slurm means. What begins otherwise than its refusals do is a failure that is not understood.
+/// Interprets a refusal of Slurm. A message that does not look like one is a failure of unknown cause.
 pub(super) fn refused(what: impl Into<String>, command: &Command, outcome: &Outcome) -> LrmsError {
     let said = outcome.said();
     let refusals =
@@ -81,18 +84,19 @@ pub(super) fn refused(what: impl Into<String>, command: &Command, outcome: &Outc
     }
 }
 
-/// Whether it may be about who asks, or for whom. Later versions say of an unknown account that the error is not specified.
+/// Whether a refusal may concern our own account or that of the reservation. Later versions report an unknown account
+/// as "Unspecified error".
 pub(super) fn is_about_users(outcome: &Outcome) -> bool {
     ["Invalid user id", "Unspecified error"].iter().any(|words| outcome.said().contains(words))
 }
 
-/// Whether it may be about a project: Slurm calls it an account.
+/// Whether a refusal may concern a project, which Slurm calls an account.
 pub(super) fn is_about_projects(said: &str) -> bool {
     ["Invalid account or account/partition", "Invalid bank account"].iter().any(|words| said.contains(words))
 }
 
-/// That a project is invalid means that Slurm does not know it, or that the user is not in it. Where associations are enforced
-/// it is said also of a user who is in none.
+/// The error for an invalid project: Slurm does not know it, or the user is not in it. With enforced associations,
+/// Slurm also reports it for a user without any project.
 pub(super) fn invalid_project(
     what: String,
     user: &str,
@@ -100,34 +104,40 @@ pub(super) fn invalid_project(
     outcome: &Outcome,
 ) -> LrmsError {
     let first = first_line(outcome).trim_start_matches("sbatch: error: ");
-    let see = format!("see `sacctmgr show assoc user={user}`");
+    let see = format!("check `sacctmgr show assoc user={user}`");
     let said = match project {
         Some(project) => format!(
-            "{first}; Slurm knows no project (which it calls account) {project} with {user} in it: {see}, and let an administrator \
-             say `sacctmgr add user {user} account={project}`, or correct the project in the site's configuration"
+            "{first}; in Slurm, {user} is not in the project (which it calls account) {project}: {see}; an \
+             administrator can add it with \
+             `sacctmgr add user {user} account={project}`, or correct the project in the site's configuration"
         ),
         None => format!(
-            "{first}; Slurm wants a project (which it calls account), and {user} is in none: {see}, and let an administrator say \
+            "{first}; Slurm requires a project (which it calls account), and {user} is in none: {see}; an \
+             administrator can add it with \
              `sacctmgr add user {user} account=…`"
         ),
     };
     dialect::refused(what, said)
 }
 
-/// That a user is invalid means that the account is unknown, or that we are not allowed to: who we are tells which.
+/// The error for an invalid user: the account is unknown, or we lack the permission. Our own account tells which.
 pub(super) fn invalid_user(tools: &Tools, what: String, account: &str, outcome: &Outcome) -> LrmsError {
     let first = first_line(outcome);
     let (Some(us), Ok(config)) = (tools.account(), tools.ask(&scontrol(tools, ["show", "config"]))) else {
-        let said = format!("{first}; is {account} an account there, and may we make reservations?");
+        let said = format!(
+            "{first}; check that {account} is an account there, and that this account may create reservations"
+        );
         return dialect::refused(what, said);
     };
     let slurm = formats::setting_user(&config, "SlurmUser").unwrap_or("slurm");
     let said = if us == "root" || us == slurm {
-        format!("{first}; {account} is no account that the controller knows: make it, or name another")
+        format!("{first}; the controller does not know the account {account}: create it, or use another")
     } else {
         format!(
-            "{first}; {us} may not make reservations, or {account} is no account that the controller knows: run the commands as \
-             root or {slurm}, let an administrator say `sacctmgr modify user {us} set adminlevel=operator`, or make the account"
+            "{first}; {us} may not create reservations, or the controller does not know the account {account}: \
+             run the commands as \
+             root or {slurm}, have an administrator run `sacctmgr modify user {us} set adminlevel=operator`, or \
+             create the account"
         )
     };
     dialect::refused(what, said)

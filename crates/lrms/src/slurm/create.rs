@@ -1,8 +1,9 @@
-//! Making a reservation. It is asked for in cores, which Slurm checks against jobs, cores and whole nodes of others, core by
-//! core, and never grants short; what is granted is read back all the same.
+//! Creates reservations. They are requested in cores: Slurm then checks them core by core against jobs and other
+//! reservations, and never grants less. The grant is read back anyway.
 //!
-//! Cores in a partition are left to Slurm to choose. Whole nodes, and cores anywhere in the cluster, are named: as
-//! `Nodes=n1,n2 CoreCnt=8,8`, from 23.11 on as `Nodes=n1,n2 CoreCnt=16`. Named nodes stay what they are when one fails.
+//! In a partition, Slurm chooses the cores. Whole nodes, and cores anywhere in the cluster, are requested by name:
+//! `Nodes=n1,n2 CoreCnt=8,8`, from 23.11 on `Nodes=n1,n2 CoreCnt=16`. Slurm does not replace named nodes when one
+//! fails.
 
 use super::change::change;
 use super::commands::{self, invalid_project, invalid_user, is_about_projects, is_about_users, scontrol};
@@ -25,6 +26,7 @@ impl ReservationSystem for Slurm {
     fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         check(wanted, picture)?;
         let tools = &self.tools;
+        // The caller has chosen nodes under its lock, except for the test reservation of `examine`.
         let nodes = if wanted.nodes.is_empty() { choose(wanted, picture)? } else { wanted.nodes.clone() };
         let command = command(self, wanted, picture.clock, &nodes)?;
         let outcome = tools.run(&command)?;
@@ -32,11 +34,11 @@ impl ReservationSystem for Slurm {
             return already_there(tools, wanted, picture, &command, &outcome);
         }
         let Some(booked) = read_back(tools, &wanted.name)? else {
-            let said = "it is not there after it was made".into();
+            let said = "it does not exist after it was created".into();
             return Err(failed(&command, &Outcome { err: said, ..outcome }));
         };
         if let Some(difference) = differs(&booked, wanted, picture) {
-            // There are no jobs in it yet.
+            // No jobs can be in it yet, so a plain deletion is enough.
             let deleted = tools.ask(&scontrol(tools, ["delete", "reservation", &wanted.name]));
             return Err(undone(what(wanted), &Handle(wanted.name.clone()), &difference, deleted.map(drop)));
         }
@@ -64,7 +66,8 @@ impl ReservationSystem for Slurm {
     }
 }
 
-/// What was refused may be there already: then its name is taken, or it is in its own way.
+/// Handles a refused creation. The reservation may already exist: then its name is taken, or it conflicts with
+/// itself.
 fn already_there(
     tools: &Tools,
     wanted: &Wanted,
@@ -84,7 +87,7 @@ fn already_there(
         Some((None, booked)) => Ok(booked.ours(picture, None)),
         Some((Some(difference), _)) => {
             let said = format!(
-                "there is one of that name with other terms ({difference}); change that one, or delete it"
+                "a reservation of that name exists with other terms ({difference}); change it, or delete it"
             );
             Err(refused(what, said))
         }
@@ -92,29 +95,30 @@ fn already_there(
     }
 }
 
-/// What must be right before anything is asked for: no word of it may be taken for another.
+/// Validates a request before any command: no word of it may be misread as another option or value.
 fn check(wanted: &Wanted, picture: &Picture) -> Result<(), LrmsError> {
-    // The accounts of machines end with a `$`.
+    // Machine accounts end with a `$`.
     let plain = |word: &str| is_plain(word.strip_suffix('$').unwrap_or(word));
     if wanted.amount == 0 || wanted.interval.is_empty() {
-        return Err(refused(what(wanted), "it is for nothing; ask for something"));
+        return Err(refused(what(wanted), "its size or duration is zero; request more"));
     }
     if has_come(wanted.interval.end, picture.clock) {
         return Err(refused(
             what(wanted),
-            "that time is over at the controller; compare its clock with this one",
+            "that time is in the past for the controller; compare its clock with the one here",
         ));
     }
     let words = [&wanted.name, &wanted.account].into_iter().chain(&wanted.project);
     match words.chain(&wanted.place.features).chain(&wanted.place.partition).find(|word| !plain(word)) {
-        Some(word) => {
-            Err(refused(what(wanted), format!("{word:?} is no name; use letters, digits, `.`, `_` and `-`")))
-        }
+        Some(word) => Err(refused(
+            what(wanted),
+            format!("{word:?} is not a valid name; use letters, digits, `.`, `_` and `-`"),
+        )),
         None => Ok(()),
     }
 }
 
-/// The nodes that are to be named, with how much of each; none where Slurm chooses.
+/// The nodes to request by name, with the cores of each; empty if Slurm chooses.
 fn choose(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, LrmsError> {
     let chosen = match (wanted.place.unit, &wanted.place.partition) {
         (Unit::Cores, Some(_)) => return Ok(Vec::new()),
@@ -150,7 +154,7 @@ fn command(
     Ok(scontrol(&slurm.tools, words))
 }
 
-/// One number for each node, or one for all in versions that take no list.
+/// One number for each node, or the sum in versions that accept no list.
 fn core_count(shares: &[Share], version: (u32, u32)) -> String {
     if version < NO_CORE_LISTS {
         return shares.iter().map(|(_, cores)| cores.to_string()).collect::<Vec<_>>().join(",");
@@ -158,7 +162,7 @@ fn core_count(shares: &[Share], version: (u32, u32)) -> String {
     shares.iter().fold(0u32, |sum, (_, cores)| sum.saturating_add(*cores)).to_string()
 }
 
-/// Slurm refuses times that are over.
+/// Slurm refuses times in the past.
 pub(super) fn begin(begin: Time, clock: Option<Time>) -> String {
     if has_come(begin, clock) { "now".into() } else { written(begin) }
 }
@@ -167,14 +171,14 @@ pub(super) fn has_come(time: Time, clock: Option<Time>) -> bool {
     clock.is_some_and(|now| time <= now)
 }
 
-/// A reservation by its name; None where there is none.
+/// A reservation by its name; None if it does not exist.
 fn read_back(tools: &Tools, name: &str) -> Result<Option<Booked>, LrmsError> {
     let shown = tools.ask_for(&scontrol(tools, ["show", "res", name]), &["not found"])?;
     let all = shown.map(|shown| reservations::read(&shown)).transpose()?.unwrap_or_default();
     Ok(all.into_iter().find(|booked| booked.name == name))
 }
 
-/// In what a reservation is not what is wanted; None where it is.
+/// The first difference from the wanted reservation; None if there is none.
 pub(super) fn differs(booked: &Booked, wanted: &Wanted, picture: &Picture) -> Option<String> {
     let begins = booked.interval.begin == wanted.interval.begin
         || (booked.active && has_come(wanted.interval.begin, picture.clock));
@@ -196,19 +200,19 @@ pub(super) fn differs_but_in_time(booked: &Booked, wanted: &Wanted, picture: &Pi
     booked.differs_in_whom(wanted).or_else(|| dialect::differs(&there, wanted, &picture.nodes))
 }
 
-/// What was asked for, for people.
+/// Describes the request in messages.
 pub(super) fn what(wanted: &Wanted) -> String {
     the_reservation(wanted, ["cores", "nodes"])
 }
 
-/// Whole nodes that nobody else has in that time, in Slurm's order; an error says how many there are.
+/// Whole nodes that are free in that interval, in Slurm's order; the error says how many there are.
 pub(super) fn whole_nodes(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, String> {
     let free = room(wanted, picture).filter(|(node, free)| *free == node.cores && node.cores > 0);
     let free: Vec<Share> = free.map(|(node, free)| (node.name.clone(), free)).collect();
     let amount = wanted.amount as usize;
     if free.len() < amount {
         return Err(format!(
-            "only {} nodes of {} are usable and free in that time; take another time, or fewer",
+            "only {} nodes of {} are usable and free at that time; choose another time, or fewer nodes",
             free.len(),
             wanted.place.resource
         ));
@@ -216,10 +220,11 @@ pub(super) fn whole_nodes(wanted: &Wanted, picture: &Picture) -> Result<Vec<Shar
     Ok(free.into_iter().take(amount).collect())
 }
 
-/// Cores on as few nodes as possible, in Slurm's order; an error says how many there are.
+/// Cores on as few nodes as possible, in Slurm's order; the error says how many there are.
 pub(super) fn cores(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, String> {
     let mut free: Vec<(usize, Share)> =
         room(wanted, picture).map(|(node, free)| (node.name.clone(), free)).enumerate().collect();
+    // Largest first, to use few nodes. Slurm's order is restored below.
     free.sort_by_key(|(_, (_, free))| std::cmp::Reverse(*free));
     let mut left = wanted.amount;
     let mut chosen = Vec::new();
@@ -232,7 +237,7 @@ pub(super) fn cores(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, St
     }
     if left > 0 {
         return Err(format!(
-            "only {} cores of {} are usable and free in that time; take another time, or fewer",
+            "only {} cores of {} are usable and free at that time; choose another time, or fewer cores",
             wanted.amount - left,
             wanted.place.resource
         ));
@@ -241,7 +246,7 @@ pub(super) fn cores(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, St
     Ok(chosen.into_iter().map(|(_, share)| share).collect())
 }
 
-/// The usable nodes of the place, and how many of their cores nobody has in that time.
+/// The usable nodes of the place, each with its free cores in that interval.
 fn room<'a>(wanted: &'a Wanted, picture: &'a Picture) -> impl Iterator<Item = (&'a Node, u32)> {
     let ours = |node: &&Node| node.usable && node.resources.contains(&wanted.place.resource);
     picture
@@ -251,7 +256,8 @@ fn room<'a>(wanted: &'a Wanted, picture: &'a Picture) -> impl Iterator<Item = (&
         .map(|node| (node, node.cores.saturating_sub(taken(node, wanted, picture))))
 }
 
-/// How many cores of a node others have in that time. What is wanted may be there already, and is not in its own way.
+/// Cores of a node that are used by others in that interval. The wanted reservation may already exist and must not
+/// conflict with itself.
 fn taken(node: &Node, wanted: &Wanted, picture: &Picture) -> u32 {
     let interval = wanted.interval;
     let others = picture.reservations.iter().filter(|one| one.name != wanted.name);
@@ -263,14 +269,14 @@ fn taken(node: &Node, wanted: &Wanted, picture: &Picture) -> u32 {
     reserved.chain(running).fold(0, |sum, cores| sum.saturating_add(*cores))
 }
 
-/// Whether a job runs that may still run at that time.
+/// Whether a running job may still run at that time.
 fn reaches(job: &JobFact, time: Time) -> bool {
     let end = job.started.zip(job.limit).map(|(started, limit)| started + limit);
     job.state == FactState::Running && end.is_none_or(|end| end > time)
 }
 
-/// Whether a job has its cores of a node by a reservation that is counted already. One that was given another reservation
-/// while it ran may run on nodes that this does not have.
+/// Whether the cores of a job on a node are already counted with its reservation. A job that was moved to another
+/// reservation may run on nodes outside of it.
 fn is_inside(job: &JobFact, node: &Node, interval: Interval, picture: &Picture) -> bool {
     let mut counted = picture.reservations.iter().filter(|one| overlap(one.interval, interval));
     counted.any(|one| job.reservations.contains(&one.handle) && one.cores.contains_key(&node.name))

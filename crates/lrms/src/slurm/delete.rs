@@ -1,8 +1,8 @@
-//! Ending jobs, and deleting a reservation with all jobs in it. Slurm deletes none that a job waits for or runs in, and says that
-//! it is in use.
+//! Cancels jobs, and deletes a reservation with all its jobs. Slurm refuses to delete a reservation with waiting or
+//! running jobs ("in use").
 //!
-//! Jobs may be given another reservation, by `scontrol update JobId=… ReservationName=…`, those that wait and those that run. Slurm
-//! asks nothing of where they run: they go on on the nodes that they have, and end with the new one.
+//! Waiting and running jobs can be moved to another reservation with `scontrol update JobId=… ReservationName=…`.
+//! Slurm does not compare nodes: a running job stays on its nodes and ends with the new reservation.
 
 use super::commands::{self, scontrol, squeue};
 use super::jobs;
@@ -13,10 +13,10 @@ use crate::dialect::{Tools, ended};
 use crate::error::LrmsError;
 use std::time::{Duration, Instant};
 
-/// So many jobs are named in one command.
+/// Jobs named in one command, which keeps the command line short.
 const AT_ONCE: usize = 500;
 
-/// What commands say of a job that is over.
+/// Messages about a job that is over.
 pub(super) const JOB_OVER: [&str; 3] =
     ["Invalid job id", "already completing or completed", "already finished"];
 
@@ -29,7 +29,7 @@ pub(super) fn delete(tools: &Tools, handle: &Handle, let_go_within: Duration) ->
         outcome = try_to_delete(tools, handle)?;
     }
     while is_in_use(&outcome) && Instant::now() < deadline {
-        // Jobs that name several reservations are still there, and some may have come meanwhile.
+        // Jobs that name several reservations are still there, and new ones may have come meanwhile.
         release(tools, handle)?;
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(500));
@@ -48,14 +48,15 @@ fn is_in_use(outcome: &Outcome) -> bool {
     !outcome.is_success() && outcome.said().contains("reservation is in use")
 }
 
-/// Ends all jobs that name this reservation alone.
+/// Cancels all jobs that name only this reservation.
 fn cancel_in(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
     let command = tools.command("scancel").arg(format!("--reservation={handle}"));
-    // That it had nothing to end, or that one was just over, shows when the reservation is deleted.
+    // The exit code says little here (no jobs, or one just ended); the deletion will show the result.
     tools.run(&command).map(drop)
 }
 
-/// Frees a reservation from the jobs that name it: those that name others too may go on in those, all else are ended.
+/// Removes a reservation from the jobs that name it: those that name others as well continue in those, all others are
+/// cancelled.
 fn release(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
     let mut to_end = Vec::new();
     for (id, named) in jobs_in(tools, handle)? {
@@ -70,7 +71,7 @@ fn release(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
     Ok(())
 }
 
-/// The jobs that name a reservation and are not over, each with all that it names.
+/// The unfinished jobs that name a reservation, each with all its reservations.
 fn jobs_in(tools: &Tools, handle: &Handle) -> Result<Vec<(i64, Vec<Handle>)>, LrmsError> {
     let (all, _) = json::read(&tools.ask(&squeue(tools))?)?;
     let live = all.iter().filter(|job| !is_over(job));
@@ -85,8 +86,8 @@ fn rebind(tools: &Tools, id: i64, names: &[&str]) -> Result<(Command, Outcome), 
     Ok((command, outcome))
 }
 
-/// Gives all jobs of a reservation another, also those that came after the last look; one that is over meanwhile is no error.
-/// Of those that name several only this one is replaced.
+/// Moves all jobs of a reservation to another, including those submitted after the last look. A job that ended
+/// meanwhile is no error. In a job with several reservations only this one is replaced.
 pub(super) fn move_jobs(tools: &Tools, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
     for (id, named) in jobs_in(tools, from)? {
         let (command, outcome) = rebind(tools, id, &instead(&named, from, to))?;
@@ -104,10 +105,10 @@ pub(super) fn is_over(job: &SlurmJob) -> bool {
 pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
     let Some(native) = named(native) else { return Ok(()) };
     let command = tools.command("scancel").arg(native);
-    ended(&command, &tools.run(&command)?, format!("ending the job {native}"), &JOB_OVER, &[])
+    ended(&command, &tools.run(&command)?, format!("cancelling the job {native}"), &JOB_OVER, &[])
 }
 
-/// A job's id, as `17`, `17_3` or `17+1`; None for what Slurm never called a job.
+/// A job id such as `17`, `17_3` or `17+1`; None for other text, which must not reach a command line.
 pub(super) fn named(native: &str) -> Option<&str> {
     let legal = |byte: u8| byte.is_ascii_digit() || byte == b'_' || byte == b'+';
     Some(native).filter(|native| {
@@ -115,7 +116,7 @@ pub(super) fn named(native: &str) -> Option<&str> {
     })
 }
 
-/// The reservations of a job, with one instead of another.
+/// The reservations of a job, with `from` replaced by `to` and without duplicates.
 fn instead<'a>(named: &'a [Handle], from: &Handle, to: &'a Handle) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for one in named.iter().map(|one| if one == from { to } else { one }) {

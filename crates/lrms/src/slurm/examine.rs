@@ -1,5 +1,5 @@
-//! Seeing whether a cluster can be used as it is configured, step by step, for an operator to read. Slurm calls a
-//! project an account, and that a user is in it an association; both are kept by slurmdbd.
+//! Checks for an operator whether a cluster can be used as configured. Slurm calls a project an account, and the
+//! membership of a user an association; slurmdbd keeps both.
 
 use super::commands::{is_about_projects, reader, scontrol, squeue};
 use super::formats::{field, setting, setting_number, setting_user};
@@ -10,16 +10,16 @@ use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The first version that was tried.
+/// The oldest version that was tested.
 const OLDEST: (u32, u32) = (22, 5);
 
-/// Clocks that differ more make jobs start late, or reservations begin in the past.
+/// Largest harmless clock skew, in seconds. With more, jobs start late and reservations begin in the past.
 const MOST_SKEW: i64 = 2;
 
-/// Who may make reservations.
+/// Advice if reservations are not permitted.
 const OPERATOR: &str = "run the commands as root, SlurmUser or an operator";
 
-/// So far ahead a reservation is tried: nobody else has one there.
+/// How far ahead to test a reservation: far enough to conflict with no other.
 const A_YEAR: Seconds = Seconds(365 * 86_400);
 
 pub(super) fn examine(slurm: &Slurm) -> Vec<Finding> {
@@ -28,7 +28,7 @@ pub(super) fn examine(slurm: &Slurm) -> Vec<Finding> {
     let config = match tools.ask(&scontrol(tools, ["show", "config"])) {
         Ok(config) => config,
         Err(why) => {
-            let advice = "start slurmctld, and say where its slurm.conf is";
+            let advice = "start slurmctld, and configure the path of its slurm.conf";
             findings.push(Finding::wrong("the controller", why, advice));
             return findings;
         }
@@ -52,13 +52,13 @@ fn version(slurm: &Slurm) -> Finding {
     let (year, month) = match slurm.version() {
         Ok(version) => version,
         Err(why) => {
-            let advice = "install slurm-client, or say in which folder the commands are";
+            let advice = "install slurm-client, or configure the folder of the commands";
             return Finding::wrong(what, why, advice);
         }
     };
     let seen = format!("version {year}.{month:02}");
     if (year, month) < OLDEST {
-        return Finding::doubtful(what, seen, "take 22.05 or later; earlier ones were never tried");
+        return Finding::doubtful(what, seen, "use 22.05 or later; earlier versions are untested");
     }
     Finding::well(what, seen)
 }
@@ -75,17 +75,17 @@ fn controller(tools: &Tools, config: &str) -> Finding {
     }
 }
 
-/// The clock where commands run against that of the controller.
+/// Compares the clock where commands run with that of the controller.
 fn clocks(tools: &Tools, config: &str) -> Finding {
     let what = "the clock of the controller";
     let (Some(there), Ok(here)) = (clock(config), tools.clock()) else {
-        return Finding::doubtful(what, "it is not told", "see yourself that all clocks agree");
+        return Finding::doubtful(what, "it could not be read", "check that all clocks agree");
     };
     match (there - here).0 {
-        by if by.abs() <= MOST_SKEW => Finding::well(what, "as the clock where commands run"),
+        by if by.abs() <= MOST_SKEW => Finding::well(what, "same as the clock where commands run"),
         by => {
             let seen = format!("{by} s ahead of the clock where commands run");
-            Finding::wrong(what, seen, "set both clocks by NTP")
+            Finding::wrong(what, seen, "synchronise both clocks with NTP")
         }
     }
 }
@@ -102,18 +102,20 @@ fn queue(tools: &Tools) -> Finding {
     }
 }
 
-/// Reservations are made in cores; they keep no memory free.
+/// Reservations are made in cores; they do not reserve memory.
 fn cores_and_memory(config: &str) -> Finding {
-    let what = "what Slurm shares out";
+    let what = "resource selection";
     let plugin = setting(config, "SelectType").unwrap_or("unknown");
     let how = setting(config, "SelectTypeParameters").unwrap_or("unknown");
     let seen = format!("{plugin}, {how}");
+    // `cons_res` and `cons_tres` allocate cores; `linear` allocates only whole nodes.
     if !plugin.contains("cons_") {
-        let advice = "set SelectType=select/cons_tres: without it reservations cannot be made in cores";
+        let advice = "set SelectType=select/cons_tres; reservations in cores require it";
         return Finding::wrong(what, seen, advice);
     }
     if how.to_ascii_uppercase().contains("MEMORY") {
-        let advice = "reservations keep cores free, not memory: set DefMemPerCPU, so that jobs on other cores of a node leave some";
+        let advice = "reservations reserve cores, not memory: set DefMemPerCPU, so that jobs on other cores of \
+                      a node leave some";
         return Finding::doubtful(what, seen, advice);
     }
     Finding::well(what, seen)
@@ -125,7 +127,11 @@ fn partitions(tools: &Tools, settings: &Settings) -> Vec<Finding> {
     let (shown, nodes) = match (shown, nodes.and_then(|printed| nodes::read(&printed))) {
         (Ok(shown), Ok(nodes)) => (shown, nodes),
         (Err(why), _) | (_, Err(why)) => {
-            return vec![Finding::wrong("partitions and nodes", why, "see what scontrol says")];
+            return vec![Finding::wrong(
+                "partitions and nodes",
+                why,
+                "run scontrol by hand to find the cause",
+            )];
         }
     };
     let nodes: Vec<Node> = nodes.iter().filter_map(|node| node.told(&settings.places)).collect();
@@ -135,13 +141,13 @@ fn partitions(tools: &Tools, settings: &Settings) -> Vec<Finding> {
 fn place(place: &Place, partitions: &str, nodes: &[Node]) -> Vec<Finding> {
     let what = format!("the resource {}", place.resource);
     let none = "no node belongs to it: correct its partition and features";
-    let unusable = "see `sinfo -R` for what is wrong with the others";
+    let unusable = "run `sinfo -R` for the reasons";
     let capacity = resource(place, nodes, ["cores", "nodes"], none, unusable);
     let Some(partition) = &place.partition else { return vec![capacity] };
     let line = partitions.lines().find(|line| field(line, "PartitionName") == Some(partition));
     let Some(line) = line else {
         let names: Vec<&str> = partitions.lines().filter_map(|line| field(line, "PartitionName")).collect();
-        let advice = format!("name one of: {}", names.join(", "));
+        let advice = format!("use one of: {}", names.join(", "));
         return vec![Finding::wrong(what, format!("there is no partition {partition}"), advice)];
     };
     let mut findings = vec![capacity];
@@ -154,7 +160,7 @@ fn place(place: &Place, partitions: &str, nodes: &[Node]) -> Vec<Finding> {
     if endless && field(line, "DefaultTime").is_none_or(|time| time == "NONE" || time == "UNLIMITED") {
         findings.push(Finding::doubtful(
             what,
-            format!("jobs in {partition} that name no limit run without end, and are in the way of every reservation"),
+            format!("jobs in {partition} without a limit never end, and block every reservation"),
             "set DefaultTime for the partition, or MaxTime",
         ));
     }
@@ -167,10 +173,10 @@ fn overrun(config: &str) -> Finding {
         Some(0) => Finding::well(what, "jobs end with their reservation (ResvOverRun=0)"),
         _ => {
             let seen = format!(
-                "jobs may run on after it (ResvOverRun={})",
+                "jobs may continue after it (ResvOverRun={})",
                 setting(config, "ResvOverRun").unwrap_or("unknown")
             );
-            Finding::doubtful(what, seen, "set ResvOverRun=0, so that what follows begins in time")
+            Finding::doubtful(what, seen, "set ResvOverRun=0, so that the next reservation begins in time")
         }
     }
 }
@@ -184,26 +190,23 @@ fn users(config: &str) -> Finding {
             format!("only jobs of {user} can run: slurmd runs as {user}"),
             "run slurmd as root",
         ),
-        None => Finding::doubtful(what, "it is not told as whom slurmd runs", "see SlurmdUser in slurm.conf"),
+        None => Finding::doubtful(what, "the account of slurmd is unknown", "check SlurmdUser in slurm.conf"),
     }
 }
 
 fn privacy(config: &str) -> Option<Finding> {
     let hidden = setting(config, "PrivateData")?;
-    let advice =
-        "run the commands as root, SlurmUser or an operator, so that all jobs and reservations are seen";
-    Some(Finding::doubtful("what is hidden", format!("PrivateData={hidden}"), advice))
+    let advice = "run the commands as root, SlurmUser or an operator, to see all jobs and reservations";
+    Some(Finding::doubtful("private data", format!("PrivateData={hidden}"), advice))
 }
 
 fn accounting(tools: &Tools, config: &str, settings: &Settings) -> Finding {
     let what = "accounting";
     if !settings.accounting {
         let age = setting(config, "MinJobAge").unwrap_or("a while");
-        return Finding::well(
-            what,
-            format!("not used; the controller remembers jobs that are over for {age}"),
-        );
+        return Finding::well(what, format!("not used; the controller remembers finished jobs for {age}"));
     }
+    // This lists hardly any jobs, but fails if slurmdbd does not answer.
     let asked = tools.ask(&reader(tools, "sacct").args(["-X", "-n", "-P", "-S", "now", "-o", "JobID"]));
     match asked {
         Ok(_) => Finding::well(what, "sacct answers"),
@@ -211,8 +214,8 @@ fn accounting(tools: &Tools, config: &str, settings: &Settings) -> Finding {
     }
 }
 
-/// Makes a reservation for one core or node, a year ahead, and deletes it. It is for an account that uses a project, if one is
-/// known.
+/// Creates a reservation of one core or node, a year ahead, and deletes it. It is for an account with a project, if
+/// one is configured.
 fn privilege(slurm: &Slurm) -> Finding {
     let (tools, settings) = (&slurm.tools, &slurm.settings);
     let what = "making and deleting reservations";
@@ -222,7 +225,7 @@ fn privilege(slurm: &Slurm) -> Finding {
     };
     let begin = picture.clock.unwrap_or(Time(0)) + A_YEAR;
     let Some(place) = settings.places.first().cloned() else {
-        return Finding::doubtful(what, "there is no resource to try it with", "name one");
+        return Finding::doubtful(what, "there is no resource to test it with", "configure one");
     };
     let name = format!("bookahead-examines-{}", begin.0);
     let trial = Trial { name: &name, place, begin, lasts: Seconds(60), advice: OPERATOR.into() };
@@ -233,20 +236,21 @@ fn privilege(slurm: &Slurm) -> Finding {
             wanted = Wanted { account: account.clone(), project: Some(project.clone()), ..wanted };
         }
         let made = slurm.create(&wanted, &picture)?;
+        // No jobs can be in it, so Slurm releases it at once.
         delete::delete(tools, &made.handle, Duration::from_secs(5))
     });
+    // Reservations are permitted then; only this account is missing in its project.
     if finding.grade == Grade::Wrong && is_about_projects(&finding.seen) {
-        let advice =
-            "see that the accounts of all owners are in their projects; those of others get no reservation";
-        return Finding::doubtful(what, format!("that is allowed, but {}", finding.seen), advice);
+        let advice = "check that the accounts of all owners are in their projects; others get no reservation";
+        return Finding::doubtful(what, format!("it is allowed, but {}", finding.seen), advice);
     }
     finding
 }
 
-/// Each of them makes Slurm refuse jobs for projects that it does not know.
+/// Each of these makes Slurm refuse jobs for unknown projects.
 const ENFORCING: [&str; 6] = ["associations", "limits", "qos", "safe", "wckeys", "all"];
 
-/// Nothing is asked where no project is named.
+/// Checks nothing if no project is configured.
 pub(super) fn projects(tools: &Tools, config: &str, settings: &Settings) -> Vec<Finding> {
     let what = "projects";
     if settings.projects.is_empty() {
@@ -255,10 +259,9 @@ pub(super) fn projects(tools: &Tools, config: &str, settings: &Settings) -> Vec<
     let storage = setting(config, "AccountingStorageType").unwrap_or("none");
     if !storage.ends_with("slurmdbd") {
         let seen = format!(
-            "AccountingStorageType={storage}: any name is taken for a project, and nobody is charged"
+            "AccountingStorageType={storage}: any name is accepted as a project, and no one is charged"
         );
-        let advice =
-            "set AccountingStorageType=accounting_storage/slurmdbd, or leave out project and projects";
+        let advice = "set AccountingStorageType=accounting_storage/slurmdbd, or remove project and projects";
         return vec![Finding::doubtful(what, seen, advice)];
     }
     let cluster = setting(config, "ClusterName").unwrap_or_default();
@@ -267,7 +270,7 @@ pub(super) fn projects(tools: &Tools, config: &str, settings: &Settings) -> Vec<
     let known = match tools.ask(&command) {
         Ok(printed) => associations(&printed),
         Err(why) => {
-            let advice = "start slurmdbd, and see that `sacctmgr show assoc` works for this account";
+            let advice = "start slurmdbd, and check that `sacctmgr show assoc` works for this account";
             return vec![Finding::wrong(what, why, advice)];
         }
     };
@@ -277,7 +280,7 @@ pub(super) fn projects(tools: &Tools, config: &str, settings: &Settings) -> Vec<
     findings
 }
 
-/// `physics|ada`, with nobody for the project itself.
+/// Parses `physics|ada`; the user is empty for the project itself.
 fn associations(printed: &str) -> BTreeSet<(String, String)> {
     let pairs = printed.lines().filter_map(|line| line.split_once('|'));
     pairs.map(|(project, user)| (project.to_ascii_lowercase(), user.to_owned())).collect()
@@ -285,10 +288,10 @@ fn associations(printed: &str) -> BTreeSet<(String, String)> {
 
 fn one(project: &str, accounts: &BTreeSet<String>, known: &BTreeSet<(String, String)>) -> Finding {
     let what = format!("the project {project}");
-    // Slurm keeps them in small letters.
+    // Slurm stores project names in lower case.
     let slurms = project.to_ascii_lowercase();
     if !known.iter().any(|(project, _)| *project == slurms) {
-        let advice = format!("correct project and projects, or say `sacctmgr add account {project}`");
+        let advice = format!("correct project and projects, or run `sacctmgr add account {project}`");
         return Finding::wrong(what, "Slurm does not know it (it calls a project an account)", advice);
     }
     let is_in = |account: &&String| known.contains(&(slurms.clone(), (*account).clone()));
@@ -297,18 +300,19 @@ fn one(project: &str, accounts: &BTreeSet<String>, known: &BTreeSet<(String, Str
         let members = known.iter().filter(|(project, user)| *project == slurms && !user.is_empty());
         return Finding::well(what, format!("known, with {} users in it", members.count()));
     }
-    let advice = format!("say `sacctmgr add user {} account={project}`", missing.join(","));
+    let advice = format!("run `sacctmgr add user {} account={project}`", missing.join(","));
     Finding::wrong(what, format!("not in it: {}", missing.join(", ")), advice)
 }
 
-/// Without it Slurm takes a job for a project that it does not know, and charges it to another.
+/// Without enforcement, Slurm accepts a job for an unknown project and charges it to another.
 fn enforcement(config: &str) -> Option<Finding> {
     let enforced = setting(config, "AccountingStorageEnforce").unwrap_or("none");
     let enforces = |word: &str| ENFORCING.contains(&word.trim());
     if enforced.split(',').any(enforces) {
         return None;
     }
-    let seen =
-        format!("AccountingStorageEnforce={enforced}: jobs for an unknown project run for another one");
+    let seen = format!(
+        "AccountingStorageEnforce={enforced}: jobs for an unknown project are charged to another one"
+    );
     Some(Finding::doubtful("projects", seen, "set AccountingStorageEnforce=associations"))
 }

@@ -1,14 +1,15 @@
-//! What Slurm's commands print and take, whatever it is about: lists of hosts and numbers, `Key=value` texts, the configuration
-//! of the controller, versions and times. Values of keys may contain blanks and even what looks like a key, where people wrote
-//! them; so each reader takes only fields that stand before any such value, or in a line without one.
+//! Formats of Slurm's commands: lists of hosts and numbers, `Key=value` text, the configuration of the controller,
+//! versions and times. Values written by users may contain blanks and text that looks like a key. Each parser
+//! therefore reads only fields in front of such a value, or in a line without one.
 
 use crate::dialect::calendar;
 use bookahead_plan::Time;
 
-/// No cluster has more; a longer list is no list of hosts.
+/// Larger than any cluster. A longer list is damaged, and expanding it could exhaust the memory.
 const MOST_HOSTS: usize = 100_000;
 
-/// The hosts of a list as `n[1-3,07-09],gpu1` or `rack[1-2]n[1-4]`, in its order; none in what Slurm writes for none. None where it is something else.
+/// Expands a list such as `n[1-3,07-09],gpu1` or `rack[1-2]n[1-4]`, in order. Empty for Slurm's words for no hosts;
+/// None if it is not a list of hosts.
 pub(super) fn expand(list: &str) -> Option<Vec<String>> {
     let list = list.trim();
     if list.is_empty() || list == "(null)" || list == "None assigned" {
@@ -21,7 +22,7 @@ pub(super) fn expand(list: &str) -> Option<Vec<String>> {
     Some(hosts)
 }
 
-/// Splits at the commas that are outside of brackets.
+/// Splits at the commas outside of brackets.
 fn parts(list: &str) -> Option<Vec<&str>> {
     let mut parts = Vec::new();
     let (mut begin, mut inside) = (0, false);
@@ -42,7 +43,7 @@ fn parts(list: &str) -> Option<Vec<&str>> {
     (!inside && parts.iter().all(|part| !part.is_empty())).then_some(parts)
 }
 
-/// All hosts that begin with `before` and go on as `rest` says.
+/// Appends all hosts that begin with `before` and continue with the pattern `rest`.
 fn each(before: String, rest: &str, hosts: &mut Vec<String>) -> Option<()> {
     let Some((plain, bracket)) = rest.split_once('[') else {
         hosts.push(before + rest);
@@ -50,8 +51,9 @@ fn each(before: String, rest: &str, hosts: &mut Vec<String>) -> Option<()> {
     };
     let (inside, after) = bracket.split_once(']')?;
     for range in inside.split(',') {
-        // `07-09` are `07`, `08`, `09`.
+        // `07-09` are `07`, `08`, `09`: keep the width.
         let width = range.split('-').next()?.len();
+        // One more than allowed, so that `each` notices the excess.
         for number in numbers(range, MOST_HOSTS + 1)? {
             each(format!("{before}{plain}{number:0width$}"), after, hosts)?;
         }
@@ -59,7 +61,7 @@ fn each(before: String, rest: &str, hosts: &mut Vec<String>) -> Option<()> {
     Some(())
 }
 
-/// The value of a key in a line, up to the next blank; None where there is no such key, or it has no value.
+/// The value of a key in a line, up to the next blank; None if the key or its value is missing.
 pub(super) fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let value = raw(line, key)?;
     (!value.is_empty() && value != "(null)" && value != "N/A").then_some(value)
@@ -83,12 +85,12 @@ pub(super) fn number(line: &str, key: &str) -> Option<u32> {
     field(line, key)?.parse().ok()
 }
 
-/// A value that is a list with commas.
+/// Splits a value at its commas.
 pub(super) fn list(line: &str, key: &str) -> Vec<String> {
     field(line, key).map(|value| value.split(',').map(str::to_owned).collect()).unwrap_or_default()
 }
 
-/// The numbers of a text as `0-2,5,7-11:2`, at most so many; None where it is something else.
+/// Expands numbers such as `0-2,5,7-11:2`, at most `most` of them; None if it is something else.
 pub(super) fn numbers(text: &str, most: usize) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for part in text.split(',') {
@@ -105,8 +107,7 @@ pub(super) fn numbers(text: &str, most: usize) -> Option<Vec<u32>> {
     Some(found)
 }
 
-/// A value of the configuration as `scontrol show config` prints it: `SlurmUser               = root(0)`. None where it is not
-/// there or nothing.
+/// A value from `scontrol show config`: `SlurmUser               = root(0)`. None if it is missing or empty.
 pub(super) fn setting<'a>(config: &'a str, key: &str) -> Option<&'a str> {
     let found = config.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;
@@ -115,31 +116,31 @@ pub(super) fn setting<'a>(config: &'a str, key: &str) -> Option<&'a str> {
     found.filter(|value| !value.is_empty() && *value != "(null)" && *value != "none")
 }
 
-/// A user without the number behind it: `root(0)` is `root`.
+/// The name of a user without its uid: `root(0)` is `root`.
 pub(super) fn setting_user<'a>(config: &'a str, key: &str) -> Option<&'a str> {
     setting(config, key).map(|value| value.split('(').next().unwrap_or(value))
 }
 
-/// The number that a value begins with: `5 sec`.
+/// The number at the beginning of a value: `5 sec`.
 pub(super) fn setting_number(config: &str, key: &str) -> Option<u64> {
     setting(config, key)?.split_whitespace().next()?.parse().ok()
 }
 
-/// A time as commands want it: `2026-11-15T00:02:51`, in their time zone, which is always UTC here. (They take no seconds since
-/// the epoch; what they print is asked for as such, with `SLURM_TIME_FORMAT=%s`.)
+/// A time as commands accept it: `2026-11-15T00:02:51`, in their time zone, which is always UTC here. (They do not
+/// accept seconds since the epoch, but print them with `SLURM_TIME_FORMAT=%s`.)
 pub(super) fn written(time: Time) -> String {
     calendar::written(time, "%Y-%m-%dT%H:%M:%S")
 }
 
-/// A time that was printed as seconds since the epoch; None for `Unknown`, `N/A` and such.
+/// Parses seconds since the epoch; None for `Unknown`, `N/A` and the like.
 pub(super) fn time(printed: &str) -> Option<Time> {
     printed.parse().ok().map(Time)
 }
 
-/// The first version that takes no lists as `CoreCnt`: "Using a comma separated array for CoreCnt is no longer valid."
+/// The first version that rejects lists in `CoreCnt`: "Using a comma separated array for CoreCnt is no longer valid."
 pub(super) const NO_CORE_LISTS: (u32, u32) = (23, 11);
 
-/// The version in what `scontrol --version` says: `slurm 25.05.8`, on Debian `slurm-wlm 22.05.8`.
+/// Parses the output of `scontrol --version`: `slurm 25.05.8`, on Debian `slurm-wlm 22.05.8`.
 pub(super) fn version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.split_whitespace().nth(1)?.split('.');
     let mut next = || numbers.next()?.parse().ok();

@@ -1,5 +1,5 @@
-//! Jobs as all batch systems tell them, from jobs as Slurm tells them: CPUs become cores, arrays become their tasks, and those
-//! that wait stand in the order in which Slurm would look at them.
+//! Converts Slurm's jobs to the common form: CPUs become cores, arrays become their tasks, and waiting jobs are in
+//! Slurm's scheduling order.
 
 use super::formats;
 use super::json::{Exit, SlurmJob, Words};
@@ -13,20 +13,20 @@ use bookahead_protocol::Name;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// No array is told as more waiting jobs; nobody plans further ahead.
+/// Most tasks of one array to show as waiting jobs; plans do not look further ahead.
 const MOST_TASKS: usize = 10_000;
 
-/// Nor all arrays together: what is beyond that counts as one task each.
+/// The same over all arrays. Beyond it, each array counts as one task.
 const MOST_TASKS_OF_ALL: usize = 100_000;
 
-/// What jobs are compared with.
+/// Context for the conversion of jobs.
 pub(super) struct Surroundings<'a> {
     pub(super) places: &'a [Place],
     pub(super) nodes: &'a BTreeMap<&'a str, &'a SlurmNode>,
     pub(super) clock: Option<Time>,
 }
 
-/// All jobs that have to do with our resources; those that wait by priority, then by when they came.
+/// All jobs that concern our resources; waiting ones by priority, then by submission.
 pub(super) fn told(mut jobs: Vec<SlurmJob>, around: &Surroundings) -> Vec<JobFact> {
     let number = |number: Option<i64>| number.unwrap_or(0);
     jobs.sort_by_key(|job| {
@@ -40,7 +40,7 @@ pub(super) fn told(mut jobs: Vec<SlurmJob>, around: &Surroundings) -> Vec<JobFac
     told
 }
 
-/// A job, or the tasks of one that waits as an array.
+/// A job, or the tasks of a waiting array.
 fn tasks(job: &SlurmJob, around: &Surroundings, most: usize) -> Vec<JobFact> {
     let Some(fact) = fact(job, around) else { return Vec::new() };
     let waits = matches!(fact.state, FactState::Waiting | FactState::Held { .. });
@@ -51,7 +51,7 @@ fn tasks(job: &SlurmJob, around: &Surroundings, most: usize) -> Vec<JobFact> {
     tasks.into_iter().map(|task| JobFact { native: format!("{array}_{task}"), ..fact.clone() }).collect()
 }
 
-/// None for a job that has nothing to do with any resource of ours.
+/// None for a job that concerns none of our resources.
 fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
     let held = job.priority.0 == Some(0) || job.hold.0;
     let (reason, description) = (reason(job, around.clock), job.state_description.text());
@@ -69,6 +69,7 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
         return None;
     }
     let time = |number: Option<i64>| number.filter(|time| *time > 0).map(Time);
+    // For a job that never had nodes, the start time is only an expectation.
     let was_started = runs || (state.is_over() && !job.nodes.text().is_empty());
     let start = time(job.start_time.0);
     let (started, ended) = (start.filter(|_| was_started), time(job.end_time.0).filter(|_| state.is_over()));
@@ -92,7 +93,7 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
     })
 }
 
-/// Why a job waits. Until they have looked at it for the first time, later versions say that it waits for room.
+/// The reason why a job waits. Before they first consider a job, later versions report that it waits for room.
 fn reason(job: &SlurmJob, clock: Option<Time>) -> &str {
     match job.state_reason.text() {
         said if !["", "None", "Resources", "Priority"].contains(&said) => said,
@@ -102,13 +103,13 @@ fn reason(job: &SlurmJob, clock: Option<Time>) -> &str {
     }
 }
 
-/// Whether a job that we submitted into a reservation names none any more. One that is too big for its reservation is held as if
-/// an administrator had said so, and stays so when the reservation is gone.
+/// Whether a job that was submitted into a reservation no longer names one. Slurm holds a job that is too big for its
+/// reservation as if an administrator had done so, and keeps holding it when the reservation is gone.
 fn lost_its_reservation(job: &SlurmJob) -> bool {
     job.comment.text().starts_with(INSIDE) && job.resv_name.text().is_empty()
 }
 
-/// `a,b` where it may run inside of either.
+/// Splits `a,b`: the job may run in either.
 pub(super) fn reservations(names: &str) -> Vec<Handle> {
     let names = names.split(',').filter(|name| !name.is_empty() && *name != "(null)");
     names.map(|name| Handle(name.to_owned())).collect()
@@ -123,19 +124,19 @@ fn resources_of(placed: &BTreeMap<String, u32>, around: &Surroundings) -> Vec<Na
     resources
 }
 
-/// The cores that a running job has on each node.
+/// Cores of a running job on each node.
 fn placed(job: &SlurmJob, around: &Surroundings) -> BTreeMap<String, u32> {
     if !job.placed.0.is_empty() {
         return job.placed.0.clone();
     }
-    // Not told: its CPUs are spread over its nodes.
+    // Not reported: spread its CPUs over its nodes.
     let nodes = formats::expand(job.nodes.text()).unwrap_or_default();
     let of = |name: &String| around.nodes.get(name.as_str()).map_or(1, |node| node.cpus_per_core);
     let cpus = evenly(count(job.cpus.0), &nodes);
     cpus.into_iter().map(|(node, cpus)| (node.clone(), cpus.div_ceil(of(&node).max(1)))).collect()
 }
 
-/// The cores and nodes that a job has or wants.
+/// Cores and nodes that a job uses or requests.
 fn size(job: &SlurmJob, placed: &BTreeMap<String, u32>, around: &Surroundings) -> (u32, u32) {
     if !placed.is_empty() {
         return (total(placed), batch::count(placed.len()));
@@ -153,7 +154,7 @@ fn size(job: &SlurmJob, placed: &BTreeMap<String, u32>, around: &Surroundings) -
         cores = cores.max(count(job.tasks.0));
     }
     if job.shared.has("none") {
-        // It wants its nodes for itself.
+        // It requests exclusive nodes.
         let whole = candidates().map(|node| node.cores).max().unwrap_or(1);
         cores = cores.max(nodes.saturating_mul(whole));
     }
@@ -164,7 +165,7 @@ fn count(number: Option<i64>) -> u32 {
     number.map_or(0, |number| u32::try_from(number.max(0)).unwrap_or(u32::MAX))
 }
 
-/// For these a job would wait however much room there were.
+/// Reasons for which a job would wait even with free nodes.
 const HELD_FOR: [&str; 19] = [
     "JobHeldUser",
     "JobHeldAdmin",
@@ -187,7 +188,7 @@ const HELD_FOR: [&str; 19] = [
     "Cleaning",
 ];
 
-/// States that a job never leaves. Later versions say more words beside them.
+/// Final states. Later versions add further words to them.
 const OVER: [&str; 10] = [
     "COMPLETED",
     "CANCELLED",
@@ -201,16 +202,16 @@ const OVER: [&str; 10] = [
     "REVOKED",
 ];
 
-/// Reasons of jobs that are over and that Slurm could not launch.
+/// Reasons of finished jobs that Slurm could not launch.
 const NOT_LAUNCHED: [&str; 2] = ["JobLaunchFailure", "SystemFailure"];
 
-/// The code of jobs whose output file Slurm could not open: it says that signal 53 ended them.
+/// Exit code of jobs whose output file Slurm could not open: it reports signal 53.
 const NO_OUTPUT: i32 = 128 + 53;
 
 pub(super) fn state(states: &Words, reason: &str, description: &str, held: bool, exit: Exit) -> FactState {
     let is = |word: &str| states.has(word);
     let any = |words: &[&str]| words.iter().any(|word| is(word));
-    // Of a job that ends just now, later versions say how it ends as well; it still has its nodes.
+    // Later versions also report the final state of a job that is just ending; it still has its nodes.
     if any(&[
         "RUNNING",
         "COMPLETING",
@@ -231,7 +232,7 @@ pub(super) fn state(states: &Words, reason: &str, description: &str, held: bool,
         return FactState::Held { why: why.into(), orphaned: true };
     }
     if any(&["REQUEUE_HOLD", "SPECIAL_EXIT"]) {
-        return FactState::Held { why: "it is held after it was put back".into(), orphaned: false };
+        return FactState::Held { why: "it is held after it was requeued".into(), orphaned: false };
     }
     if any(&["PENDING", "REQUEUED", "REQUEUE_FED"]) {
         let held = held || HELD_FOR.contains(&reason);
@@ -250,7 +251,7 @@ fn over(states: &Words, reason: &str, exit: Exit) -> FactState {
                 format!("Slurm could not launch it: its output file cannot be written there ({reason})");
             FactState::NotLaunched { why }
         }
-        // A script that a signal ended has such a reason, too, and an exit code.
+        // A script that was killed by a signal has the same reason, but also an exit code.
         () if exit.0 == 0 && NOT_LAUNCHED.contains(&reason)
             || any(&["LAUNCH_FAILED", "RECONFIG_FAIL", "BOOT_FAIL"]) =>
         {

@@ -1,14 +1,15 @@
-//! Jobs, from `squeue --json`, in all shapes it has: plain values in 22.05 (`"job_state":"RUNNING","start_time":1794701734`),
-//! and from 23.02 on `"job_state":["RUNNING"],"start_time":{"set":true,"infinite":false,"number":1794701734}`, as described
-//! for `data_parser/v0.0.43` in SchedMD's "Slurm REST API" (the schema of `v0.0.43_job_info`). Whatever is missing or of
-//! another type is taken as unknown: a field that changes its shape must not hide the whole queue.
+//! Jobs from `squeue --json`, in all its versions: plain values in 22.05
+//! (`"job_state":"RUNNING","start_time":1794701734`), and from 23.02 on
+//! `"job_state":["RUNNING"],"start_time":{"set":true,"infinite":false,"number":1794701734}`, as described for
+//! `data_parser/v0.0.43` in SchedMD's "Slurm REST API" (schema of `v0.0.43_job_info`). A missing field, or one of
+//! another type, counts as unknown: a field with a new format must not hide the whole queue.
 
 use crate::dialect::json;
 use crate::error::LrmsError;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Slurm's numbers for "not set" and "without end" before they had words of their own.
+/// Slurm's numbers for "not set" and "infinite" in 22.05.
 const NOT_NUMBERS: [i64; 2] = [0xffff_fffe, 0xffff_ffff];
 
 #[derive(Debug, serde::Deserialize)]
@@ -17,7 +18,6 @@ struct Queue {
     jobs: Option<Vec<SlurmJob>>,
 }
 
-/// A job as Slurm knows it.
 #[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(default)]
 pub(super) struct SlurmJob {
@@ -53,45 +53,45 @@ pub(super) struct SlurmJob {
     pub(super) placed: Placed,
 }
 
-/// A number, if it is set and finite.
+/// A number; None if it is not set or infinite.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(from = "Value")]
 pub(super) struct Number(pub(super) Option<i64>);
 
-/// One or several words; none where it is no text.
+/// One or several words; empty if it is not text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(from = "Value")]
 pub(super) struct Words(pub(super) Vec<String>);
 
-/// Whether something is said to be so.
+/// True only if it is literally `true`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(from = "Value")]
 pub(super) struct Yes(pub(super) bool);
 
-/// The code with which a job ended, as a shell would tell it: 128 and more after a signal.
+/// Exit code of a job in the convention of shells: 128 plus the number of a signal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(from = "Value")]
 pub(super) struct Exit(pub(super) i32);
 
-/// The cores that a job has on each node.
+/// Cores of a job on each node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(from = "Value")]
 pub(super) struct Placed(pub(super) BTreeMap<String, u32>);
 
-/// The jobs, and how many cannot be read.
+/// The jobs, and the number of unreadable ones.
 pub(super) fn read(printed: &str) -> Result<(Vec<SlurmJob>, usize), LrmsError> {
     let unreadable = |why| LrmsError::Unreadable { command: "squeue --json".into(), why };
-    // Warnings may stand before it.
-    let begin = printed.find('{').ok_or_else(|| unreadable("it is no JSON".into()))?;
+    // Warnings may precede it.
+    let begin = printed.find('{').ok_or_else(|| unreadable("it is not JSON".into()))?;
     let text = printed.get(begin..).unwrap_or_default();
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Queue>();
-    let document = documents.next().ok_or_else(|| unreadable("it is no JSON".into()))?;
+    let document = documents.next().ok_or_else(|| unreadable("it is not JSON".into()))?;
     let behind = text.get(documents.byte_offset()..).unwrap_or_default();
     let why = match document {
-        // A damaged job can seem to end the whole, with other jobs behind it.
+        // A damaged job can seem to end the document early, with other jobs behind it.
         Ok(Queue { jobs: Some(jobs) }) if !behind.contains('{') => return Ok(numbered(jobs, 0)),
-        Ok(Queue { jobs: None }) => return Err(unreadable("it has no jobs in it".into())),
-        Ok(_) => "it ends before its end".into(),
+        Ok(Queue { jobs: None }) => return Err(unreadable("it has no list of jobs".into())),
+        Ok(_) => "it ends too early".into(),
         Err(why) => why.to_string(),
     };
     let (objects, odd) = json::objects(text, "jobs").ok_or_else(|| unreadable(why))?;
@@ -99,7 +99,7 @@ pub(super) fn read(printed: &str) -> Result<(Vec<SlurmJob>, usize), LrmsError> {
     Ok(numbered(jobs.collect(), odd))
 }
 
-/// Without those that have no number.
+/// Drops jobs without an id and counts them.
 fn numbered(mut jobs: Vec<SlurmJob>, odd: usize) -> (Vec<SlurmJob>, usize) {
     let all = jobs.len();
     jobs.retain(|job| job.job_id.0.is_some());
@@ -120,12 +120,12 @@ impl From<Value> for Words {
 }
 
 impl Words {
-    /// As one text.
+    /// The first word.
     pub(super) fn text(&self) -> &str {
         self.0.first().map_or("", String::as_str)
     }
 
-    /// Whether it is one of them, however it is written.
+    /// Whether it contains a word, in any case.
     pub(super) fn has(&self, word: &str) -> bool {
         self.0.iter().any(|one| one.eq_ignore_ascii_case(word))
     }
@@ -142,7 +142,7 @@ impl From<Value> for Exit {
 }
 
 impl Exit {
-    /// From a status as `wait` gives it.
+    /// From a status of wait(2).
     fn of_status(status: i64) -> Exit {
         let signal = status & 0x7f;
         let code = if signal == 0 { status >> 8 & 0xff } else { 128 + signal };
@@ -181,7 +181,7 @@ impl From<Value> for Placed {
     }
 }
 
-/// How many cores in there are said to be allocated: `{"0":{"cores":{"6":"allocated"}}}` in 22.05,
+/// Counts the allocated cores: `{"0":{"cores":{"6":"allocated"}}}` in 22.05,
 /// `[{"index":0,"cores":[{"index":6,"status":["ALLOCATED"]}]}]` later.
 fn allocated(value: &Value) -> u32 {
     match value {

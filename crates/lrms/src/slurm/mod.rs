@@ -1,17 +1,18 @@
-//! Slurm, 22.05 and later, driven by its commands. What it promises by itself is less than it seems to; so what is made is
-//! read back and compared, and what must not be left to it is decided here:
+//! Slurm 22.05 and later, driven by its commands. Slurm guarantees less than it seems to. Every grant is read back
+//! and compared, and some decisions are made here:
 //!
-//! - It grants fewer nodes than it was asked for, and lays whole nodes over cores that others have: reservations are made in
-//!   cores only, which it checks well ([`create`]), on nodes that were chosen here where whole nodes are wanted.
-//! - When the times of a reservation in cores change it checks nothing: that is done here ([`change`]).
-//! - It deletes nothing that jobs name, and `scancel --reservation` leaves out those that name several ([`delete`]).
-//! - It gives a reservation in cores no other nodes, and moves none that has begun when its nodes fail; but jobs may be given
-//!   another reservation, also while they run ([`delete`]).
+//! - Slurm may grant fewer nodes than requested, and puts whole nodes over cores of others. Reservations are
+//!   therefore made in cores only, which it checks well ([`create`]); whole nodes are chosen here.
+//! - Slurm checks nothing when the times of a reservation in cores change. The check is made here ([`change`]).
+//! - Slurm does not delete a reservation that jobs name, and `scancel --reservation` skips jobs that name several
+//!   ([`delete`]).
+//! - Slurm cannot change the nodes of a reservation in cores, and does not replace failed nodes of one that has
+//!   begun. But jobs, even running ones, can be moved to another reservation ([`delete`]).
 //!
-//! - [`own_cluster`]: a small Slurm of our own, for demonstrations and tests
+//! - [`own_cluster`]: a small private Slurm cluster, for demonstrations and tests
 //!
-//! It relies on `scontrol`, `squeue`, `sbatch`, `scancel` and, with accounting, `sacct` and `sacctmgr`. It never sets a flag that would let
-//! others into a reservation of ours (`FLEX`, `MAGNETIC`, `OVERLAP`, `MAINT`).
+//! It needs `scontrol`, `squeue`, `sbatch`, `scancel` and, with accounting, `sacct` and `sacctmgr`. It never sets a
+//! flag that would let others into our reservations (`FLEX`, `MAGNETIC`, `OVERLAP`, `MAINT`).
 
 mod change;
 mod commands;
@@ -47,43 +48,43 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Slurm takes 300 characters and more; file names and columns do not.
+/// Slurm accepts 300 characters and more, but file names and columns of tools do not.
 const LONGEST_NAME: usize = 200;
 
-/// How Slurm is spoken to.
+/// Settings of a Slurm cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The resources: partitions, or parts of them.
     pub places: Vec<Place>,
-    /// The configuration that commands are told to use, as `SLURM_CONF`; None for the one that they find by themselves.
+    /// `SLURM_CONF` for the commands; None for their default.
     pub conf: Option<PathBuf>,
-    /// The folder of the commands; None where `PATH` leads to them.
+    /// Folder of the commands; None for `PATH`.
     pub bin: Option<PathBuf>,
-    /// Whether `sacct` may be asked about jobs that the controller has forgotten.
+    /// Whether to query `sacct` for jobs that the controller has forgotten.
     pub accounting: bool,
-    /// The projects that are used, each with accounts that use it, for [`BatchSystem::examine`] to look whether Slurm knows
-    /// them. Slurm calls a project an account.
+    /// The projects in use, each with accounts that use it; [`BatchSystem::examine`] checks that Slurm knows them.
+    /// Slurm calls a project an account.
     pub projects: BTreeMap<String, BTreeSet<String>>,
-    /// Where what jobs print goes, and where jobs run that name no folder: a folder that all nodes have, best one that they
-    /// share. None for the home folder of the account.
+    /// Folder for the output of jobs, and working folder of jobs without one. It must exist on all nodes and should
+    /// be shared. None for the home folder of the account.
     pub output: Option<PathBuf>,
-    /// So long it is waited for that a reservation whose jobs were ended can be deleted. More than Slurm's `KillWait` is not
-    /// needed.
+    /// How long to wait for Slurm to release a reservation after its jobs were cancelled. More than Slurm's
+    /// `KillWait` is not needed.
     pub let_go_within: Duration,
 }
 
-/// A cluster that Slurm manages.
+/// A cluster managed by Slurm.
 #[derive(Debug)]
 pub struct Slurm {
     tools: Tools,
     settings: Settings,
-    /// That of the commands, once it was asked.
+    /// Version of the commands; None before the first query.
     version: Mutex<Option<(u32, u32)>>,
     granted: Granted,
 }
 
 impl Settings {
-    /// These resources of the cluster that the commands find by themselves.
+    /// Defaults for the cluster that the commands find by themselves.
     pub fn new(places: Vec<Place>) -> Settings {
         Settings {
             places,
@@ -98,14 +99,14 @@ impl Settings {
 }
 
 impl Slurm {
-    /// Spoken to by these commands. Nothing is asked yet.
+    /// Runs no command yet.
     pub fn new(runner: Runner, settings: Settings) -> Slurm {
         let tools = commands::tools(runner, &settings);
         Slurm { tools, settings, version: Mutex::default(), granted: Granted::default() }
     }
 
     fn version(&self) -> Result<(u32, u32), LrmsError> {
-        // Whoever asks at the same time waits for the answer.
+        // The lock is held during the query, so parallel callers share one query.
         let mut known = self.version.lock().unwrap_or_else(PoisonError::into_inner);
         match *known {
             Some(version) => Ok(version),
@@ -124,7 +125,7 @@ impl BatchSystem for Slurm {
         }
     }
 
-    /// Four commands side by side. `squeue --json` of 22.05 takes a fifth of a second with a thousand jobs, and all others
+    /// Runs four commands in parallel. With a thousand jobs, `squeue --json` of 22.05 takes 0.2 s, and all others
     /// together a tenth of that.
     fn look(&self) -> Result<Picture, LrmsError> {
         let (began, tools) = (Instant::now(), self.tools.for_looks());
@@ -146,10 +147,11 @@ impl BatchSystem for Slurm {
     }
 }
 
-/// How the cores of a reservation are spread over nodes.
+/// Cores on each node.
 type Spread = BTreeMap<String, u32>;
 
-/// How those of reservations that we made are spread, by name, for the first seconds until Slurm tells; and since when.
+/// Spreads of the reservations that we created, by name, each with the time of its creation. Slurm reports them only
+/// some seconds later.
 #[derive(Debug, Default)]
 struct Granted(Mutex<BTreeMap<String, (Instant, Spread)>>);
 
@@ -158,8 +160,8 @@ impl Granted {
         self.known().insert(name.to_owned(), (Instant::now(), spread));
     }
 
-    /// What is known, after what is not there any more, or what Slurm tells itself now, is forgotten. A look that began before
-    /// one was made says nothing of it.
+    /// Returns the known spreads after forgetting those that Slurm now reports itself, and those of deleted
+    /// reservations. A look that began before a creation says nothing about it.
     fn compare(&self, reservations: &[Booked], began: Instant) -> BTreeMap<String, Spread> {
         let untold =
             |name: &String| reservations.iter().any(|one| one.name == *name && one.core_ids.is_empty());
@@ -173,7 +175,7 @@ impl Granted {
     }
 }
 
-/// The time at the controller, which stands in the first line of `scontrol show config`.
+/// The time of the controller, from the first line of `scontrol show config`.
 fn clock(config: &str) -> Option<Time> {
     config.lines().find_map(|line| formats::time(line.strip_prefix("Configuration data as of ")?.trim()))
 }
@@ -188,7 +190,7 @@ fn picture(
 ) -> Picture {
     let by_name: BTreeMap<&str, &SlurmNode> = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let around = Surroundings { places: &settings.places, nodes: &by_name, clock };
-    // One that has ended is shown for some seconds more.
+    // Slurm shows a reservation for some seconds after its end.
     let is_over = |end: Time| clock.is_some_and(|now| end <= now);
     let told = reservations.iter().flat_map(|booked| {
         let cores_of = |name: &str| by_name.get(name).map(|node| node.cores);

@@ -1,5 +1,5 @@
-//! Nodes, from `scontrol -o show nodes`. That is asked rather than `sinfo --json`: it says the same in every version, is
-//! five times as fast with a thousand nodes, and `sinfo --json` of later versions groups nodes that look alike.
+//! Nodes from `scontrol -o show nodes`. Unlike `sinfo --json`, its format is the same in every version, it is five
+//! times as fast with a thousand nodes, and it does not group similar nodes as later versions of `sinfo --json` do.
 
 use super::formats::{field, list, number};
 use crate::batch::{Node, Place};
@@ -7,13 +7,12 @@ use crate::error::LrmsError;
 
 const COMMAND: &str = "scontrol show nodes";
 
-/// A node as Slurm knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SlurmNode {
     pub(super) name: String,
-    /// Those that jobs may use: without cores that are kept for the system.
+    /// Cores that jobs may use, without those reserved for the system.
     pub(super) cores: u32,
-    /// How many of what Slurm calls CPUs a core is: its hardware threads, where they are counted.
+    /// Slurm's CPUs per core: its hardware threads, if Slurm counts them.
     pub(super) cpus_per_core: u32,
     pub(super) usable: bool,
     pub(super) partitions: Vec<String>,
@@ -26,7 +25,7 @@ impl SlurmNode {
         in_partition && place.features.iter().all(|wanted| self.features.contains(wanted))
     }
 
-    /// As all batch systems tell it; None where it belongs to no resource.
+    /// In the common form; None if it belongs to none of the resources.
     pub(super) fn told(&self, places: &[Place]) -> Option<Node> {
         let resources = places.iter().filter(|place| self.belongs_to(place));
         let resources: Vec<_> = resources.map(|place| place.resource.clone()).collect();
@@ -35,14 +34,14 @@ impl SlurmNode {
     }
 }
 
-/// The nodes in what was printed, in the order in which Slurm numbers them. Where one cannot be read the whole is refused: a
-/// node that is not shown would count as taken out of the cluster.
+/// Parses the nodes, in Slurm's order. One unreadable node makes the whole fail: a missing node would count as
+/// removed from the cluster.
 pub(super) fn read(printed: &str) -> Result<Vec<SlurmNode>, LrmsError> {
     let unreadable = |line: &str| LrmsError::Unreadable {
         command: COMMAND.into(),
-        why: format!("{:?} is no node", line.chars().take(80).collect::<String>()),
+        why: format!("{:?} is not a node", line.chars().take(80).collect::<String>()),
     };
-    // A line may have lost its beginning; all else is a warning or `No nodes in the system`.
+    // A line may have lost its beginning; other lines are warnings or `No nodes in the system`.
     let is_node = |line: &&str| {
         line.starts_with("Node") || line.contains(" CPUTot=") || line.contains(" CoresPerSocket=")
     };
@@ -53,7 +52,7 @@ pub(super) fn read(printed: &str) -> Result<Vec<SlurmNode>, LrmsError> {
 fn node(line: &str) -> Option<SlurmNode> {
     let cpus = number(line, "CPUTot")?;
     let physical = number(line, "CoresPerSocket")?.saturating_mul(number(line, "Sockets").unwrap_or(1));
-    // Where hardware threads are not counted as CPUs, a core is one, whatever ThreadsPerCore says.
+    // If hardware threads do not count as CPUs, a core is one CPU, whatever ThreadsPerCore says.
     let cpus_per_core = (cpus / physical.max(1)).max(1);
     let effective = number(line, "CPUEfctv").unwrap_or(cpus);
     Some(SlurmNode {
@@ -66,12 +65,13 @@ fn node(line: &str) -> Option<SlurmNode> {
     })
 }
 
-/// Whether jobs can run on a node in such a state: `IDLE+DRAIN` no, `MIXED+PLANNED` yes. (The states are listed in the
-/// manual page of `sinfo`, "NODE STATE CODES".)
+/// Whether jobs can run on a node in this state: `IDLE+DRAIN` no, `MIXED+PLANNED` yes. (See "NODE STATE CODES" in the
+/// manual page of `sinfo`.)
 fn is_usable(state: &str) -> bool {
     let mut words = state.split('+');
     let base = words.next().unwrap_or_default();
-    // Marks of a node that does not answer, has no power or boots. `$` and `-` mark maintenance and a plan.
+    // Suffixes mark a node that does not answer, is powered off or boots. Only `$` (maintenance) and `-` (planned)
+    // are harmless.
     let plain = base.trim_end_matches(['$', '-']);
     let works = ["IDLE", "ALLOCATED", "ALLOC", "MIXED", "COMPLETING", "RESERVED", "PLANNED", "MAINT"];
     let spoils = |flag: &str| {

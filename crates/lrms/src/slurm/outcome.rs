@@ -1,5 +1,5 @@
-//! What became of a job that is not in the queue any more: the controller remembers it for some minutes (`MinJobAge`), and
-//! accounting, where there is any, for good.
+//! The state of a job that is no longer in the queue. The controller remembers it for some minutes (`MinJobAge`), the
+//! accounting permanently.
 
 use super::commands::{reader, scontrol};
 use super::delete::named;
@@ -11,7 +11,7 @@ use crate::dialect::{Tools, resources_in};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
 
-/// What `sacct` is asked for.
+/// Columns of the `sacct` query.
 const COLUMNS: &str = "JobID,State,ExitCode,Submit,Start,End,NCPUS,NNodes,User,Partition,Reservation,JobName";
 
 pub(super) fn outcome(
@@ -20,7 +20,7 @@ pub(super) fn outcome(
     settings: &Settings,
 ) -> Result<Option<JobFact>, LrmsError> {
     let Some(native) = named(native) else { return Ok(None) };
-    // On several lines: what people wrote is on lines of its own then.
+    // Without `-o`, so that text of users is on lines of its own.
     let shown = tools.ask_for(&scontrol(tools, ["show", "job", native]), &["Invalid job id"])?;
     if let Some(shown) = shown {
         return Ok(remembered(&shown, native, settings));
@@ -30,19 +30,20 @@ pub(super) fn outcome(
     }
     let words = ["-j", native, "-X", "-n", "-P", "-D", "-S", "1970-01-02", "-o", COLUMNS];
     let printed = tools.ask(&reader(tools, "sacct").args(words))?;
+    // `-D` also lists earlier jobs with the same id; the last line is the latest.
     Ok(printed.lines().rev().find_map(|line| accounted(line, native, settings)))
 }
 
-/// What either of them says of a job.
+/// The results of both parsers.
 #[cfg(test)]
 pub(super) fn read(printed: &str, settings: &Settings) -> [Option<JobFact>; 2] {
     [remembered(printed, "1", settings), accounted(printed, "1", settings)]
 }
 
-/// What `scontrol show job` says of it.
+/// Parses `scontrol show job`.
 fn remembered(printed: &str, native: &str, settings: &Settings) -> Option<JobFact> {
     let name = printed.lines().next()?.split_once("JobName=")?.1.trim_end();
-    // Behind the first line, and before those that people wrote.
+    // Between the first line, which ends with the name, and the lines that users wrote.
     let lines: Vec<&str> = printed
         .lines()
         .skip(1)
@@ -68,7 +69,7 @@ fn remembered(printed: &str, native: &str, settings: &Settings) -> Option<JobFac
     Some(complete(fact, ran, said, get("Partition").unwrap_or_default(), settings))
 }
 
-/// What a line of `sacct` says of it. The name is the last column, since it may contain anything.
+/// Parses a line of `sacct`. The name is the last column, since it may contain any character.
 fn accounted(line: &str, native: &str, settings: &Settings) -> Option<JobFact> {
     let columns: Vec<&str> = line.splitn(12, '|').collect();
     let [_, state, exit, submitted, started, ended, cpus, nodes, account, partition, reservations, name] =
@@ -93,7 +94,7 @@ fn accounted(line: &str, native: &str, settings: &Settings) -> Option<JobFact> {
     Some(complete(fact, ran, [state, "", exit], partition, settings))
 }
 
-/// With its state and its resources; when it started counts only where it ran.
+/// Adds state and resources. The start time counts only if the job ran.
 fn complete(
     fact: JobFact,
     ran: bool,
@@ -109,7 +110,7 @@ fn complete(
     JobFact { resources: resources_in(partition, &settings.places), started, ended, state, ..fact }
 }
 
-/// `1-02:03:04`; None for UNLIMITED.
+/// Parses `1-02:03:04`; None for UNLIMITED.
 fn limit(text: &str) -> Option<Seconds> {
     let (days, clock) = text.split_once('-').unwrap_or(("0", text));
     let mut seconds: i64 = days.parse().ok()?;

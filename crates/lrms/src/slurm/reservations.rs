@@ -1,5 +1,6 @@
-//! Reservations, from `scontrol show res` with `SLURM_TIME_FORMAT=%s`. (There is a JSON form from 23.02 on; the text is the
-//! same in every version, and says which cores it is.) Names of others' reservations may contain blanks, `=` and line breaks.
+//! Reservations from `scontrol show res` with `SLURM_TIME_FORMAT=%s`. (JSON exists from 23.02 on, but the text is the
+//! same in every version and includes the core ids.) Names of other reservations may contain blanks, `=` and line
+//! breaks.
 
 use super::formats;
 use super::formats::{field, list, number};
@@ -10,23 +11,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const COMMAND: &str = "scontrol show res";
 
-/// No node has more cores.
+/// More than any node has; it bounds the memory for a damaged list.
 const MOST_CORES: usize = 100_000;
 
-/// A reservation as Slurm knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Booked {
     pub(super) name: String,
     pub(super) interval: Interval,
     pub(super) nodes: Vec<String>,
-    /// In all.
+    /// Total over all nodes.
     pub(super) cores: u32,
-    /// Which cores it has on each node. Slurm 22.05 tells it some seconds after the reservation was made, and never of
-    /// whole nodes.
+    /// Core ids on each node. Slurm 22.05 reports them only some seconds after the creation, and never for whole
+    /// nodes.
     pub(super) core_ids: BTreeMap<String, BTreeSet<u32>>,
     pub(super) flags: Vec<String>,
     pub(super) users: Vec<String>,
-    /// Slurm calls them accounts. Only jobs of one of the users on behalf of one of the projects may use it.
+    /// Slurm calls them accounts. A job must be of one of the users and for one of the projects.
     pub(super) projects: Vec<String>,
     pub(super) active: bool,
 }
@@ -40,19 +40,20 @@ pub(super) fn read(printed: &str) -> Result<Vec<Booked>, LrmsError> {
             found.push(begun);
             headed = true;
         } else if line.starts_with("   Nodes=") && !std::mem::take(&mut headed) {
-            return Err(unreadable("there is a reservation whose times cannot be read".into()));
+            // The lines of a reservation without a readable head must not be added to the previous one.
+            return Err(unreadable("the times of a reservation cannot be parsed".into()));
         } else if let Some(last) = found.last_mut() {
             last.add(line)
-                .ok_or_else(|| unreadable(format!("{:?} is no list of nodes or cores", line.trim())))?;
+                .ok_or_else(|| unreadable(format!("{:?} is not a list of nodes or cores", line.trim())))?;
         }
     }
     if found.is_empty() && printed.contains("ReservationName=") {
-        return Err(unreadable("no reservation in it could be read".into()));
+        return Err(unreadable("no reservation in it could be parsed".into()));
     }
     Ok(found)
 }
 
-/// The first line of a reservation. What stands before the last `StartTime=` is its name, whatever it is.
+/// Parses the first line of a reservation. All text before the last `StartTime=` is its name.
 fn head(line: &str) -> Option<Booked> {
     let (name, rest) = line.rsplit_once(" StartTime=")?;
     let (begin, rest) = rest.split_once(" EndTime=")?;
@@ -71,7 +72,7 @@ fn head(line: &str) -> Option<Booked> {
 }
 
 impl Booked {
-    /// Takes what a further line says; None where that cannot be. Lines that are not indented are none of Slurm's own.
+    /// Parses a further line; None if it is invalid. Lines without indentation are not Slurm's own.
     fn add(&mut self, line: &str) -> Option<()> {
         let Some(line) = line.strip_prefix("   ").map(str::trim_start) else { return Some(()) };
         if line.starts_with("Nodes=") {
@@ -89,7 +90,7 @@ impl Booked {
         Some(())
     }
 
-    /// Whom it lets in that it should not, or whom not that it should; None where it is right.
+    /// The difference in users and projects; None if there is none.
     pub(super) fn differs_in_whom(&self, wanted: &Wanted) -> Option<String> {
         if self.users != [wanted.account.as_str()] {
             return Some(format!(
@@ -98,7 +99,7 @@ impl Booked {
                 wanted.account
             ));
         }
-        // Slurm knows projects in small letters, and shows them as they were written.
+        // Slurm stores projects in lower case, but shows them as they were written.
         let same = |(is, should): (&String, &String)| is.eq_ignore_ascii_case(should);
         let as_many = self.projects.len() == usize::from(wanted.project.is_some());
         if as_many && self.projects.iter().zip(&wanted.project).all(same) {
@@ -109,7 +110,7 @@ impl Booked {
         Some(format!("it is for {is}, and should be for {should}"))
     }
 
-    /// How many cores it has on each node, and whether that is certain.
+    /// Cores on each node, and whether that is exact.
     pub(super) fn spread(
         &self,
         cores_of: impl Fn(&str) -> Option<u32>,
@@ -122,6 +123,7 @@ impl Booked {
         }
         let whole = |node: &String| Some((node.clone(), cores_of(node)?));
         let all: BTreeMap<String, u32> = self.nodes.iter().filter_map(whole).collect();
+        // The sizes of its nodes add up, so it has them as a whole.
         if all.len() == self.nodes.len() && total(&all) == self.cores {
             return (all, true);
         }
@@ -135,7 +137,7 @@ impl Booked {
         }
     }
 
-    /// One of ours, as all batch systems tell it; on nodes of this picture.
+    /// A reservation of ours in the common form, on nodes of this picture.
     pub(super) fn ours(&self, picture: &Picture, granted: Option<&BTreeMap<String, u32>>) -> Reserved {
         let node = |name: &str| picture.nodes.iter().find(|node| node.name == name);
         let (cores, spread) = self.spread(|name| node(name).map(|node| node.cores), granted);
@@ -153,13 +155,13 @@ impl Booked {
         }
     }
 
-    /// As all batch systems tell it. One that comes again is told as often as [`Booked::occurrences`] says.
+    /// In the common form. A repeating reservation appears once for each of [`Booked::occurrences`].
     pub(super) fn told(&self, cores: &BTreeMap<String, u32>, spread: bool) -> Vec<Reserved> {
         self.occurrences().into_iter().map(|interval| self.at(interval, cores, spread)).collect()
     }
 
-    /// When it is: the next time, and for one that comes again as many times more as matter to anybody who plans now. Those that
-    /// spare some days of the week are taken to come on all.
+    /// The next interval, and for a repeating reservation as many more as are relevant for planning. Those on
+    /// weekdays or weekends only are assumed to repeat daily.
     pub(super) fn occurrences(&self) -> Vec<Interval> {
         let comes = |flag: &str| self.flags.iter().any(|one| one == flag);
         let (every, times) = match () {
@@ -179,7 +181,7 @@ fn sorted(nodes: &[String]) -> impl Iterator<Item = &String> {
     nodes.iter().collect::<BTreeSet<_>>().into_iter()
 }
 
-/// An amount on nodes of which only the sum is known.
+/// Spreads an amount over nodes if only the sum is known.
 pub(super) fn evenly(amount: u32, nodes: &[String]) -> BTreeMap<String, u32> {
     let nodes_in_all = count(nodes.len()).max(1);
     let (each, more) = (amount / nodes_in_all, amount % nodes_in_all);

@@ -1,10 +1,12 @@
-//! Submitting a job, as a script on the input of `sbatch` in which nothing that a user wrote has a meaning for the shell. What a
-//! script asks for in its `#SBATCH` lines counts, but partition, reservation, project, name, time and size are ours.
+//! Submits a job as a script on the standard input of `sbatch`, in which no text of the user has a meaning for the
+//! shell. `#SBATCH` lines of a user's script are honoured, except for partition, reservation, project, name, time and
+//! size.
 //!
-//! A job runs with `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL` and `LANG` of who submits, with what the job gives and with
-//! Slurm's own variables; nothing else of our environment gets there.
+//! A job gets `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL` and `LANG` of the submitting account, the job's own
+//! variables and Slurm's; nothing else of our environment.
 //!
-//! A job that claims polls its own comment with `squeue` and runs once that says so. Operators may change the comments of jobs.
+//! A claiming job polls its own comment with `squeue` and runs once it contains the go-ahead. Operators may change
+//! comments of jobs.
 
 use super::commands::{self, invalid_project, is_about_projects, scontrol};
 use super::delete::{self, JOB_OVER, named};
@@ -18,20 +20,21 @@ use crate::error::LrmsError;
 use bookahead_party::Work;
 use std::path::Path;
 
-/// How the comment of a job begins that was submitted into a reservation: Slurm forgets into which when that is over.
+/// Prefix of the comment of a job submitted into a reservation: Slurm forgets the reservation when it is over.
 pub(super) const INSIDE: &str = "bookahead: inside ";
 
-/// How the comment of a job ends that waits for its go, and what it is when it has got it: the job itself reads it.
+/// Suffix of the comment of a job that waits for its go-ahead, and the comment that gives it; the job itself reads
+/// it.
 const CLAIMS: &str = "(claims)";
 const GO: &str = "bookahead: go";
 
-/// What a job gets of our environment.
+/// Variables of our environment that a job gets.
 const EXPORTED: &str = "PATH,HOME,USER,LOGNAME,SHELL,LANG";
 
 impl JobSystem for Slurm {
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         let tools = &self.tools;
-        // What tells a job, in its shell, that it has got its go.
+        // The shell condition with which the job recognises its go-ahead.
         let squeue = tools.called("squeue");
         let has_go = format!("[ \"$({squeue} -h -j \"$SLURM_JOB_ID\" -o %k)\" = '{GO}' ]");
         let script = job_script(job, self.settings.output.as_deref(), Some("#SBATCH"), &has_go)?;
@@ -48,7 +51,9 @@ impl JobSystem for Slurm {
 
     fn bind(&self, native: &str, reservations: &[Handle]) -> Result<(), LrmsError> {
         let what = format!("to put the job {native} into a reservation");
-        let Some(native) = named(native) else { return Err(refused(what, "that is no job")) };
+        let Some(native) = named(native) else {
+            return Err(refused(what, "this is not the id of a Slurm job"));
+        };
         let names = reservations.iter().map(|handle| handle.0.as_str()).collect::<Vec<_>>().join(",");
         let words = [
             "update".to_owned(),
@@ -63,7 +68,9 @@ impl JobSystem for Slurm {
     fn go(&self, native: &str) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let what = format!("to let the job {native} run");
-        let Some(native) = named(native) else { return Err(refused(what, "that is no job")) };
+        let Some(native) = named(native) else {
+            return Err(refused(what, "this is not the id of a Slurm job"));
+        };
         let command = scontrol(tools, ["update", &format!("JobId={native}"), &format!("Comment={GO}")]);
         ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER)
     }
@@ -77,7 +84,7 @@ impl JobSystem for Slurm {
     }
 }
 
-/// Whether a job with this comment waits for its go.
+/// Whether a job with this comment waits for its go-ahead.
 pub(super) fn claims(comment: &str) -> bool {
     comment.starts_with("bookahead: ") && comment.ends_with(CLAIMS)
 }
@@ -100,23 +107,26 @@ fn denied(tools: &Tools, job: &Submission, command: &Command, outcome: &Outcome)
 fn check(job: &Submission, script: &str) -> Result<(), LrmsError> {
     let malformed = |why: String| Err(LrmsError::Malformed(why));
     if matches!(&job.work, Work::Script { text, .. } if text.contains("\r\n")) {
-        return malformed("its lines end as in DOS; write it with Unix line breaks".into());
+        return malformed("its lines end with CR LF; use Unix line breaks".into());
     }
     if let Some(line) = script.lines().find(|line| is_several_jobs(line)) {
-        return malformed(format!("{line:?} asks for several jobs; submit each by itself"));
+        return malformed(format!("{line:?} requests several jobs; submit each one separately"));
     }
     let reservations = job.reservations.iter().map(|handle| &handle.0);
     let mut words = [&job.name].into_iter().chain(&job.place.partition).chain(reservations);
     if let Some(word) = words.find(|word| word.is_empty() || word.contains([',', ' ', '\0', '\n'])) {
-        return malformed(format!("{word:?} is no name"));
+        return malformed(format!("{word:?} is not a valid name"));
     }
     if let Some(project) = job.project.as_ref().filter(|project| !is_project(project)) {
-        return malformed(format!("{project:?} is no project; use letters, digits, `.`, `_` and `-`"));
+        return malformed(format!(
+            "{project:?} is not a valid project; use letters, digits, `.`, `_` and `-`"
+        ));
     }
     Ok(())
 }
 
-/// Whether a line of a script makes a heterogeneous job of it, or plainly an array. Arrays in other spellings become one job.
+/// Whether a line of a script makes it a heterogeneous job, or an array in the usual spelling. Arrays in other
+/// spellings become one job.
 fn is_several_jobs(line: &str) -> bool {
     let Some(options) = line.strip_prefix("#SBATCH") else { return false };
     let mut words = options.split_whitespace();
@@ -128,14 +138,15 @@ fn is_several_jobs(line: &str) -> bool {
     })
 }
 
-/// Whether a script has a comment of its own, which is left to it.
+/// Whether a script has its own comment, which is kept.
 fn has_comment(script: &str) -> bool {
     script.lines().any(|line| line.starts_with("#SBATCH") && line.contains("--comment"))
 }
 
 fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: String) -> Command {
-    // Slurm takes a `%` in the name of a file for a pattern.
+    // Slurm expands `%` in file names.
     let output = output_file(job, folder).replace('%', "%%");
+    // Slurm's limits are in minutes; round up.
     let minutes = job.limit.0.max(1).saturating_add(59) / 60;
     let mut options = vec![
         "--parsable".to_owned(),
@@ -144,7 +155,7 @@ fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: Strin
         format!("--output={output}"),
         format!("--export={EXPORTED}"),
         "--no-requeue".to_owned(),
-        // Clears what a script asks for, however it is abbreviated: an array would be many jobs under one id.
+        // Overrides a script's own array, in any spelling: an array would be many jobs under one id.
         "--array=".to_owned(),
     ];
     options.extend(folder.map(|folder| format!("--chdir={}", folder.display())));
@@ -154,7 +165,7 @@ fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: Strin
         options.push(format!("--constraint={}", job.place.features.join("&")));
     }
     options.extend(size(job));
-    // Where there is none, a reservation that a script names must not count.
+    // Empty if there is none: it overrides a reservation in the script.
     let reservations: Vec<&str> = job.reservations.iter().map(|handle| handle.0.as_str()).collect();
     options.push(format!("--reservation={}", reservations.join(",")));
     let inside = match reservations.is_empty() {
@@ -170,12 +181,13 @@ fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: Strin
     let command = if folder.is_none() { from_home(command) } else { command };
     match &job.account {
         None => command,
-        // Our pipe belongs to us, and no other account may open it by name, as `sbatch` does; one that is made there belongs to it.
+        // `sbatch` opens `/dev/stdin` by name, which fails for our pipe under another account; a pipe from `cat`
+        // belongs to that account.
         Some(account) => by_shell(command, "cat | \"$@\"").account(Some(account.clone())),
     }
 }
 
-/// One task for each core, on as few nodes as Slurm likes; or whole nodes with nobody else on them.
+/// One task for each core, on any number of nodes; or whole nodes, exclusively.
 fn size(job: &Submission) -> Vec<String> {
     let amount = job.amount.max(1);
     match job.place.unit {

@@ -1,4 +1,4 @@
-//! Whatever commands print, reading it never panics; and damage to one record hides no other, unless the whole is refused.
+//! No output of a command makes a parser panic, and damage to one record hides no other, unless the whole is refused.
 
 use super::{Settings, clock, formats, json, nodes, outcome, picture, reservations};
 use crate::batch::{Place, Unit};
@@ -22,7 +22,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// A text with a piece of it replaced by another.
+/// A text with one part replaced.
 fn spoilt(text: &'static str) -> impl Strategy<Value = String> {
     let piece = prop_oneof![".{0,12}", "[0-9\\[\\],-]{0,20}", Just("=".to_owned()), Just("\n   ".to_owned())];
     (0..text.len(), 0..40usize, piece).prop_map(move |(at, length, piece)| {
@@ -50,7 +50,8 @@ fn damaged_outputs_are_read_or_refused() {
     survives("JobID|State\n7|COMPLETED\n7.batch|COMPLETED\n", |text| drop(outcome::read(text, &settings())));
 }
 
-/// The names of the records that were read, all others being counted; or `all` where the whole is refused as unreadable.
+/// The names of the parsed records, after a check that all others are counted; `all` if the whole is refused as
+/// unreadable.
 fn what_is_left<T>(
     read: Result<(Vec<T>, usize), LrmsError>,
     name: impl Fn(T) -> String,
@@ -78,18 +79,19 @@ fn damage_to_one_job_loses_no_other_job() {
         assert!(all.len() > 9, "{all:?}");
         let refused = std::cell::Cell::new(0);
         loses_only_one(queue, |text| {
-            // Where the list and its first job begin, it may be lost with the next: nothing tells then how jobs begin.
+            // Damage to the beginning of the list and its first job may lose the next one, too: the key that begins
+            // each job is unknown then.
             if text.lines().next() != queue.lines().next() {
                 drop(json::read(text));
                 return all.clone();
             }
             refused.set(refused.get() + usize::from(json::read(text).is_err()));
-            // Of some nothing is left that looks like a job.
+            // Some damage leaves nothing that looks like a job.
             let vanished = all.len().saturating_sub(text.matches("{\"job_id\":").count());
             let read = json::read(text).map(|(jobs, odd)| (jobs, odd + vanished));
             what_is_left(read, |job| job.job_id.0.unwrap_or(0).to_string(), &all)
         });
-        // Only where what is around the jobs is damaged.
+        // Only if the text around the jobs is damaged.
         assert!(refused.get() < 400, "{} of 2000 were refused", refused.get());
     }
 }
@@ -98,7 +100,7 @@ fn damage_to_one_job_loses_no_other_job() {
 fn damage_to_a_node_is_never_taken_for_a_node_that_is_gone() {
     let nodes: Vec<String> = nodes::read(NODES).unwrap().into_iter().map(|node| node.name).collect();
     loses_only_one(NODES, |text| {
-        // Of some nothing is left that looks like a node.
+        // Some damage leaves nothing that looks like a node.
         let vanished = NODES.lines().count() - text.lines().filter(|line| line.contains("CPUTot=")).count();
         let read = nodes::read(text).map(|read| (read, vanished));
         what_is_left(read, |node| node.name, &nodes)
@@ -126,7 +128,7 @@ proptest! {
         let reservations = reservations::read(&reservations).or_else(|_| reservations::read(RESERVATIONS)).unwrap();
         let (queue, _) = json::read(&queue).or_else(|_| json::read(QUEUE)).unwrap();
         let seen = picture(&settings(), clock.map(bookahead_plan::Time), &nodes, &reservations, queue, &Default::default());
-        // Each job has cores, and has them where it runs.
+        // Each job has cores, and on the nodes where it runs.
         prop_assert!(seen.jobs.iter().all(|job| job.cores > 0 || job.state.is_over() || !job.placed.is_empty()));
         prop_assert!(seen.jobs.iter().all(|job| !job.resources.is_empty()));
     }

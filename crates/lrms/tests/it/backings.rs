@@ -1,4 +1,4 @@
-//! What is kept free is what was said last, however often and in whatever order it was said.
+//! The reserved spans are those of the last order, however often and in whatever sequence orders came.
 
 use crate::{Drive, at, backing, builtin, cases, inside, job, span};
 use bookahead_lrms::Builtin;
@@ -12,7 +12,7 @@ fn spans() -> impl Strategy<Value = Vec<Span>> {
     prop::collection::vec(one, 0..3)
 }
 
-/// Says each in order, and lets jobs run around them to the end.
+/// Gives each order in turn, and lets jobs run around the reservations to the end.
 fn play(said: &[(u128, Vec<Span>)], jobs: &[(u32, i64)]) -> Vec<(JobState, Option<Time>)> {
     let mut builtin = builtin(8, Policy::EASY);
     for (id, spans) in said {

@@ -1,4 +1,4 @@
-//! Nothing grows without end.
+//! Memory is bounded.
 
 use crate::{Drive, at, builtin, cpu, job, wake};
 use bookahead_lrms::builtin::sources::{Mix, Steady};
@@ -8,7 +8,7 @@ use bookahead_plan::{Capacity, Policy, Seconds, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A busy cluster, and how many jobs its source has brought.
+/// A busy cluster, and a counter of the jobs from its source.
 fn busy(load: u32) -> (Builtin, Arc<AtomicUsize>) {
     let widths = [1, 2, 4, 8, 32].map(Capacity).to_vec();
     let mix = Mix { capacity: Capacity(128), load, widths, estimates: [30, 300, 900].map(Seconds).to_vec() };
@@ -24,7 +24,7 @@ fn busy(load: u32) -> (Builtin, Arc<AtomicUsize>) {
     (builtin, brought)
 }
 
-/// The most that it remembers while so many jobs come.
+/// The most items that it stores while this many jobs come.
 fn most_remembered(load: u32, jobs: usize) -> usize {
     let (mut builtin, brought) = busy(load);
     let (mut now, mut most) = (0, 0);
@@ -44,7 +44,8 @@ fn a_million_local_jobs_leave_nothing_behind() {
 
 #[test]
 fn local_jobs_go_elsewhere_when_too_many_wait() {
-    // For each job that waits: itself, its place in the queue. For each that runs: itself, its end, its room.
+    // For each waiting job: itself and its place in the queue. For each running job: itself, its end and its
+    // capacity.
     let most = most_remembered(300, 40_000);
     assert!((20_000..22_000).contains(&most), "{most}");
 }

@@ -1,5 +1,5 @@
-//! Jobs that claim on a real batch system, as a site drives it: what they do is done after a go, once, and not at all without
-//! one; and a site that was started anew sees how they stand.
+//! Claiming jobs on a real batch system, driven as by a site: their work is done after a go-ahead, once, and not
+//! without one; a restarted site recognises their state.
 
 use bookahead_lrms::Batch;
 use bookahead_party::{Ended, Job, JobState, Work};
@@ -8,14 +8,14 @@ use bookahead_protocol::{JobId, Moment};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// So long a job waits for its go in these tests, at most.
+/// How long a job waits for its go-ahead in these tests. Short, as one test waits for the end of it.
 pub(crate) const GO_WITHIN: Seconds = Seconds(8);
 
 pub(crate) fn now() -> Moment {
     Moment(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64)
 }
 
-/// A job that notes in a file that it has run.
+/// A job that records in a file that it has run.
 fn noting(id: u128, file: &Path) -> Job {
     let text = format!("#!/bin/sh\necho \"$1\" >> {}\nexit 3\n", file.display());
     Job {
@@ -30,7 +30,7 @@ fn noting(id: u128, file: &Path) -> Job {
     }
 }
 
-/// Follows a job until it stands so.
+/// Follows a job until it has this state.
 #[track_caller]
 fn until(batch: &Batch, id: u128, expected: &JobState) {
     let deadline = Instant::now() + Duration::from_secs(40);
@@ -46,7 +46,7 @@ fn until(batch: &Batch, id: u128, expected: &JobState) {
     }
 }
 
-/// Lets one job go and another not, with adapters that are made anew.
+/// Gives one job its go-ahead and not another, with new adapters in between.
 #[track_caller]
 pub(crate) fn one_goes_and_one_does_not(anew: &dyn Fn() -> Batch, folder: &Path) {
     let (went, stayed) = (folder.join("went"), folder.join("stayed"));

@@ -1,5 +1,5 @@
-//! Jobs of which there are several copies, under the built-in scheduler: each takes its room when its turn comes, and only one
-//! that gets a go does something.
+//! Jobs with several copies, under the built-in scheduler: each gets its capacity when its turn comes, and only the
+//! one with a go-ahead runs.
 
 use crate::processes::{DONE, asleep, open, read, script, until_state};
 use crate::{Drive, at, backing, builtin, inside, job, span, state, status};
@@ -24,7 +24,11 @@ fn a_job_that_claims_takes_its_room_and_runs_from_its_go_on() {
     builtin.submit(at(0), &claims(job(1, 8, 100, 10))).unwrap();
     builtin.submit(at(0), &job(2, 8, 10, 10)).unwrap();
     assert_eq!(told(&mut builtin, 0), [(1, JobState::Claiming, 0)]);
-    assert_eq!(builtin.seen(at(0)).view.running[0].expected_end, Time(100), "nobody else has its room");
+    assert_eq!(
+        builtin.seen(at(0)).view.running[0].expected_end,
+        Time(100),
+        "its room is not given to others"
+    );
     assert_eq!(
         (status(&mut builtin, 1).started, status(&mut builtin, 2).expected_start),
         (None, Some(Time(100)))

@@ -1,4 +1,4 @@
-//! Commands on this machine: what they get, what is known of them afterwards, and that none outstays its time.
+//! Commands on this machine: their arguments and environment, their outcomes, and their timeouts.
 
 use crate::processes::until;
 use bookahead_lrms::LrmsError;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// What hostile users, and harmless ones, put into names and arguments.
+/// Names and arguments of hostile and of harmless users.
 pub(crate) const HOSTILE: [&str; 28] = [
     "",
     " ",
@@ -46,19 +46,19 @@ pub(crate) fn shell(script: &str) -> Command {
     Command::new("sh").args(["-c", script])
 }
 
-/// What a program that was given these words has to say: each with a NUL behind it.
+/// The output of a program that prints its arguments, each followed by a NUL.
 pub(crate) fn printed<S: AsRef<str>>(words: &[S]) -> String {
     words.iter().map(|word| format!("{}\0", word.as_ref())).collect()
 }
 
 pub(crate) fn is_alive(process: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Behind the name stands the state: one that is over and was not taken from the list yet is a zombie.
+    // The state follows the name: an exited process that was not waited for is a zombie.
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     state.is_some_and(|state| !"ZX".contains(state))
 }
 
-/// Reads what a command is going to write to a file.
+/// Reads a file that a command is going to write.
 #[track_caller]
 pub(crate) fn written(path: &Path) -> String {
     let mut text = String::new();
@@ -108,7 +108,7 @@ fn language_and_time_zone_are_fixed_and_other_variables_are_ours_and_its_own() {
 
 const SECRET: &str = "BOOKAHEAD_LRMS_COMMAND_SECRET";
 
-/// Does nothing where nobody asked for it: a service that has a secret in its environment.
+/// Does nothing unless started by another test: a service with a secret in its environment.
 #[test]
 fn what_a_service_with_a_secret_does() {
     if std::env::var_os(SECRET).is_some() {
@@ -174,7 +174,11 @@ fn a_command_that_writes_without_end_is_ended_and_that_is_said() {
         assert_eq!(runner.silent_since(), None);
     }
     let command = Command::new("head").args(["-c", &MOST_OUTPUT.to_string(), "/dev/zero"]);
-    assert_eq!(Runner::local(LONG).run(&command).unwrap().out.len(), MOST_OUTPUT, "so much is allowed");
+    assert_eq!(
+        Runner::local(LONG).run(&command).unwrap().out.len(),
+        MOST_OUTPUT,
+        "the limit itself is allowed"
+    );
 }
 
 #[test]
@@ -193,14 +197,14 @@ fn an_account_is_reached_by_the_prefix_and_the_environment_behind_it_is_whole() 
 fn an_account_without_a_prefix_and_an_odd_account_are_refused() {
     let command = Command::new("true").account(Some("ann".into()));
     let refused = Runner::local(LONG).run(&command).unwrap_err().to_string();
-    assert!(refused.contains("configure a prefix"), "{refused}");
+    assert!(refused.contains("no prefix is configured"), "{refused}");
     let runner = Runner::local(LONG).becoming(vec!["env".into()]);
     let refused = runner.run(&Command::new("true").account(Some("-x".into()))).unwrap_err();
     assert!(matches!(refused, LrmsError::NotRunnable { .. }), "{refused}");
     assert!(runner.usage().programs.is_empty(), "nothing was run");
 }
 
-/// Only root may become others without a password; anybody else is told so by runuser, and nothing is run.
+/// Only root may become others without a password; for other accounts runuser refuses, and nothing is run.
 #[test]
 fn a_real_account_is_taken_on_where_that_is_allowed() {
     let prefix = ["runuser", "-u", "{user}", "--"].map(String::from).into();
@@ -253,7 +257,7 @@ fn clones_share_the_places_and_who_waits_too_long_for_one_is_told() {
         let script = "touch \"$0.there\"; while [ ! -e \"$0\" ]; do sleep 0.01; done";
         let first = scope.spawn(|| runner.clone().run(&shell(script).arg(go.to_str().unwrap())));
         until("the first runs", || folder.path().join("go.there").exists());
-        // It waits as long as the first may run, and the first began before.
+        // It waits at most as long as the first may run, and the first began before.
         let second = scope.spawn(|| runner.clone().run(&Command::new("echo").arg("second")));
         let silent = first.join().unwrap().unwrap_err();
         assert!(matches!(silent, LrmsError::Silent { .. }), "{silent}");
@@ -307,7 +311,7 @@ fn a_time_out_without_end_is_cut_and_one_of_nothing_ends_at_once() {
     assert!(began.elapsed() < LONG);
 }
 
-/// Words of all that a word can have, mostly of what means something to a shell.
+/// Words of all possible characters, mostly those with a meaning in a shell.
 pub(crate) fn word() -> impl Strategy<Value = String> {
     let letter = prop_oneof![
         4 => prop::sample::select(" \t\n'\"\\$`!*?[]{}()<>|&;#~=-%^@:,./\u{81}\u{88}".chars().collect::<Vec<_>>()),

@@ -1,4 +1,4 @@
-//! Silence: that nobody waits while it lasts, and that its end is noticed.
+//! Outages: commands fail fast during one, and its end is noticed.
 
 use crate::command_local::{LONG, is_alive, shell, written};
 use crate::processes::until;
@@ -8,10 +8,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Enough for an answer on a busy machine, and not too long to wait for none.
+/// Enough for an answer on a busy machine, and not too long to wait for a timeout.
 const SHORT: Duration = Duration::from_secs(3);
 
-/// A batch system of one file: as long as it is there, nothing answers.
+/// A batch system of one file: while it exists, nothing answers.
 struct Pretended(TempDir);
 
 impl Pretended {
@@ -31,13 +31,13 @@ impl Pretended {
         std::fs::remove_file(self.0.path().join("down")).unwrap();
     }
 
-    /// Notes that it was asked, and answers if it is not down.
+    /// Records that it ran, and answers unless the system is down.
     fn question(&self) -> Command {
         shell("cd \"$0\"; echo x >> asked; while [ -e down ]; do sleep 0.05; done; echo answer")
             .arg(self.path())
     }
 
-    /// Notes that it was tried.
+    /// Records that it ran.
     fn probe(&self) -> Command {
         shell("cd \"$0\"; echo x >> probed; [ ! -e down ]").arg(self.path())
     }
@@ -53,7 +53,7 @@ fn assert_not_run(result: Result<Outcome, LrmsError>) {
     assert!(refused.to_string().contains("was not run"), "{refused}");
 }
 
-/// Makes it silent by a question that takes too long.
+/// Begins an outage with a question that takes too long.
 fn silence(runner: &Runner, system: &Pretended) {
     system.go_down();
     let silent = runner.run(&system.question()).unwrap_err();
@@ -75,7 +75,7 @@ fn after_a_time_out_nothing_is_run_until_the_probe_succeeds() {
     system.come_back();
     until("it answers again", || runner.silent_since().is_none());
     assert_eq!(runner.run(&system.question()).unwrap().said(), "answer");
-    // The last probe may answer before a third was due, so how many there were is read from their own notes.
+    // The last probe may answer before a third was due, so their number is read from their own records.
     let run = system.lines("asked") + system.lines("probed");
     assert_eq!(runner.usage().programs["sh"].runs, run as u64, "questions and probes are counted");
 }

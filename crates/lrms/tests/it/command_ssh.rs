@@ -1,5 +1,4 @@
-//! Commands through a real sshd: that what is sent arrives as it is, and that a connection that fails is never taken for an
-//! answer.
+//! Commands through a real sshd: data arrives unchanged, and a failed connection is never taken for an answer.
 
 use crate::command_local::{HOSTILE, LONG, is_alive, printed, shell, word, written};
 use crate::command_sshd::{Sshd, make_key};
@@ -14,7 +13,7 @@ fn runner(ssh: Ssh) -> Runner {
     Runner::ssh(ssh, LONG).unwrap()
 }
 
-/// What is said of a host that could not be reached.
+/// The message about an unreachable host.
 #[track_caller]
 fn unreachable(result: Result<Outcome, LrmsError>) -> String {
     match result.unwrap_err() {
@@ -130,7 +129,7 @@ fn the_open_connection_is_kept_and_used() {
     assert_eq!(sshd.logins(), 3, "without a control folder each call has a connection of its own");
 }
 
-/// The process that keeps the open connection, as it says itself.
+/// The process of the open connection, as it reports itself.
 fn keeper(sshd: &Sshd) -> String {
     let mut sockets = std::fs::read_dir(sshd.path("c")).unwrap();
     let mut check = std::process::Command::new("ssh");

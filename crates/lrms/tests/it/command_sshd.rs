@@ -1,5 +1,5 @@
-//! A real sshd on loopback, started by a test in a folder of its own, with keys of its own, for the account that runs the
-//! tests. It ends with the test, and all its sessions with it.
+//! A real sshd on loopback, started by a test in its own folder with its own keys, for the account that runs the
+//! tests. It ends with the test, with all its sessions.
 
 use crate::processes::until;
 use bookahead_lrms::command::Ssh;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// What the host says to everybody who logs in.
+/// The login banner.
 const GREETING: &str = "Authorised users only.\n";
 
 pub(crate) struct Sshd {
@@ -27,7 +27,7 @@ impl Sshd {
         std::fs::copy(folder.path().join("key.pub"), folder.path().join("authorized_keys")).unwrap();
         std::fs::write(folder.path().join("greeting"), GREETING).unwrap();
         std::fs::write(folder.path().join("config"), "").unwrap();
-        // Another process may take the port before sshd does; then it ends, and another port is tried.
+        // Another process may take the port before sshd does; then it exits, and another port is tried.
         let mut sshd = Sshd { folder, port: 0, daemon: None };
         for _ in 0..20 {
             sshd.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -38,10 +38,10 @@ impl Sshd {
         panic!("sshd does not start: {}", sshd.log());
     }
 
-    /// Starts the daemon; answers whether it listens.
+    /// Starts the daemon; returns whether it listens.
     pub(crate) fn resume(&mut self) -> bool {
         let place = self.folder.path().display();
-        // A bash that takes itself for a nested one leaves the ~/.bashrc of the account alone.
+        // A bash that takes itself for a nested one does not read the ~/.bashrc of the account.
         let config = format!(
             "Port {}\nListenAddress 127.0.0.1\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized_keys\n\
              PidFile {place}/pid\nBanner {place}/greeting\nStrictModes no\nUsePAM no\nUseDNS no\nMaxStartups 100\n\
@@ -69,7 +69,7 @@ impl Sshd {
     /// Ends the daemon and all its sessions.
     pub(crate) fn stop(&mut self) {
         let Some(mut daemon) = self.daemon.take() else { return };
-        // Sessions are told first: when their parent is gone nothing shows any more whose they are.
+        // Sessions first: after their parent is gone, they cannot be recognised any more.
         let sessions = descendants(daemon.id());
         let _gone = daemon.kill();
         let _status = daemon.wait();
@@ -79,12 +79,12 @@ impl Sshd {
         }
     }
 
-    /// How it is reached, with an open connection that is kept.
+    /// Connects through a shared connection.
     pub(crate) fn reached(&self) -> Ssh {
         Ssh { control_folder: Some(self.path("c")), ..self.reached_anew() }
     }
 
-    /// How it is reached, with a new connection for each call.
+    /// Opens a new connection for each call.
     pub(crate) fn reached_anew(&self) -> Ssh {
         Ssh {
             user: Some(account()),
@@ -108,7 +108,7 @@ impl Sshd {
         self.read("log")
     }
 
-    /// How often somebody logged in.
+    /// Number of logins.
     pub(crate) fn logins(&self) -> usize {
         self.log().lines().filter(|line| line.contains("Accepted publickey")).count()
     }
@@ -133,7 +133,7 @@ fn account() -> String {
     String::from_utf8(name).unwrap().trim().into()
 }
 
-/// It has to be called by an absolute path. As root it wants a folder that its package makes at boot.
+/// sshd must be called by an absolute path. As root it needs a folder that its package creates at boot.
 fn daemon_program() -> PathBuf {
     let program = Path::new("/usr/sbin/sshd");
     assert!(program.exists(), "{} is needed: install the package openssh-server", program.display());
@@ -147,7 +147,7 @@ fn descendants(process: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let about = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name in brackets may contain anything; the state and the parent come behind it.
+        // The name in brackets may contain any character; the state and the parent follow it.
         let parent =
             about.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
         let id = entry.file_name().to_str().and_then(|name| name.parse().ok());

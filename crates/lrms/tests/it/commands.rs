@@ -1,4 +1,4 @@
-//! What a site may ask, and what it is told.
+//! Orders of a site, and their answers.
 
 use crate::{Drive, at, backing, builtin, hosted, job, span, state, status};
 use bookahead_lrms::{Builtin, LrmsError};
@@ -47,8 +47,8 @@ fn jobs_that_can_never_run_are_refused() {
     let mut builtin = builtin(8, Policy::EASY);
     let mut refused = |job: Job| builtin.submit(at(0), &job).unwrap_err().to_string();
     assert!(refused(job(1, 9, 1, 1)).contains("needs 9, and cpu has 8; ask for less"));
-    assert!(refused(job(1, 0, 1, 1)).contains("ask for some"));
-    assert!(refused(job(1, 1, 0, 1)).contains("give it more"));
+    assert!(refused(job(1, 0, 1, 1)).contains("request at least 1"));
+    assert!(refused(job(1, 1, 0, 1)).contains("increase it"));
     assert!(refused(Job { resource: Name::from("gpu"), ..job(1, 1, 1, 1) }).contains("no resource gpu"));
     let script = Work::Script { text: "exit 0".into(), arguments: Vec::new() };
     assert!(refused(Job { work: script, ..job(1, 1, 1, 1) }).contains("only pretended"));

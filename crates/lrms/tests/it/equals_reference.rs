@@ -1,4 +1,4 @@
-//! Whatever is asked of it, the built-in scheduler does what the plain one does; and at no time is more used than there is.
+//! The built-in scheduler does the same as a naive one, and never uses more than the capacity.
 
 use crate::reference::Reference;
 use crate::{Drive, at, backing, builtin, cases, cpu, inside, job, policies, span};
@@ -37,12 +37,12 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// What is asked, and how long after the last.
+/// Commands, each with the time since the last one.
 fn commands() -> impl Strategy<Value = Vec<(i64, Command)>> {
     prop::collection::vec((prop_oneof![Just(0), 0..8_i64], command()), 1..24)
 }
 
-/// Gives a command to both. A job that is refused is known to neither.
+/// Gives a command to both. A refused job is unknown to both.
 fn give(builtin: &mut Builtin, reference: &mut Reference, now: i64, number: u128, command: &Command) {
     match command {
         Command::Submit { capacity, limit, run } => {
@@ -92,7 +92,7 @@ fn assert_equal(builtin: &mut Builtin, reference: &Reference, now: i64) {
     }
 }
 
-/// The invariants, from what is to be seen.
+/// The invariants, from the visible state.
 fn assert_in_bounds(builtin: &mut Builtin, reference: &Reference, now: i64) {
     let seen = builtin.seen(at(now));
     let there = i64::from(CAPACITY - seen.lost.0);
@@ -120,7 +120,7 @@ fn run(policy: Policy, commands: &[(i64, Command)]) {
             now += 1;
             theirs.step(now);
         }
-        // Sometimes it is let go on beforehand, sometimes the command finds it behind.
+        // Sometimes time advances before the command, sometimes the command comes late.
         if number % 2 == 0 {
             ours.pass(at(now));
             theirs.step(now);
@@ -149,7 +149,7 @@ fn run(policy: Policy, commands: &[(i64, Command)]) {
     assert_equal(&mut ours, &theirs, END);
 }
 
-/// Whoever lets it go on only when it says so misses nothing.
+/// A caller that advances only at announced events misses nothing.
 fn follow_events(builtin: &mut Builtin) {
     let mut before = None;
     while let Some(next) = builtin.next_event().filter(|next| *next < at(END)) {

@@ -57,7 +57,7 @@ fn a_job_that_waits_in_the_queue_becomes_a_guest() {
     assert_eq!(bind(2, inside(job(2, 4, 15, 15), 7)), Ok(()));
     assert_eq!(bind(2, inside(job(2, 4, 15, 15), 7)), Ok(()), "said twice");
     assert!(bind(2, inside(job(1, 8, 9, 9), 7)).is_err(), "it runs");
-    assert!(bind(2, inside(job(3, 1, 9, 9), 7)).is_err(), "nobody knows it");
+    assert!(bind(2, inside(job(3, 1, 9, 9), 7)).is_err(), "it is unknown");
     builtin.pass(at(10));
     assert_eq!(state(&mut builtin, 2), RUNNING);
     assert_eq!(builtin.seen(at(10)).view.running.len(), 0, "it runs inside");

@@ -1,4 +1,4 @@
-//! Nobody who comes later delays the first waiting job.
+//! Later jobs do not delay the first waiting job.
 
 use crate::{Drive, at, backing, builtin, cases, job, policies, span};
 use bookahead_lrms::Builtin;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const CAPACITY: u32 = 8;
 
-/// How much later, what it needs, for how long it asks, how long it takes.
+/// Delay, capacity, estimate and actual run time.
 type Submission = (i64, u32, i64, i64);
 
 fn submissions() -> impl Strategy<Value = Vec<Submission>> {
@@ -44,7 +44,7 @@ proptest! {
                 prop_assert!(told.get(&head.id).is_none_or(|before| start <= *before));
                 told.insert(head.id, start);
             }
-            // Whoever leaves only makes room.
+            // A cancelled job only makes room.
             if let Some(cancelled) = cancelled.filter(|cancelled| cancelled % 7 == id % 7) {
                 builtin.cancel(at(now), JobId(cancelled)).unwrap();
             }

@@ -1,4 +1,4 @@
-//! A daemon that is really killed: this test binary started again, to be the daemon.
+//! A daemon that is really killed: this test binary is started again as the daemon.
 
 use crate::processes::{file, open, read, script, until, until_gone, until_state};
 use crate::{Drive, at};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 const WHERE: &str = "BOOKAHEAD_LRMS_FOLDER";
 
-/// Does nothing where nobody asked for it.
+/// Does nothing unless started by another test.
 #[test]
 fn what_the_daemon_does() {
     let Some(folder) = std::env::var_os(WHERE).map(PathBuf::from) else { return };

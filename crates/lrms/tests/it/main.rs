@@ -1,4 +1,4 @@
-//! Integration tests of the built-in scheduler, of running commands, and of batch systems, one binary.
+//! Integration tests of the built-in scheduler, of running commands, and of batch systems, in one binary.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backings;
@@ -54,7 +54,7 @@ use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;
 use std::sync::Arc;
 
-/// The same cases on every run, `./test --quick` a quarter of them; a failure prints its case.
+/// The same cases in every run, a quarter of them with `./test --quick`; a failure prints its case.
 fn cases(cases: u32) -> ProptestConfig {
     let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
     ProptestConfig {
@@ -94,10 +94,10 @@ fn builtin(capacity: u32, policy: Policy) -> Builtin {
 
 const ORDER: OrderId = OrderId(0);
 
-/// A scheduler, driven by orders one by one.
+/// Drives a scheduler by single orders.
 trait Drive {
     fn order(&mut self, now: Moment, order: BatchOrder) -> BatchReport;
-    /// What became of jobs.
+    /// Changes of jobs.
     fn pass(&mut self, now: Moment) -> Vec<JobChange>;
 
     fn back(&mut self, now: Moment, backing: &Backing) -> Result<(), BatchError> {
@@ -160,7 +160,7 @@ fn done(report: BatchReport) -> Result<(), BatchError> {
     }
 }
 
-/// Nothing starts in the first advance; in the second it does.
+/// Nothing starts in the first advance, only in the second.
 fn wake(builtin: &mut Builtin, second: i64) {
     builtin.pass(at(second));
     builtin.pass(at(second));

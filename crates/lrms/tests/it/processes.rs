@@ -1,4 +1,4 @@
-//! Real programs. The time that they are given is what the test says; that they have really done something is waited for.
+//! Real programs. The test sets their time, and waits for their effects.
 
 use crate::{Drive, at, backing, hosted, inside, job, span, state, status, wake};
 use bookahead_lrms::builtin::Processes;
@@ -18,7 +18,7 @@ pub(crate) fn asleep(folder: &Path, second: i64) -> Builtin {
     Builtin::new(vec![hosted(8, Policy::EASY)], at(second), Some(reopened(folder))).unwrap()
 }
 
-/// A process that another test starts just now has our lock until it is started.
+/// A process that another test is just starting holds our lock until its exec.
 pub(crate) fn reopened(folder: &Path) -> Processes {
     let mut opened = None;
     until("the folder is free", || {
@@ -59,7 +59,7 @@ pub(crate) fn read(folder: &Path, id: u128, name: &str) -> String {
     std::fs::read_to_string(file(folder, id, name)).unwrap_or_default()
 }
 
-/// Waits until something is so, and fails if it never is.
+/// Waits for a condition; fails if it never holds.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -90,7 +90,7 @@ fn with_an_output_folder_scripts_run_there_and_print_to_a_file_named_by_the_id_o
     assert!(!file(folder.path(), 0xa11, "output").exists());
 }
 
-/// A program that has not begun yet when it is asked to end does not hear it, so time must pass.
+/// A program that has not begun yet misses its SIGTERM, so time must pass.
 #[track_caller]
 pub(crate) fn until_gone(builtin: &mut Builtin, folder: &Path, second: i64, id: u128) {
     until("all its processes are gone", || {
@@ -99,12 +99,12 @@ pub(crate) fn until_gone(builtin: &mut Builtin, folder: &Path, second: i64, id: 
     });
 }
 
-/// What the processes of a job carry in their environment as `BOOKAHEAD_FOLDER`.
+/// The value of `BOOKAHEAD_FOLDER` in the processes of a job.
 pub(crate) fn carried(folder: &Path, id: u128) -> PathBuf {
     folder.canonicalize().unwrap().join("jobs").join(JobId(id).to_string())
 }
 
-/// The processes of a job, by what they carry in their environment.
+/// The processes of a job, recognised by their environment.
 pub(crate) fn alive(folder: &Path, id: u128) -> Vec<u32> {
     let variable = format!("BOOKAHEAD_FOLDER={}", carried(folder, id).display());
     let all = std::fs::read_dir("/proc").unwrap().flatten();
@@ -138,7 +138,7 @@ fn a_script_runs_in_its_reservation_and_what_it_wrote_and_how_it_ended_is_known(
 fn with_a_reservation_all_processes_of_its_jobs_end_even_those_that_will_not() {
     let (folder, mut builtin) = fresh();
     builtin.back(at(0), &backing(5, &[span(0, 30, 2)])).unwrap();
-    // A child, one that left the group, and one that does not listen.
+    // A child, one that left the group, and one that ignores SIGTERM.
     let text = "sleep 600 & setsid sleep 600 & (trap '' TERM; sleep 600 & echo deaf; sleep 600) & wait";
     builtin
         .submit(at(0), &inside(Job { limit: bookahead_plan::Seconds(99), ..script(0x102, text, &[]) }, 5))

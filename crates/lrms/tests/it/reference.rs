@@ -1,4 +1,5 @@
-//! The built-in scheduler in the plainest way: every second everything is looked at anew, and free capacity is an array.
+//! The built-in scheduler in the simplest form: every second everything is computed anew, and free capacity is an
+//! array.
 
 use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::{Capacity, Policy, Seconds, Span, Time};
@@ -20,7 +21,7 @@ pub(crate) struct Reference {
     pub(crate) capacity: i64,
     pub(crate) lost: i64,
     pub(crate) backings: BTreeMap<ReservationId, Vec<Span>>,
-    /// In the order of submission.
+    /// In order of submission.
     pub(crate) jobs: Vec<Kept>,
 }
 
@@ -65,7 +66,7 @@ impl Reference {
         }
     }
 
-    /// What a reservation has at an instant.
+    /// Capacity of a reservation at an instant.
     pub(crate) fn room(&self, id: ReservationId, instant: i64) -> i64 {
         let spans = self.backings.get(&id).into_iter().flatten();
         spans
@@ -78,7 +79,7 @@ impl Reference {
         (now..HORIZON).all(|instant| self.room(id, instant) == 0)
     }
 
-    /// What running guests use, of one reservation or of all.
+    /// Capacity in use by running guests, of one reservation or of all.
     fn used_inside(&self, id: Option<ReservationId>) -> i64 {
         let here =
             |kept: &&Kept| kept.job.reservation.is_some() && (id.is_none() || kept.job.reservation == id);

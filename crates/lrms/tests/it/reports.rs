@@ -1,4 +1,4 @@
-//! What the built-in scheduler reports of itself: what is shown when it has changed, and nothing when it has not.
+//! Unsolicited reports of the built-in scheduler: the visible state when it has changed, and nothing otherwise.
 
 use crate::{Drive, at, backing, cpu, hosted, job, span};
 use bookahead_lrms::{Builtin, Hosted};
@@ -46,7 +46,7 @@ fn what_is_shown_is_reported_once_and_again_when_it_has_changed() {
     assert!(shown(&mut builtin, 30).unwrap().resources[&cpu()].view.running.is_empty());
     builtin.fail(at(30), &gpu(), Capacity(1)).unwrap();
     assert_eq!(shown(&mut builtin, 30).unwrap().resources[&gpu()].lost, Capacity(1));
-    // Whoever asks has seen it.
+    // An answered look counts as reported.
     builtin.repair(at(31), &gpu(), Capacity(1)).unwrap();
     assert_eq!(builtin.look(at(31)).resources[&gpu()].lost, Capacity::ZERO);
     assert_eq!(shown(&mut builtin, 31), None);

@@ -1,5 +1,5 @@
-//! What is known after a crash. A value that is dropped cleans up nothing, so that dropping it is as good as a crash
-//! between two calls; crashes within a call are made from what they would leave.
+//! State after a crash. Dropping a value cleans up nothing, so it equals a crash between two calls; crashes within a
+//! call are simulated by the files that they would leave.
 
 use crate::processes::{
     DONE, alive, asleep, carried, file, open, read, reopened, script, until, until_gone, until_state,
@@ -12,10 +12,10 @@ use bookahead_protocol::{JobId, Name};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Says that it is there, and ends with 7 when it is told to.
+/// Prints a line, and exits with 7 when it is told to.
 const PATIENT: &str = "echo there; while [ ! -e go ]; do sleep 0.01; done; exit 7";
 
-/// A job that is there, under a daemon that is gone.
+/// A running job whose daemon is gone.
 fn left_alone(folder: &Path, id: u128) {
     let mut builtin = open(folder, 0);
     builtin.submit(at(0), &script(id, PATIENT, &[])).unwrap();
@@ -27,7 +27,7 @@ fn tell(folder: &Path, id: u128) {
     std::fs::write(file(folder, id, "go"), "").unwrap();
 }
 
-/// First who would note how the others ended, then those.
+/// Kills the wrapper first, as it would record the end of the others.
 fn kill(folder: &Path, id: u128) {
     let wrapper: u32 = read(folder, id, "started").trim().parse().unwrap();
     until("all are gone", || {
@@ -128,7 +128,7 @@ fn a_program_that_was_started_just_before_the_crash_is_not_started_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut builtin = open(folder.path(), 0);
     builtin.submit(at(0), &script(0x209, "echo ran", &[])).unwrap();
-    // A process of this job, of which we know nothing, comes first.
+    // A process of this job that we do not know comes first.
     let mut first = Command::new("sleep")
         .arg("600")
         .env("BOOKAHEAD_FOLDER", carried(folder.path(), 0x209))

@@ -1,4 +1,4 @@
-//! Where local jobs come from.
+//! Sources of local jobs.
 
 use crate::{Drive, at, cpu, wake};
 use bookahead_lrms::builtin::sources::{LocalJob, Mix, Nothing, Repeated, Source, Steady};

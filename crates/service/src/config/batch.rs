@@ -1,5 +1,4 @@
-//! The batch system of a site: which it is, how its commands are run, and as whom. Without it a site runs the scheduler of
-//! its own.
+//! Configuration of the batch system of a site. Without one, a site uses its built-in scheduler.
 
 use super::error::{Wrong, no_user};
 use super::length::Length;
@@ -49,23 +48,23 @@ pub struct BatchConfig {
     pub ssh: Option<SshConfig>,
 }
 
-/// A machine on which commands are run.
+/// A host on which commands are run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SshConfig {
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
-    /// As whom.
+    /// User name on that host. Default: that of ssh.
     pub user: Option<String>,
-    /// The port.
+    /// Port. Default: that of ssh.
     pub port: Option<u16>,
-    /// The private key; without one, what ssh finds by itself.
+    /// Private key file. Default: that of ssh.
     pub key: Option<PathBuf>,
-    /// The file of known hosts; without one, that of the account.
+    /// File of known hosts. Default: that of the account.
     pub known_hosts: Option<PathBuf>,
 }
 
-/// The batch systems that are known.
+/// Supported batch systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SystemName {
@@ -81,26 +80,26 @@ pub enum SystemName {
     Maui,
 }
 
-/// A resource as the batch system knows it.
+/// A resource in terms of the batch system.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlaceConfig {
-    /// The partition (Slurm), queue (PBS, Grid Engine, LSF) or class (Maui); all nodes where none is named.
+    /// Partition (Slurm), queue (PBS, Grid Engine, LSF) or class (Maui). Default: all nodes.
     pub partition: Option<String>,
-    /// In what its capacity is counted.
+    /// Unit of its capacity.
     pub unit: UnitName,
     /// Only nodes with all of these features.
     pub features: Vec<String>,
 }
 
-/// In what a capacity is counted.
+/// Unit of a capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnitName {
-    /// In cores.
+    /// Cores.
     #[default]
     Cores,
-    /// In whole nodes.
+    /// Whole nodes.
     Nodes,
 }
 
@@ -120,7 +119,7 @@ fn default_move_after() -> Length {
     Length(bookahead_party::site::MOVE_AFTER)
 }
 
-/// Batch systems grant within seconds. One that is overloaded may take a minute, and few callers wait longer.
+/// Batch systems grant within seconds. An overloaded one may take a minute, and few callers wait longer.
 fn default_answer_within() -> Length {
     Length::of_seconds(60)
 }
@@ -128,13 +127,13 @@ fn default_answer_within() -> Length {
 /// A scheduling cycle of PBS takes a second or two on small clusters, and tens of seconds on large ones.
 const CONFIRM_WITHIN: Length = Length::of_seconds(10);
 
-/// What was promised is kept to the second, unless an operator chooses otherwise.
+/// Reservations last to the second by default.
 fn default_end_jobs_early() -> Length {
     Length::of_seconds(0)
 }
 
 impl SystemName {
-    /// Its name.
+    /// Name in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             SystemName::Slurm => "slurm",
@@ -147,33 +146,41 @@ impl SystemName {
 }
 
 impl BatchConfig {
-    /// Says what makes no sense.
+    /// Checks bounds and combinations of fields.
     pub fn check(&self) -> Result<(), Wrong> {
         let (becomes, seconds) = (&self.r#become, Length::of_seconds);
         let time_out = (Length(Millis(100))..=seconds(300)).contains(&self.time_out);
-        let why = "commands need some time, and nobody waits for minutes; give 100ms to 5m, usually \"10s\"";
+        let why = "time_out must be 100ms to 5m; usually \"10s\"";
         Wrong::unless(time_out, "time_out", why)?;
-        Wrong::unless(self.look_every >= seconds(1), "look_every", "give 1s or more, usually \"10s\"")?;
+        Wrong::unless(
+            self.look_every >= seconds(1),
+            "look_every",
+            "look_every must be at least 1s; usually \"10s\"",
+        )?;
         let answer_within = (seconds(1)..=seconds(600)).contains(&self.answer_within);
-        Wrong::unless(answer_within, "answer_within", "give 1s to 10m, usually \"60s\"")?;
+        Wrong::unless(answer_within, "answer_within", "answer_within must be 1s to 10m; usually \"60s\"")?;
         let early = self.end_jobs_early <= seconds(300);
-        Wrong::unless(early, "end_jobs_early", "give 5m at most, such as KillWait of Slurm: \"30s\"")?;
-        Wrong::unless((1..=64).contains(&self.at_once), "at_once", "give 1 to 64, usually 8")?;
+        Wrong::unless(
+            early,
+            "end_jobs_early",
+            "end_jobs_early must be at most 5m, such as KillWait of Slurm: \"30s\"",
+        )?;
+        Wrong::unless((1..=64).contains(&self.at_once), "at_once", "at_once must be 1 to 64; usually 8")?;
         self.check_confirm_within()?;
         let conf = self.conf.is_none() || matches!(self.system, SystemName::Slurm | SystemName::Pbs);
-        Wrong::unless(conf, "conf", "only Slurm and PBS have one; leave it out")?;
+        Wrong::unless(conf, "conf", "only Slurm and PBS have a configuration file; remove conf")?;
         let environment = self.system != SystemName::GridEngine || self.parallel_environment.is_some();
         let why = "Grid Engine needs a parallel environment for more than one slot: parallel_environment = \"smp\"; \
                    qconf -spl lists them";
         Wrong::unless(environment, "parallel_environment", why)?;
         let user = becomes.is_empty() || becomes.iter().any(|word| word.contains("{user}"));
-        let why = "{user} stands for the account of an owner and is missing; write \
+        let why = "become must contain {user}, the account of the owner; write \
                    become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"]";
         Wrong::unless(user, "become", why)?;
-        let why = "jobs run as their owners only where become says how; \
-                   write become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"], or leave out accounts";
+        let why = "accounts are used only with become; \
+                   write become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"], or remove accounts";
         Wrong::unless(!becomes.is_empty() || self.accounts.is_empty(), "accounts", why)?;
-        let why = "with become everything belongs to the accounts of the owners; leave out one of the two";
+        let why = "with become everything belongs to the accounts of the owners; remove account or become";
         Wrong::unless(becomes.is_empty() || self.account.is_none(), "account", why)?;
         self.check_users()?;
         self.check_projects()
@@ -186,8 +193,8 @@ impl BatchConfig {
         wrong.map_or(Ok(()), |(field, user)| Err(Wrong::new(field, no_user(user.as_str()))))
     }
 
-    /// How long PBS may take to confirm a reservation. By default it is no more than half of the time for all of a grant, which
-    /// also has to be read back.
+    /// How long PBS may take to confirm a reservation. Default: at most half of the time limit of a grant, because
+    /// the reservation has to be read back as well.
     pub fn confirm_within(&self) -> Length {
         let half = Length(Millis(self.answer_within.0.0 / 2));
         self.confirm_within.unwrap_or_else(|| CONFIRM_WITHIN.min(half).max(Length::of_seconds(1)))
@@ -197,9 +204,9 @@ impl BatchConfig {
         let Some(confirm_within) = self.confirm_within else { return Ok(()) };
         let (field, seconds) = ("confirm_within", Length::of_seconds);
         let in_bounds = (seconds(1)..=seconds(300)).contains(&confirm_within);
-        Wrong::unless(in_bounds, field, "give 1s to 5m, usually \"10s\"")?;
+        Wrong::unless(in_bounds, field, "confirm_within must be 1s to 5m; usually \"10s\"")?;
         let fits = confirm_within.0 + self.time_out.0 <= self.answer_within.0;
-        let why = "with time_out it is longer than answer_within, within which a grant has to be confirmed and read back; \
+        let why = "confirm_within plus time_out exceeds answer_within, the time limit for confirming and reading back; \
                    raise answer_within";
         Wrong::unless(fits, field, why)
     }
@@ -208,10 +215,9 @@ impl BatchConfig {
         let named = self.project.iter().map(|project| ("project", project));
         let named = named.chain(self.projects.values().map(|project| ("projects", project)));
         for (field, project) in named {
-            let why =
-                format!("only Slurm is told projects, and this is {}; leave it out", self.system.word());
+            let why = format!("only Slurm has projects, and this is {}; remove them", self.system.word());
             Wrong::unless(self.system == SystemName::Slurm, field, why)?;
-            let why = format!("{project:?} cannot be a project; write letters, digits, _ . - only");
+            let why = format!("invalid project {project:?}; use letters, digits, _ . - only");
             Wrong::unless(is_project(project), field, why)?;
         }
         Ok(())
@@ -219,7 +225,7 @@ impl BatchConfig {
 }
 
 impl PlaceConfig {
-    /// As the batch system wants it.
+    /// Converts to the type of the batch system.
     pub fn place(&self, resource: &str) -> Place {
         Place {
             resource: resource.into(),

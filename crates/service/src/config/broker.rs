@@ -1,4 +1,4 @@
-//! What an operator writes of a broker.
+//! Configuration of a broker.
 
 use super::common::*;
 use super::error::{self, ConfigError, Wrong};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A broker. Paths are from the folder of the file.
+/// Configuration of a broker. Paths are relative to the folder of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -59,7 +59,7 @@ pub struct BrokerConfig {
     pub security: Security,
 }
 
-/// How a broker works. What is not said is as brokers usually do it.
+/// How a broker negotiates. Defaults are those of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -101,7 +101,8 @@ impl Default for BrokerRules {
 }
 
 impl BrokerRules {
-    /// As a party wants them whose clock has this speed. `maker` is the secret of the broker; no two have the same.
+    /// Converts to the rules of a party whose clock has this speed. `maker` is the secret of the broker; it must be
+    /// unique.
     pub fn rules(&self, maker: u128, retention: Seconds, speed: u32) -> Rules {
         Rules {
             maker,
@@ -123,15 +124,15 @@ impl BrokerRules {
         }
     }
 
-    /// Says what makes no sense.
+    /// Refuses values with which the broker could do nothing.
     pub fn check(&self) -> Result<(), Wrong> {
         let nothing = |field: &'static str, does: &str| {
-            Err(Wrong::new(field, format!("{field} = 0 {does}; give 1 or more")))
+            Err(Wrong::new(field, format!("{field} must be at least 1; 0 {does}")))
         };
         match self {
-            BrokerRules { probes_at_once: 0, .. } => nothing("probes_at_once", "asks nobody"),
-            BrokerRules { slots: 0, .. } => nothing("slots", "asks for nothing"),
-            BrokerRules { attempts: 0, .. } => nothing("attempts", "tries nothing"),
+            BrokerRules { probes_at_once: 0, .. } => nothing("probes_at_once", "asks no peer"),
+            BrokerRules { slots: 0, .. } => nothing("slots", "asks for no slots"),
+            BrokerRules { attempts: 0, .. } => nothing("attempts", "tries no candidate"),
             _ => Ok(()),
         }
     }
@@ -141,7 +142,7 @@ fn default_job_window() -> Length {
     Length::of_seconds(7 * 86_400)
 }
 
-/// Batch systems take a second or two to make a reservation.
+/// Batch systems take a second or two to create a reservation.
 fn default_job_notice() -> Length {
     Length::of_seconds(3)
 }
@@ -151,17 +152,17 @@ fn default_job_look() -> Length {
 }
 
 impl BrokerConfig {
-    /// From a file.
+    /// Reads a file.
     pub fn read(path: &Path) -> Result<BrokerConfig, ConfigError> {
         BrokerConfig::parse(path, &error::read(path, "broker")?)
     }
 
-    /// From a text; `path` is what errors call it.
+    /// Parses a text; `path` is used in errors only.
     pub fn parse(path: &Path, text: &str) -> Result<BrokerConfig, ConfigError> {
         error::parse(path, text, BrokerConfig::check)
     }
 
-    /// Says what makes no sense, as far as that can be known without looking at other files.
+    /// Checks the fields, without opening other files.
     pub fn check(&self) -> Result<(), Wrong> {
         Common::from(self).check()?;
         let why = "job_look must be at least 100ms; usually \"1s\"";
@@ -169,27 +170,29 @@ impl BrokerConfig {
         self.rules.check().map_err(|wrong| wrong.within("rules"))?;
         check_peers(&self.peers)?;
         if self.has_credentials() {
-            Common::from(self).check_trust("be anybody at the sites that trust this broker")?;
+            Common::from(self).check_trust("act as any user at the sites that trust this broker")?;
         }
-        let why = "there is no [[peer]] and nobody may register, so that there is nobody to ask; \
-                   name peers, or write open = true";
+        let why = "there is no [[peer]], and registration is closed, so the broker has no peers; \
+                   add a [[peer]], or write open = true";
         Wrong::unless(!self.peers.is_empty() || self.is_open(), "open", why)
     }
 
-    /// Whether sites and brokers that are not named may register. Only where everybody is on this machine that goes without
-    /// saying.
+    /// Whether unknown sites and brokers may register. By default only if all addresses are local and there is no
+    /// authentication.
     pub fn is_open(&self) -> bool {
         let guarded = self.security.is_guarded();
+        // Unix sockets are local by nature, so only TCP addresses count.
         let mut tcp = Listeners::tcp_addresses(self.listen.as_ref());
         self.open.unwrap_or(!guarded && tcp.all(|address| address.ip().to_canonical().is_loopback()))
     }
 
-    /// Whether it knows who calls, or the operator trusts all who can: otherwise it must not vouch for them.
+    /// Whether callers are authenticated, or the operator trusts all of them. Otherwise the broker must not vouch
+    /// for them.
     pub fn knows_callers(&self) -> bool {
         !Common::from(self).is_open_to_local_users() || self.security.trust_local_users
     }
 
-    /// Whether its peers know its calls from those of others: by a token, a certificate or its account.
+    /// Whether peers can identify its calls: by a token, a certificate or its account.
     fn has_credentials(&self) -> bool {
         let Calls { token_file, certificate, mint, .. } = &self.calls;
         let local = self.peers.iter().map(|peer| &peer.url).any(|url| url.starts_with(UNIX));
@@ -200,12 +203,12 @@ impl BrokerConfig {
             || self.peers.iter().any(|peer| peer.token_file.is_some())
     }
 
-    /// The rules of its negotiations.
+    /// Rules of its negotiations.
     pub fn rules(&self, maker: u128) -> Rules {
         self.rules.rules(maker, self.retention.seconds(), self.clock.speed)
     }
 
-    /// How it deals with jobs.
+    /// Rules for jobs.
     pub fn job_rules(&self) -> JobRules {
         let speed = self.clock.speed;
         let in_its_time = |length| in_its_time(length, speed);
@@ -228,7 +231,7 @@ impl BrokerConfig {
         }
     }
 
-    /// The folder of its journal; `base` is that of the file.
+    /// Folder of its journal. `base` is the folder of the configuration file.
     pub fn state(&self, base: &Path) -> PathBuf {
         state(self.state.as_deref(), &self.name, base)
     }
@@ -273,8 +276,8 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_told_with_its_line_its_field_and_what_to_write() {
         for (text, words) in [
-            ("name = \"g\"\n[rules]\nslots = 0\n", ["line 3", "rules.slots", "give 1"]),
-            ("name = \"g\"\nopen = false\n", ["line 2", "open", "name peers"]),
+            ("name = \"g\"\n[rules]\nslots = 0\n", ["line 3", "rules.slots", "at least 1"]),
+            ("name = \"g\"\nopen = false\n", ["line 2", "open", "add a [[peer]]"]),
             ("name = \"g\"\njob_look = \"1ms\"\n", ["line 2", "job_look", "100ms"]),
             ("name = \"g\"\n[[peer]]\nname = \"a\"\nurl = \"a\"\n", ["line 4", "peer[1].url", "http://"]),
             (

@@ -1,5 +1,4 @@
-//! What the configurations of sites and brokers have in common: the clock, the parties that are called, and checks. It
-//! opens no file.
+//! Parts that the configurations of sites and brokers share: clock, called services, and checks. Opens no files.
 
 use super::broker::BrokerConfig;
 use super::error::{Wrong, check_name};
@@ -19,10 +18,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// No clock is faster: a real millisecond should still be less than a minute of plans.
+/// Fastest clock: a real millisecond should be less than a minute of simulated time.
 pub const FASTEST: u32 = 50_000;
 
-/// A clock. All parties that talk to each other need the same one.
+/// Configuration of the clock. Services that call each other need the same clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -38,28 +37,28 @@ impl Default for ClockConfig {
 }
 
 impl ClockConfig {
-    /// Says what makes no sense.
+    /// Checks that speed and origin fit together.
     pub fn check(&self) -> Result<(), Wrong> {
         let why = match self {
             ClockConfig { speed: 1, origin: None } => return Ok(()),
             ClockConfig { speed: 2..=FASTEST, origin: Some(_) } => return Ok(()),
             ClockConfig { speed: 1, .. } => {
-                let why = "the time of day has no origin; leave it out, or give a speed above 1";
+                let why = "origin is for accelerated clocks only; remove it, or set speed above 1";
                 return Err(Wrong::new("origin", why).within("clock"));
             }
             ClockConfig { speed: 2..=FASTEST, .. } => {
-                "a faster clock needs an origin, where it agrees with the time of day, the same for all parties: \
-                 write origin = \"2026-11-16T00:00:00Z\" with a date of these days"
+                "an accelerated clock needs an origin, at which it equals the time of day, the same for all services: \
+                 write origin = \"2026-11-16T00:00:00Z\" with a recent date"
                     .to_owned()
             }
             ClockConfig { speed, .. } => {
-                format!("speed = {speed} is no speed; give 1 for the time of day, or up to {FASTEST}")
+                format!("speed must be 1 (the time of day) to {FASTEST}, not {speed}")
             }
         };
         Err(Wrong::new("speed", why).within("clock"))
     }
 
-    /// The clock.
+    /// The configured clock.
     pub fn clock(&self) -> Clock {
         match self.origin {
             Some(origin) => Clock::accelerated(Moment::of(origin.time()), self.speed),
@@ -68,14 +67,14 @@ impl ClockConfig {
     }
 }
 
-/// How long something is by a clock of this speed that waits for round trips and for people: these take real time, however
-/// fast the clock is.
+/// A real duration in terms of a clock with this speed. Used for waits on round trips and people, which take real
+/// time on any clock.
 pub fn in_its_time(length: Length, speed: u32) -> Millis {
     Millis(length.0.0.saturating_mul(i64::from(speed)))
 }
 
-/// The table `[calls]`: how others are called, unless something else is said of one of them. All files are in PEM but the
-/// token's, from the folder of the configuration.
+/// The table `[calls]`: credentials for calls to other services, unless an entry has its own. Files are PEM, except
+/// for tokens; paths are relative to the folder of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -97,7 +96,7 @@ pub struct BrokerLink {
     pub audience: Option<String>,
 }
 
-/// A site or broker to ask: `[[peer]]`.
+/// A peer: `[[peer]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -109,20 +108,20 @@ pub struct PeerLink {
 }
 
 impl PeerLink {
-    /// Whom the tokens that are made for it are for (`aud`).
+    /// Audience (`aud`) of the tokens minted for this peer.
     pub fn audience(&self) -> &str {
         self.audience.as_deref().unwrap_or(&self.name)
     }
 }
 
 impl Calls {
-    /// Whether a broker makes tokens for peers without a token file. By default it does, unless it shows a certificate: a peer that
-    /// knows that would refuse a token of a key that it does not know.
+    /// Whether a broker mints tokens for peers without a token file. Default: only without a certificate, because a
+    /// peer that knows the certificate would refuse a token with an unknown key.
     pub fn mints(&self) -> bool {
         self.mint.unwrap_or(self.certificate.is_none())
     }
 
-    /// Says what makes no sense.
+    /// Checks that certificate and key come together.
     pub fn check(&self) -> Result<(), Wrong> {
         match (&self.certificate, &self.key) {
             (Some(_), None) => {
@@ -140,7 +139,7 @@ pub(super) fn check_peers(peers: &[PeerLink]) -> Result<(), Wrong> {
     let each = peers.iter().enumerate().map(|(at, peer)| {
         check_name("a peer", &peer.name)?;
         if peers[..at].iter().any(|other| other.name == peer.name) {
-            let why = format!("two peers are called {}; give each a name of its own", peer.name);
+            let why = format!("two peers have the name {}; names must be unique", peer.name);
             return Err(Wrong::new("name", why));
         }
         check_url(&peer.url)
@@ -148,7 +147,7 @@ pub(super) fn check_peers(peers: &[PeerLink]) -> Result<(), Wrong> {
     in_list("peer", each)
 }
 
-/// The first that is wrong in a list.
+/// The first error in a list, with its position.
 pub(super) fn in_list(
     list: &'static str,
     mut each: impl Iterator<Item = Result<(), Wrong>>,
@@ -175,10 +174,10 @@ pub(super) fn state(said: Option<&Path>, name: &str, base: &Path) -> PathBuf {
     }
 }
 
-/// The Unix socket in the folder of its state.
+/// Name of the Unix socket in the state folder.
 pub const SOCKET: &str = "socket";
 
-/// Where a service listens: one address or several.
+/// Listeners of a service: one address or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listeners(pub Vec<Listen>);
 
@@ -220,13 +219,13 @@ impl From<SocketAddr> for Listeners {
 }
 
 impl Listeners {
-    /// Those of TCP; none where nothing is said, since then it listens at a Unix socket.
+    /// TCP addresses. None by default, because the default is a Unix socket.
     pub(super) fn tcp_addresses(said: Option<&Listeners>) -> impl Iterator<Item = SocketAddr> {
         said.into_iter().flat_map(|Listeners(all)| all).filter_map(Listen::tcp)
     }
 }
 
-/// What the configurations of a site and of a broker have in common.
+/// Fields that the configurations of a site and of a broker share.
 pub(crate) struct Common<'a> {
     pub(crate) role: Role,
     pub(crate) name: &'a str,
@@ -235,7 +234,7 @@ pub(crate) struct Common<'a> {
     pub(crate) url: Option<&'a str>,
     pub(crate) attributes: &'a BTreeMap<Name, AttributeValue>,
     pub(crate) security: &'a Security,
-    /// With the time that the batch system may take.
+    /// Limits with the time added that the batch system may take.
     pub(crate) limits: http::Limits,
     server: &'a http::Limits,
     pub(crate) brokers: &'a [BrokerLink],
@@ -246,7 +245,7 @@ pub(crate) struct Common<'a> {
     clock: &'a ClockConfig,
 }
 
-/// Both configurations have these fields; only their limits differ.
+/// Both configurations have the same fields; only their limits differ.
 macro_rules! common_of {
     ($config:ty, $role:expr, $limits:expr) => {
         impl<'a> From<&'a $config> for Common<'a> {
@@ -277,7 +276,7 @@ common_of!(SiteConfig, Role::Site, SiteConfig::server_limits);
 common_of!(BrokerConfig, Role::Broker, |config: &BrokerConfig| config.server.clone());
 
 impl Common<'_> {
-    /// Where it listens: a Unix socket in its state folder unless something else is said.
+    /// Where to listen. Default: a Unix socket in the state folder.
     pub(crate) fn listeners(&self, base: &Path) -> Vec<Listen> {
         let said = self.listen.map(|Listeners(all)| all.iter().map(|listen| listen.below(base)).collect());
         said.unwrap_or_else(|| {
@@ -290,38 +289,40 @@ impl Common<'_> {
         Listeners::tcp_addresses(self.listen)
     }
 
-    /// Whether callers at an address are believed whoever they say they are.
+    /// Whether there is a TCP address without authentication: any local user can act as any user there.
     pub(crate) fn is_open_to_local_users(&self) -> bool {
         !self.security.is_guarded() && self.tcp_addresses().next().is_some()
     }
 
-    /// Refuses to let every local user do what only the account of the service may, unless the operator has said so.
+    /// Refuses an unauthenticated address where local users could act as the account of the service, unless the
+    /// operator allows it.
     pub(super) fn check_trust(&self, could: &str) -> Result<(), Wrong> {
         let safe = !self.is_open_to_local_users() || self.security.trust_local_users;
         let why = format!(
-            "at an address without authentication every user of this machine could {could}; leave out listen, so that it is \
+            "at an address without authentication every user of this machine could {could}; remove listen to use \
              a Unix socket, or set security.keys or security.issuer, or, if you trust all of them, write \
              trust_local_users = true in [security]"
         );
         Wrong::unless(safe, "listen", why)
     }
 
-    /// Says what makes no sense.
+    /// Checks the shared fields.
     pub(super) fn check(&self) -> Result<(), Wrong> {
         check_name(if self.role == Role::Site { "a site" } else { "a broker" }, self.name)?;
         self.url.map_or(Ok(()), check_url)?;
         self.clock.check()?;
         let empty = self.listen.is_some_and(|Listeners(all)| all.is_empty());
-        let why = "the list is empty; name an address, or leave it out for a Unix socket in the state folder";
+        let why =
+            "listen is an empty list; add an address, or remove it to use a Unix socket in the state folder";
         Wrong::unless(!empty, "listen", why)?;
         let why = "heartbeat must be at least 100ms; usually \"5s\"";
         Wrong::unless(self.heartbeat >= Length(Millis(100)), "heartbeat", why)?;
-        let why = "a call that is repeated later than that would be done twice; give \"1m\" or more, usually \"1d\"";
+        let why = "a call that is repeated after this time would be executed twice; give \"1m\" or more, usually \"1d\"";
         Wrong::unless(self.retention >= Length::of_seconds(60), "retention", why)?;
         let everywhere = self.tcp_addresses().any(|address| address.ip().is_unspecified());
         let reachable = !everywhere || self.url.is_some() || self.brokers.is_empty();
-        let why = "a broker cannot call back to an address that means every interface; \
-                   write url = \"https://…\" as others reach it";
+        let why = "brokers cannot call a wildcard address; \
+                   write url = \"https://…\" with the address for others";
         Wrong::unless(reachable, "listen", why)?;
         self.calls.check().map_err(|wrong| wrong.within("calls"))?;
         self.check_minting()?;
@@ -331,7 +332,7 @@ impl Common<'_> {
     }
 }
 
-/// The address of a service; the path of a Unix socket begins at `base`.
+/// Resolves the path of a Unix socket relative to `base`. Other URLs are returned unchanged.
 pub(crate) fn url_below(url: &str, base: &Path) -> String {
     match url.parse() {
         Ok(listen @ Listen::Unix(_)) => listen.below(base).to_string(),
@@ -340,14 +341,14 @@ pub(crate) fn url_below(url: &str, base: &Path) -> String {
 }
 
 impl Common<'_> {
-    /// Only a broker has a key to sign tokens with.
+    /// Only brokers have a key to sign tokens.
     fn check_minting(&self) -> Result<(), Wrong> {
         if self.role == Role::Broker {
             return Ok(());
         }
-        let why = "only a broker makes tokens; leave mint out";
+        let why = "only brokers make tokens; remove mint";
         Wrong::unless(self.calls.mint.is_none(), "mint", why).map_err(|wrong| wrong.within("calls"))?;
-        let why = "only a broker makes tokens; leave audience out and name a token_file";
+        let why = "only brokers make tokens; remove audience and set token_file";
         in_list(
             "broker",
             self.brokers.iter().map(|broker| Wrong::unless(broker.audience.is_none(), "audience", why)),
@@ -355,7 +356,7 @@ impl Common<'_> {
     }
 }
 
-/// Whether others can be reached there.
+/// Checks the URL of a service.
 pub(super) fn check_url(url: &str) -> Result<(), Wrong> {
     let rest = [UNIX, "http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let is_file = url.starts_with(UNIX);
@@ -367,7 +368,7 @@ pub(super) fn check_url(url: &str) -> Result<(), Wrong> {
                 .any(|letter| letter.is_whitespace() || letter.is_control() || "?#@".contains(letter))
     });
     let why = format!(
-        "\"{}\" is no address of a service; write it as \"http://127.0.0.1:7420\" or \"unix:/run/bookahead/site.sock\"",
+        "invalid URL \"{}\"; use a form such as \"http://127.0.0.1:7420\" or \"unix:/run/bookahead/site.sock\"",
         url.escape_debug()
     );
     Wrong::unless(sound, "url", why)

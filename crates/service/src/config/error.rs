@@ -1,5 +1,5 @@
-//! Reading a file of configuration, and errors that name the file, the line, the field, and what to write instead. A
-//! [`Wrong`] knows the path to its value, from which the line is found.
+//! Parses configuration files. Errors name the file, line, field and remedy. A [`Wrong`] knows the path to its
+//! value, from which the line is found.
 
 use crate::security::name::is_visible;
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum ConfigError {
-    #[error("{} cannot be read: {cause}; give the configuration of a {of}", path.display())]
+    #[error("{} cannot be read: {cause}; check the path of the {of} configuration", path.display())]
     Unreadable { path: PathBuf, of: &'static str, cause: io::Error },
     #[error("{}, {}: {why}", path.display(), in_line(*line))]
     Unfit { path: PathBuf, line: Option<usize>, why: String },
@@ -22,56 +22,56 @@ pub enum ConfigError {
     Wrong { path: PathBuf, line: Option<usize>, field: String, why: String },
 }
 
-/// A value that makes no sense: why, and what to write instead.
+/// An invalid value, with a remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{why}")]
 pub struct Wrong {
     way: Vec<Step>,
-    /// Why, and what to write instead.
+    /// What is wrong, and what to write instead.
     pub why: String,
 }
 
-/// One step to a value.
+/// One step of the path to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// To the field of a table.
+    /// A field of a table.
     Field(Cow<'static, str>),
-    /// To one of a list.
+    /// An entry of a list, counted from 0.
     Place(usize),
 }
 
 impl Wrong {
-    /// With a field.
+    /// An error in a field.
     pub fn new(field: impl Into<Step>, why: impl Into<String>) -> Wrong {
         Wrong { way: vec![field.into()], why: why.into() }
     }
 
-    /// With everything.
+    /// An error that belongs to no single field.
     pub fn all(why: impl Into<String>) -> Wrong {
         Wrong { way: Vec::new(), why: why.into() }
     }
 
-    /// An error with a field unless `holds`.
+    /// An error in a field unless `holds`.
     pub fn unless(holds: bool, field: impl Into<Step>, why: impl Into<String>) -> Result<(), Wrong> {
         if holds { Ok(()) } else { Err(Wrong::new(field, why)) }
     }
 
-    /// Inside this.
+    /// Prepends a step to the path.
     pub fn within(mut self, step: impl Into<Step>) -> Wrong {
         self.way.insert(0, step.into());
         self
     }
 
-    /// From the outside to the inside.
+    /// Path to the value, outermost step first.
     pub fn way(&self) -> &[Step] {
         &self.way
     }
 
-    /// As one writes it: `resource[2].capacity`; lists count from 1, as people do.
+    /// The path as text: `resource[2].capacity`. Entries of lists are counted from 1 for readers.
     pub fn field(&self) -> String {
         let mut text = String::new();
         for step in &self.way {
-            // Writing to a text does not fail.
+            // Writing to a `String` cannot fail.
             let _ = match step {
                 Step::Field(name) if text.is_empty() => write!(text, "{name}"),
                 Step::Field(name) => write!(text, ".{name}"),
@@ -100,17 +100,17 @@ impl From<usize> for Step {
     }
 }
 
-/// A number between 0 and 100; `field` is the way to it, with dots.
+/// A number from 0 to 100. `field` is its path, with dots.
 pub fn percentage(field: &'static str, number: f64) -> Result<f64, Wrong> {
     if (0.0..=100.0).contains(&number) {
         return Ok(number);
     }
-    let why = format!("{field} = {number} is no percentage; give 0 to 100");
+    let why = format!("{field} must be a percentage from 0 to 100, not {number}");
     Err(Wrong { way: field.split('.').map(Step::from).collect(), why })
 }
 
-/// Whether this can be the name of a party or resource: brokers put names together with a slash, so that there must be
-/// none in them.
+/// Checks the name of a site, broker or resource. It must not contain a slash, because brokers join names with
+/// slashes.
 pub fn check_name(of: &str, name: &str) -> Result<(), Wrong> {
     const LONGEST: usize = 100;
     let sound = !name.is_empty()
@@ -121,33 +121,31 @@ pub fn check_name(of: &str, name: &str) -> Result<(), Wrong> {
     }
     Err(Wrong::new(
         "name",
-        format!("\"{}\" cannot be the name of {of}; use letters and digits", name.escape_debug()),
+        format!("\"{}\" cannot be the name of {of}; use letters and digits, no slash", name.escape_debug()),
     ))
 }
 
-/// Why this cannot be the name of a user.
+/// Error text for an invalid user name.
 pub(super) fn no_user(name: &str) -> String {
-    format!(
-        "\"{}\" cannot be the name of a user; it has 1 to 255 characters, all visible",
-        name.escape_default()
-    )
+    format!("\"{}\" cannot be the name of a user; use 1 to 255 visible characters", name.escape_default())
 }
 
 fn in_line(line: Option<usize>) -> String {
     line.map_or_else(|| "as a whole".to_owned(), |line| format!("line {line}"))
 }
 
-/// Some reasons begin with the field themselves.
+/// Some messages begin with the field themselves.
 fn of_field(field: &str, why: &str) -> String {
     if field.is_empty() || why.starts_with(field) { why.to_owned() } else { format!("{field}: {why}") }
 }
 
-/// A configuration, from the text of a file.
+/// Parses and checks the text of a configuration file.
 pub(super) fn parse<T: DeserializeOwned>(
     path: &Path,
     text: &str,
     check: impl FnOnce(&T) -> Result<(), Wrong>,
 ) -> Result<T, ConfigError> {
+    // The message alone: the full error of `toml` quotes the file over several lines.
     let config: T = toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| line_at(text, span.start));
         ConfigError::Unfit { path: path.to_owned(), line, why: error.message().to_owned() }
@@ -169,7 +167,7 @@ fn located(path: &Path, text: &str, wrong: &Wrong) -> ConfigError {
     ConfigError::Wrong { path: path.to_owned(), line, field: wrong.field(), why: wrong.why.clone() }
 }
 
-/// The line of a value, or of the innermost table around it where it is not said.
+/// Line of a value. For a missing value: line of the innermost table that exists.
 fn line_of(text: &str, way: &[Step]) -> Option<usize> {
     let mut here = &DeValue::Table(DeTable::parse(text).ok()?.into_inner());
     let mut found = None;

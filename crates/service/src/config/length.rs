@@ -12,50 +12,116 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Length(pub Millis);
 
-/// A text that is no length of time.
+/// Why a text is not a length of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "\"{0}\" is no length of time; give milliseconds (\"50ms\") or larger units (\"90s\", \"2h30m\", \"1d\")"
-)]
-pub struct BadLength(String);
-
-/// What the letters stand for, in seconds; the largest first.
-const UNITS: [(char, i64); 5] = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
-
-/// Reads `5400`, `90m`, `2h30m`, `1d12h`, `1w`, and as ISO 8601 has it `PT2H30M`, `P1DT12H`.
-pub fn whole_seconds(text: &str) -> Option<Seconds> {
-    let seconds = match text.strip_prefix('P') {
-        Some(rest) => iso_sum(rest),
-        None => text.parse::<u32>().map(i64::from).ok().or_else(|| sum(text, &UNITS)),
-    };
-    seconds.map(Seconds)
+pub enum BadLength {
+    /// It has none of the forms.
+    #[error("'{0}' is not a length of time; write 90s, 30m, 2h30m, 1d12h, 4:00:00 or 1-12:00:00")]
+    Unreadable(String),
+    /// `4:30` is four hours and a half to people, and four minutes and a half to Slurm.
+    #[error("'{text}' could be hours or minutes; write {hours} or {minutes}")]
+    HoursOrMinutes {
+        /// As it was written.
+        text: String,
+        /// As hours and minutes.
+        hours: Length,
+        /// As minutes and seconds.
+        minutes: Length,
+    },
 }
 
-/// What follows the `P`: weeks and days, and behind a `T` hours, minutes and seconds.
-fn iso_sum(text: &str) -> Option<i64> {
-    let small = text.to_ascii_lowercase();
+/// The names of a unit and its seconds, the largest unit first. The first name is the one that is written.
+const UNITS: [(&[&str], i64); 5] = [
+    (&["w", "week", "weeks"], 604_800),
+    (&["d", "day", "days"], 86_400),
+    (&["h", "hr", "hrs", "hour", "hours"], 3_600),
+    (&["m", "min", "mins", "minute", "minutes"], 60),
+    (&["s", "sec", "secs", "second", "seconds"], 1),
+];
+
+/// Parses `5400` (seconds), `90m`, `2h30m`, `4 hours`, `1.5h`, Slurm's `4:00:00` and `1-12:00:00`, and ISO 8601's
+/// `PT2H30M`.
+pub fn whole_seconds(text: &str) -> Result<Seconds, BadLength> {
+    let small = text.trim().to_ascii_lowercase();
+    let seconds = match small.strip_prefix('p') {
+        Some(rest) => iso(rest),
+        None if small.contains(':') || small.contains('-') => slurm(&small)?,
+        None => small.parse::<u32>().map(i64::from).ok().or_else(|| sum(&small, &UNITS)),
+    };
+    seconds.map(Seconds).ok_or_else(|| BadLength::Unreadable(text.to_owned()))
+}
+
+/// What follows the `P`: weeks and days, then behind a `T` hours, minutes and seconds. Units have one letter.
+fn iso(text: &str) -> Option<i64> {
+    let words = text.split(|c: char| !c.is_ascii_alphabetic());
+    if words.into_iter().any(|word| !matches!(word, "" | "t" | "dt" | "wt" | "w" | "d" | "h" | "m" | "s")) {
+        return None;
+    }
     let (days, units) = UNITS.split_at(2);
-    match small.split_once('t') {
+    match text.split_once('t') {
         Some(("", time)) => sum(time, units),
         Some((date, time)) => Some(sum(date, days)?.saturating_add(sum(time, units)?)),
-        None => sum(&small, days),
+        None => sum(text, days),
     }
 }
 
-/// Adds up `2h 30m`; None where something is not a whole number with one of the units, or nothing is there.
-fn sum(text: &str, units: &[(char, i64)]) -> Option<i64> {
+/// `hours:minutes:seconds`, and with days in front `days-hours`, `days-hours:minutes`, `days-hours:minutes:seconds`.
+fn slurm(text: &str) -> Result<Option<i64>, BadLength> {
+    let number = |text: &str| {
+        let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if plain { text.parse::<u32>().ok() } else { None }
+    };
+    let (days, clock) = match text.split_once('-') {
+        Some((days, clock)) => (Some(days), clock),
+        None => (None, text),
+    };
+    let fields: Option<Vec<u32>> = clock.split(':').map(number).collect();
+    let days = days.map(number);
+    let (days, hours, minutes, seconds) = match (days, fields.as_deref()) {
+        (None, Some(&[hours, minutes, seconds])) => (0, hours, minutes, seconds),
+        (None, Some(&[first, second])) if second < 60 => {
+            let minutes = Seconds(i64::from(first) * 60 + i64::from(second));
+            let hours = Length::from(Seconds(minutes.0 * 60));
+            return Err(BadLength::HoursOrMinutes { text: text.to_owned(), hours, minutes: minutes.into() });
+        }
+        (Some(Some(days)), Some(&[hours])) => (days, hours, 0, 0),
+        (Some(Some(days)), Some(&[hours, minutes])) => (days, hours, minutes, 0),
+        (Some(Some(days)), Some(&[hours, minutes, seconds])) => (days, hours, minutes, seconds),
+        _ => return Ok(None),
+    };
+    let length =
+        i64::from(days) * 86_400 + i64::from(hours) * 3_600 + i64::from(minutes) * 60 + i64::from(seconds);
+    Ok((minutes < 60 && seconds < 60).then_some(length))
+}
+
+/// Adds up `2h 30m`. None unless each piece is a number and a unit, and the whole is a whole number of seconds.
+fn sum(text: &str, units: &[(&[&str], i64)]) -> Option<i64> {
     let mut total = 0i64;
     let mut rest = text;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let number: u32 = rest[..digits].parse().ok()?;
-        let mut after = rest[digits..].chars();
-        let letter = after.next()?;
-        let (_, unit) = units.iter().find(|(name, _)| *name == letter)?;
-        total = total.saturating_add(i64::from(number).saturating_mul(*unit));
-        rest = after.as_str().trim_start();
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let after = rest[number..].trim_start();
+        let unit = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (_, seconds) = units.iter().find(|(names, _)| names.contains(&&after[..unit]))?;
+        total = total.saturating_add(times(&rest[..number], *seconds)?);
+        rest = after[unit..].trim_start();
     }
     (!text.is_empty()).then_some(total)
+}
+
+/// A number, perhaps with a decimal point, of a unit; None unless that is a whole number of seconds.
+fn times(number: &str, unit: i64) -> Option<i64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if number.ends_with('.') || fraction.len() > 6 {
+        return None;
+    }
+    let whole = i64::from(whole.parse::<u32>().ok()?).saturating_mul(unit);
+    if fraction.is_empty() {
+        return Some(whole);
+    }
+    let scale = 10i64.pow(u32::try_from(fraction.len()).ok()?);
+    let part = fraction.parse::<i64>().ok()? * unit;
+    (part % scale == 0).then(|| whole.saturating_add(part / scale))
 }
 
 impl FromStr for Length {
@@ -66,9 +132,9 @@ impl FromStr for Length {
             text.strip_suffix("ms").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
         let millis = match digits {
             Some(digits) => digits.parse::<u32>().ok().map(|millis| Millis(millis.into())),
-            None => whole_seconds(text).map(|length| Millis::seconds(length.0)),
+            None => return whole_seconds(text).map(Length::from),
         };
-        millis.map(Length).ok_or_else(|| BadLength(text.to_owned()))
+        millis.map(Length).ok_or_else(|| BadLength::Unreadable(text.to_owned()))
     }
 }
 
@@ -95,9 +161,9 @@ impl fmt::Display for Length {
             return f.write_str("0s");
         }
         // Weeks are read, but nobody thinks of ten days as a week and three days.
-        for (letter, unit) in UNITS.into_iter().skip(1) {
+        for (names, unit) in UNITS.into_iter().skip(1) {
             if rest >= unit {
-                write!(f, "{}{letter}", rest / unit)?;
+                write!(f, "{}{}", rest / unit, names[0])?;
                 rest %= unit;
             }
         }
@@ -150,7 +216,7 @@ mod tests {
             assert_eq!(text.parse::<Length>().expect(text).0, Millis(millis));
         }
         assert_eq!("1ms".parse::<Length>().expect("a length").seconds(), Seconds(1));
-        for text in ["", "ms", "-5ms", "1s5ms", "5 ms", "1.5h", "2ü"] {
+        for text in ["", "ms", "-5ms", "1s5ms", "5 ms", "1.0001s", "2ü"] {
             assert!(text.parse::<Length>().is_err(), "{text}");
         }
     }

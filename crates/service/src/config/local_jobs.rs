@@ -1,5 +1,5 @@
-//! Jobs of local users at a site whose jobs are only pretended: those of a log, once or again and again, or a stream that is
-//! drawn and never ends. They begin when the site starts, each time anew; nothing of them is remembered.
+//! Simulated local jobs at a site with the built-in scheduler: from a workload log, once or repeated, or drawn at
+//! random without end. They start anew with each start of the site and are not stored.
 
 use super::error::Wrong;
 use super::length::Length;
@@ -9,57 +9,57 @@ use bookahead_workload::{Job, LoadError, LoadOptions, Trace};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Nobody waits for a machine that is asked for more than twice of what it has.
+/// Highest load of drawn jobs. Above 1 the queue grows without end; above 2 it is no realistic workload.
 const HIGHEST_LOAD: f64 = 2.0;
-/// What drawn jobs ask for, if it is not said.
+/// Default run time estimates of drawn jobs.
 const USUAL_ESTIMATES: [Length; 2] = [Length::of_seconds(600), Length::of_seconds(4 * 3_600)];
 
-/// Jobs of local users.
+/// Simulated local jobs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LocalJobs {
-    /// A log in Standard Workload Format, from the folder of the configuration.
+    /// Log in Standard Workload Format, relative to the folder of the configuration.
     pub swf: Option<PathBuf>,
-    /// Only jobs that were submitted so long after its first one, or later.
+    /// Skip jobs submitted before this time after the first one.
     pub from: Option<Length>,
-    /// Only so many of these.
+    /// Most jobs to use.
     pub first: Option<usize>,
-    /// Whether they come again when all have come; they do, unless this says no.
+    /// Whether to repeat the log. Default: true.
     pub repeat: Option<bool>,
-    /// Drawn: how much of the resource they use in the long run; 0.7 is seven tenths.
+    /// Drawn jobs: average utilization of the resource; 0.7 is 70 %.
     pub load: Option<f64>,
-    /// The smallest and the largest size; those in between double.
+    /// Smallest and largest size. Sizes are powers of two times the smallest, and the largest.
     pub size: Option<[u32; 2]>,
-    /// The shortest and the longest time that they ask for; those in between double. They run for half of it on average.
+    /// Shortest and longest estimate, likewise. Run times are half of the estimate on average.
     pub estimate: Option<[Length; 2]>,
-    /// Chance.
+    /// Seed of the random numbers. Default: 0.
     pub seed: Option<u64>,
-    /// The site begins as if they had come for so long already.
+    /// Simulate this much time before the site starts.
     pub warm_up: Length,
 }
 
 impl LocalJobs {
-    /// Says what makes no sense.
+    /// Checks the fields against the capacity of the resource.
     pub fn check(&self, capacity: u32) -> Result<(), Wrong> {
         let of_log = self.from.is_some() || self.first.is_some() || self.repeat.is_some();
         let drawn = self.size.is_some() || self.estimate.is_some() || self.seed.is_some();
         match (&self.swf, self.load) {
-            (Some(_), None) if drawn => {
-                Err(Wrong::new("swf", "jobs of a log are as they are; leave out size, estimate and seed"))
-            }
+            (Some(_), None) if drawn => Err(Wrong::new(
+                "swf",
+                "size, estimate and seed are for drawn jobs; leave out all three with swf",
+            )),
             (None, Some(_)) if of_log => {
-                Err(Wrong::new("load", "from, first and repeat are for logs; leave them out, or give swf"))
+                Err(Wrong::new("load", "from, first and repeat are for logs; remove them, or set swf"))
             }
             (Some(_), None) => Ok(()),
             (None, Some(load)) => self.check_drawn(load, capacity),
-            _ => Err(Wrong::all("jobs are either those of a log (swf = \"log.swf\") or drawn (load = 0.7)")),
+            _ => Err(Wrong::all("jobs come either from a log (swf = \"log.swf\") or are drawn (load = 0.7)")),
         }
     }
 
     fn check_drawn(&self, load: f64, capacity: u32) -> Result<(), Wrong> {
         if !(load > 0.0 && load <= HIGHEST_LOAD) {
-            let why =
-                format!("{load} is no load; give more than 0 and at most {HIGHEST_LOAD}, or leave out jobs");
+            let why = format!("load must be above 0 and at most {HIGHEST_LOAD}, not {load}; or remove jobs");
             return Err(Wrong::new("load", why));
         }
         if let Some([low, high]) = self.size
@@ -79,7 +79,7 @@ impl LocalJobs {
         }
     }
 
-    /// The jobs, for a resource of this capacity, from an instant on. Reads the log, if they are those of one.
+    /// The jobs for a resource of this capacity, starting at an instant. Reads the log, if there is one.
     pub fn source(&self, capacity: u32, start: Time, base: &Path) -> Result<Box<dyn Source>, Wrong> {
         self.check(capacity)?;
         match (&self.swf, self.load) {
@@ -122,19 +122,19 @@ impl LocalJobs {
             return Box::new(jobs.into_iter().map(move |job| LocalJob { submit: job.submit + shift, ..job }));
         }
         let length = jobs.last().map_or(Seconds::ZERO, |last| last.submit - Time(0));
-        // The first job of the next round follows the last as jobs usually follow each other.
+        // The next round starts after one average gap, so that its first job does not coincide with the last one.
         let gap = length.0 / i64::try_from(jobs.len()).unwrap_or(i64::MAX).max(1);
         Box::new(Repeated::new(jobs, length + Seconds(gap.max(1)), start))
     }
 }
 
-/// From the smallest by doubling to the largest, which is one of them.
+/// Powers of two times the smallest, below the largest, and the largest itself.
 fn doubling(smallest: i64, largest: i64) -> impl Iterator<Item = i64> {
     let below = std::iter::successors(Some(smallest), |number| number.checked_mul(2));
     below.take_while(move |number| *number < largest).chain([largest])
 }
 
-/// The jobs of a log from a moment on, with which time begins.
+/// Jobs of a log, shifted so that time starts at 0 with the first one selected.
 pub fn jobs_of_log(
     path: &Path,
     from: Option<Length>,

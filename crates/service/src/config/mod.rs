@@ -1,16 +1,16 @@
-//! What an operator writes: the configuration of a site and of a broker, in TOML. What a site offers, and how it places,
-//! holds and tells, is described as in a simulated grid, by the same types. Fields that are not known are errors, and
-//! errors name the file, the line, the field, and what to write instead.
+//! Configuration of sites and brokers, in TOML. Resources, placement, holds and disclosure use the same types as
+//! simulated grids. Unknown fields are errors, and errors name the file, line, field and remedy.
 //!
-//! - [`SiteConfig`], [`BrokerConfig`]: the files; their `print` writes them complete and with comments, from `reference`
-//! - [`Resource`], [`Holds`], [`Reveal`], [`Limits`], [`BrokerRules`]: what the files have in common with simulated grids
-//! - [`BatchConfig`], [`PlaceConfig`]: the batch system of a site, and what it calls a resource
-//! - [`LocalJobs`]: jobs of local users; [`ClockConfig`]: a faster clock, and what it does to waits
-//! - [`Calls`], [`BrokerLink`], [`PeerLink`]: whom a party calls; [`crate::http::Limits`]: limits on load
-//! - [`NotifyConfig`]: who is told what happens to reservations
-//! - [`Wrong`]: a value that makes no sense; [`ConfigError`]: the same, and where it stands
+//! - [`SiteConfig`], [`BrokerConfig`]: the files; their `print` methods write them complete and with comments from
+//!   `reference`
+//! - [`Resource`], [`Holds`], [`Reveal`], [`Limits`], [`BrokerRules`]: parts shared with simulated grids
+//! - [`BatchConfig`], [`PlaceConfig`]: the batch system of a site, and its name for a resource
+//! - [`LocalJobs`]: simulated local jobs; [`ClockConfig`]: accelerated clocks
+//! - [`Calls`], [`BrokerLink`], [`PeerLink`]: calls to other services; [`crate::http::Limits`]: limits on load
+//! - [`NotifyConfig`]: receivers of notices
+//! - [`Wrong`]: an invalid value; [`ConfigError`]: the same, with file and line
 //!
-//! It reads a clock nowhere and opens no file but the configuration itself and the logs that it names.
+//! Reads no clock, and opens no file except the configuration and the workload logs that it names.
 
 mod batch;
 mod broker;

@@ -1,4 +1,4 @@
-//! The table `[notify]`: who is told what happens to reservations, beside the stream of events.
+//! The table `[notify]`: receivers of notices about reservations, in addition to the event stream.
 
 use super::error::Wrong;
 use super::length::Length;
@@ -6,7 +6,7 @@ use bookahead_protocol::Millis;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Who is told. Files are from the folder of the configuration.
+/// Receivers of notices. Paths are relative to the folder of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -17,7 +17,7 @@ pub struct NotifyConfig {
     pub webhooks: Vec<WebhookConfig>,
 }
 
-/// Addresses that owners may name: `[[notify.webhook]]`.
+/// Webhook URLs that owners may use: `[[notify.webhook]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -34,7 +34,7 @@ impl Default for NotifyConfig {
 }
 
 impl NotifyConfig {
-    /// Says what makes no sense. Files are looked at later.
+    /// Checks the timeout. Files are checked when they are opened.
     pub fn check(&self) -> Result<(), Wrong> {
         let bounds = Length(Millis(100))..=Length::of_seconds(300);
         Wrong::unless(

@@ -1,6 +1,7 @@
-//! `--print-config`: the complete configuration of a site or broker, with defaults and comments. Comments, order and
-//! examples come from the files in `reference`, values from the very structs that are read, so that the output read as a
-//! file means the same. A test holds that the reference has every field, and writes docs/configuration.md from it.
+//! `--print-config`: the complete configuration of a site or broker, with defaults and comments. Comments, order
+//! and examples come from the files in `reference`, values from the parsed structs, so parsing the output gives the
+//! same configuration. A test checks that the reference has every field, and generates docs/configuration.md from
+//! it.
 
 use super::broker::BrokerConfig;
 use super::site::SiteConfig;
@@ -22,16 +23,18 @@ const BROKER: &str = concat!(
 );
 
 impl SiteConfig {
-    /// All fields as TOML with comments. Fails where a path is not UTF-8.
+    /// All fields as TOML with comments. Fails if a path is not UTF-8.
     pub fn print(&self) -> Result<String, toml::ser::Error> {
+        // The default depends on the name, so it is printed as resolved.
         let config = SiteConfig { state: Some(self.state(Path::new(""))), ..self.clone() };
         Ok(head("site", &self.name) + &filled(SITE, &values(&config)?))
     }
 }
 
 impl BrokerConfig {
-    /// All fields as TOML with comments. Fails where a path is not UTF-8.
+    /// All fields as TOML with comments. Fails if a path is not UTF-8.
     pub fn print(&self) -> Result<String, toml::ser::Error> {
+        // Both defaults depend on other fields, so they are printed as resolved.
         let (state, open) = (Some(self.state(Path::new(""))), Some(self.is_open()));
         let config = BrokerConfig { state, open, ..self.clone() };
         Ok(head("broker", &self.name) + &filled(BROKER, &values(&config)?))
@@ -45,14 +48,14 @@ fn values(config: &impl Serialize) -> Result<Table, toml::ser::Error> {
 fn head(role: &str, name: &str) -> String {
     format!(
         "# The complete configuration of the {role} {}.\n\
-         # Paths are relative to the folder of this file; lengths of time are texts such as \"50ms\", \"90s\", \"2h30m\".\n\
+         # Paths are relative to the folder of this file; durations are strings such as \"50ms\", \"90s\", \"2h30m\".\n\
          # A commented field is not set, and has an example.\n\n",
         name.escape_debug()
     )
 }
 
-/// A reference with its examples replaced by values. Tables that are not there are left out, and those of a list or map
-/// repeated.
+/// Replaces the examples of a reference by values. Omits tables that do not exist, and repeats those of lists and
+/// maps.
 fn filled(reference: &str, config: &Table) -> String {
     let mut printed = Vec::new();
     for paragraph in reference.split("\n\n") {
@@ -67,7 +70,7 @@ fn filled(reference: &str, config: &Table) -> String {
     printed.join("\n")
 }
 
-/// The headers of a paragraph, each with the comments above it, and the lines of the fields that their tables have.
+/// The headers of a paragraph, each with its comments, and the lines of the fields that their tables share.
 fn split_headers(paragraph: &str) -> (Vec<(String, &str)>, Vec<&str>) {
     let mut headers = Vec::new();
     let mut above = Vec::new();
@@ -84,7 +87,7 @@ fn split_headers(paragraph: &str) -> (Vec<(String, &str)>, Vec<&str>) {
     (headers, above)
 }
 
-/// `key = example` with its value, or as a comment where it has none.
+/// `key = example` with its value, or as a comment if it has none.
 fn filled_line(line: &str, table: &Table) -> String {
     match line.split_once(" = ") {
         Some((key, _)) if !line.starts_with('#') => match table.get(key) {
@@ -95,7 +98,7 @@ fn filled_line(line: &str, table: &Table) -> String {
     }
 }
 
-/// The tables that a header stands for, with the lines that introduce them.
+/// The tables that a header refers to, with their header lines.
 fn tables<'a>(config: &'a Table, header: &str) -> Vec<(String, &'a Table)> {
     let path = header.trim_matches(['[', ']']);
     if path.is_empty() {
@@ -122,7 +125,7 @@ fn tables<'a>(config: &'a Table, header: &str) -> Vec<(String, &'a Table)> {
     found.map(|table| (format!("{header}\n"), table)).into_iter().collect()
 }
 
-/// A key in quotes where it needs them.
+/// Quotes a key if necessary.
 fn key(name: &str) -> String {
     let written = Value::Table(Table::from_iter([(name.to_owned(), Value::Boolean(true))])).to_string();
     written.trim_start_matches("{ ").trim_end_matches(" = true }").to_owned()
@@ -271,7 +274,7 @@ mod tests {
     const BROKER_FIELDS: &str =
         "name = \"grid\"\n[[peer]]\nname = \"north\"\nurl = \"http://127.0.0.1:7420\"\n";
 
-    /// The fields of all tables that the reference gives a header; those of a list count once.
+    /// The fields of all tables that have a header in the reference; fields of a list count once.
     fn fields(table: &Table, path: &str, reference: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for (key, value) in table {
@@ -326,10 +329,10 @@ mod tests {
     }
 
     const PAGE_HEAD: &str = "# Configuration: all fields\n\n\
-        Written from the comments and defaults of `--print-config`; [services.md](services.md) says how to use them. Paths are relative to\n\
-        the folder of the file. Lengths of time are texts: `\"50ms\"`, `\"90s\"`, `\"2h30m\"`, `\"1d\"`.\n";
+        Generated from the comments and defaults of `--print-config`; see [services.md](services.md) for how to use them. Paths are relative to\n\
+        the folder of the file. Durations are strings: `\"50ms\"`, `\"90s\"`, `\"2h30m\"`, `\"1d\"`.\n";
 
-    /// Each paragraph of a reference as a table; `given` has what is required, `defaults` what is assumed.
+    /// Each paragraph of a reference as a table. `given` has the required fields, `defaults` the default values.
     fn documented(reference: &str, (given, defaults): &(Table, Table)) -> String {
         let mut page = String::new();
         for paragraph in reference.trim_end().split("\n\n") {

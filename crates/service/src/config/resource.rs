@@ -1,5 +1,5 @@
-//! A resource as it is described: what it is, and how requests are placed on it. Sites that run and sites that are
-//! simulated are described alike; only their local jobs are not, hence the parameter.
+//! Configuration of a resource: what it is, and how requests are placed on it. Real and simulated sites share it;
+//! only their local jobs differ, hence the type parameter.
 
 use super::batch::PlaceConfig;
 use super::error::{Wrong, check_name};
@@ -53,27 +53,27 @@ fn default_gap() -> Length {
     SlotRules::default().gap.into()
 }
 
-/// The methods by which slots are rated, by their names: in options and in descriptions alike.
+/// Methods for rating slots, by the names used in options and configuration files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MethodName {
-    /// By plans of the queue with the slot taken.
+    /// Plans the queue with and without the slot.
     #[default]
     WhatIf,
-    /// By the approximate end of the present workload.
+    /// Approximate end of the current workload.
     Load,
-    /// By vacancies that running jobs and the first in the queue leave.
+    /// Gaps around running jobs and the first job in the queue.
     Earliest,
-    /// By vacancies that all planned jobs leave: nobody is delayed.
+    /// Gaps around all planned jobs, so that no job is delayed.
     LocalJobsPreferred,
 }
 
 impl MethodName {
-    /// All of them.
+    /// All methods.
     pub const ALL: [MethodName; 4] =
         [MethodName::WhatIf, MethodName::Load, MethodName::Earliest, MethodName::LocalJobsPreferred];
 
-    /// Its name.
+    /// Name in options and configuration files.
     pub fn word(self) -> &'static str {
         match self {
             MethodName::WhatIf => "what-if",
@@ -83,17 +83,17 @@ impl MethodName {
         }
     }
 
-    /// What it does, in a line.
+    /// One-line description for help texts.
     pub fn about(self) -> &'static str {
         match self {
-            MethodName::WhatIf => "By plans of the queue with the slot taken",
-            MethodName::Load => "By the approximate end of the present workload",
-            MethodName::Earliest => "By vacancies that running jobs and the first in the queue leave",
-            MethodName::LocalJobsPreferred => "By vacancies that all planned jobs leave: nobody is delayed",
+            MethodName::WhatIf => "Plan the queue with and without the slot",
+            MethodName::Load => "Use the approximate end of the current workload",
+            MethodName::Earliest => "Use gaps around running jobs and the first job in the queue",
+            MethodName::LocalJobsPreferred => "Use gaps around all planned jobs, so that no job is delayed",
         }
     }
 
-    /// The method; weights are those of what-if.
+    /// The method with these weights, which only what-if uses.
     pub fn method(self, weights: Weights) -> Method {
         match self {
             MethodName::WhatIf => Method::WhatIf(weights),
@@ -105,7 +105,7 @@ impl MethodName {
 }
 
 impl<Jobs> Resource<Jobs> {
-    /// As the ledger of a site wants it.
+    /// Converts to the type of the ledger.
     pub fn offered(&self, site: &str) -> Result<Offered, Wrong> {
         check_name("a resource", &self.name)?;
         check_kind(&self.kind)?;
@@ -120,7 +120,7 @@ impl<Jobs> Resource<Jobs> {
         resource
     }
 
-    /// How requests are placed on it.
+    /// Placement rules of the resource.
     pub fn placement(&self) -> Result<placement::Rules, Wrong> {
         let admission = Admission {
             delayed_jobs: self.max_delayed,
@@ -135,7 +135,7 @@ impl<Jobs> Resource<Jobs> {
         })
     }
 
-    /// How local jobs are queued.
+    /// Queue policy for local jobs.
     pub fn queue_policy(&self) -> Result<Policy, Wrong> {
         Policy::from_str(&self.policy).map_err(|why| Wrong::new("policy", why.to_string()))
     }
@@ -143,7 +143,7 @@ impl<Jobs> Resource<Jobs> {
 
 fn check_kind(kind: &str) -> Result<(), Wrong> {
     if kind.is_empty() || kind.chars().any(char::is_control) {
-        return Err(Wrong::new("kind", "a kind is a word, such as \"processors\""));
+        return Err(Wrong::new("kind", "kind must be a word, such as \"processors\""));
     }
     Ok(())
 }

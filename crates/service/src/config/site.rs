@@ -1,4 +1,4 @@
-//! What an operator writes of a site.
+//! Configuration of a site.
 
 use super::batch::BatchConfig;
 use super::common::*;
@@ -16,10 +16,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A call waits this much longer than the batch system may take: for the disk, and for calls before it.
+/// Extra time that a call may wait in addition to the batch system: for the disk, and for calls before it in the
+/// queue.
 const BEYOND_BATCH: Millis = Millis::seconds(15);
 
-/// A site. Paths are from the folder of the file.
+/// Configuration of a site. Paths are relative to the folder of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -65,7 +66,7 @@ pub struct SiteConfig {
     pub security: Security,
 }
 
-/// How jobs are run that are submitted.
+/// How submitted jobs are run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -79,7 +80,7 @@ fn default_answers() -> usize {
     Rules::new("", Vec::new()).most_answers
 }
 
-/// How long a site holds.
+/// Duration of holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -89,13 +90,13 @@ pub struct Holds {
     pub adaptive: Option<Adaptive>,
 }
 
-/// Holds as short as the share of those that are never committed demands.
+/// Adapts the duration of holds to the share of holds that are never committed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adaptive {
-    /// The percentage of requests that should find room.
+    /// Percentage of requests that should find room.
     pub target: f64,
-    /// No hold is shorter.
+    /// Lower bound of the duration.
     pub shortest: Length,
 }
 
@@ -107,7 +108,7 @@ impl Default for Holds {
 }
 
 impl Holds {
-    /// As a ledger wants them whose clock has this speed.
+    /// Converts to the rules of a ledger whose clock has this speed.
     pub fn rules(&self, speed: u32) -> Result<HoldRules, Wrong> {
         let longest = in_its_time(self.longest, speed);
         let adaptive = self.adaptive.as_ref().map(|adaptive| {
@@ -119,7 +120,7 @@ impl Holds {
     }
 }
 
-/// What one user may have; what is not said is not limited.
+/// Limits of one user. A missing field means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -135,7 +136,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// As a ledger wants them.
+    /// Converts to the type of the ledger.
     pub fn user_limits(&self) -> UserLimits {
         UserLimits {
             count: self.count,
@@ -149,28 +150,28 @@ impl Limits {
         }
     }
 
-    /// Those of several users or roles, by name.
+    /// Converts the limits of several users or roles.
     pub fn by_name(described: &BTreeMap<String, Limits>) -> BTreeMap<Name, UserLimits> {
         described.iter().map(|(name, limits)| (name.as_str().into(), limits.user_limits())).collect()
     }
 }
 
 impl SiteConfig {
-    /// From a file.
+    /// Reads a file.
     pub fn read(path: &Path) -> Result<SiteConfig, ConfigError> {
         SiteConfig::parse(path, &error::read(path, "site")?)
     }
 
-    /// From a text; `path` is what errors call it.
+    /// Parses a text; `path` is used in errors only.
     pub fn parse(path: &Path, text: &str) -> Result<SiteConfig, ConfigError> {
         error::parse(path, text, SiteConfig::check)
     }
 
-    /// Says what makes no sense, as far as that can be known without looking at other files.
+    /// Checks the fields, without opening other files.
     pub fn check(&self) -> Result<(), Wrong> {
         Common::from(self).check()?;
         let why =
-            "without answers to remember a repeated call would be done twice; leave it out, or give many";
+            "without stored answers a repeated call would be executed twice; leave it out, or give 1 or more";
         Wrong::unless(self.most_answers > 0, "most_answers", why)?;
         self.check_users()?;
         self.check_roles()?;
@@ -182,7 +183,7 @@ impl SiteConfig {
         self.rules().map(drop)
     }
 
-    /// Settings for a name that no user can have would have no effect.
+    /// Refuses limits for a name that no user can have, because they would have no effect.
     fn check_users(&self) -> Result<(), Wrong> {
         let Some(unknown) = self.user_limits.keys().find(|user| user_name(user).is_none()) else {
             return Ok(());
@@ -195,61 +196,68 @@ impl SiteConfig {
             return Ok(());
         };
         let known: Vec<&str> = Role::ALL.map(Role::word).into();
-        let why = format!("there is no role {unknown}; take one of: {}", known.join(", "));
+        let why = format!("unknown role {unknown}; use one of: {}", known.join(", "));
         Err(Wrong::new(unknown.clone(), why).within("role_limits"))
     }
 
-    /// Real programs need real time, and room that nothing pretends to use.
+    /// Real programs need a real clock, and capacity that no simulated job occupies.
     fn check_jobs(&self) -> Result<(), Wrong> {
         if self.jobs.account.is_some() && !self.jobs.processes {
-            let why =
-                "only programs on this machine run as an account; write processes = true, or leave it out";
+            let why = "account is for programs on this machine; write processes = true, or remove it";
             return Err(Wrong::new("account", why).within("jobs"));
         }
         if self.jobs.processes && self.clock.speed > 1 {
-            let why = "programs do not run faster because a clock does; write processes = false, or leave out clock";
+            let why = "programs cannot run on an accelerated clock; write processes = false, or remove clock";
             return Err(Wrong::new("processes", why).within("jobs"));
         }
-        in_list("resource", self.resources.iter().map(|resource| {
-            let Some(jobs) = &resource.jobs else { return Ok(()) };
-            if self.jobs.processes {
-                let why = "local jobs are only pretended, and programs really run here; leave out one of the two";
-                return Err(Wrong::new("jobs", why));
-            }
-            jobs.check(resource.capacity).map_err(|wrong| wrong.within("jobs"))
-        }))
+        in_list(
+            "resource",
+            self.resources.iter().map(|resource| {
+                let Some(jobs) = &resource.jobs else { return Ok(()) };
+                if self.jobs.processes {
+                    let why =
+                        "local jobs are pretended, but processes = true runs programs; remove one of the two";
+                    return Err(Wrong::new("jobs", why));
+                }
+                jobs.check(resource.capacity).map_err(|wrong| wrong.within("jobs"))
+            }),
+        )
     }
 
-    /// A batch system lives in real time and has jobs of its own.
+    /// Batch systems need a real clock and have their own local jobs.
     fn check_batch(&self) -> Result<(), Wrong> {
         let Some(batch) = &self.batch else {
-            return in_list("resource", self.resources.iter().map(|resource| match resource.batch {
-                None => Ok(()),
-                Some(_) => {
-                    let why = "which batch system calls it that? write [batch] with system = \"slurm\", or leave it out";
-                    Err(Wrong::new("batch", why))
-                }
-            }));
+            return in_list(
+                "resource",
+                self.resources.iter().map(|resource| match resource.batch {
+                    None => Ok(()),
+                    Some(_) => {
+                        let why =
+                            "there is no batch system; write [batch] with system = \"slurm\", or remove it";
+                        Err(Wrong::new("batch", why))
+                    }
+                }),
+            );
         };
         batch.check().map_err(|wrong| wrong.within("batch"))?;
         if self.clock.speed > 1 {
-            let why = "a batch system lives in real time; leave out clock";
+            let why = "a batch system needs real time; remove clock";
             return Err(Wrong::new("speed", why).within("clock"));
         }
         if self.jobs.processes {
-            let why = "jobs are run by the batch system; leave out one of the two";
+            let why = "jobs are run by the batch system; remove processes or [batch]";
             return Err(Wrong::new("processes", why).within("jobs"));
         }
         in_list(
             "resource",
             self.resources.iter().map(|resource| match resource.jobs {
                 None => Ok(()),
-                Some(_) => Err(Wrong::new("jobs", "the batch system has jobs of its own; leave it out")),
+                Some(_) => Err(Wrong::new("jobs", "the batch system has its own local jobs; leave it out")),
             }),
         )
     }
 
-    /// As its ledger wants it.
+    /// Converts to the rules of the ledger.
     pub fn rules(&self) -> Result<Rules, Wrong> {
         let mut offered = Vec::new();
         for (at, resource) in self.resources.iter().enumerate() {
@@ -270,24 +278,26 @@ impl SiteConfig {
         Ok(rules)
     }
 
-    /// As the routes want them: a call may wait for the batch system.
+    /// Limits of the server. With a batch system, calls may wait longer for their answers.
     pub fn server_limits(&self) -> http::Limits {
         let mut limits = self.server.clone();
         if let Some(batch) = &self.batch {
+            // HTTP must not give up before the batch system does: the caller would not learn the outcome.
             limits.patience = limits.patience.max(Length(batch.answer_within.0 + BEYOND_BATCH));
         }
         limits
     }
 
-    /// The folder of its journal and jobs; `base` is that of the file.
+    /// Folder of journal and jobs. `base` is the folder of the configuration file.
     pub fn state(&self, base: &Path) -> PathBuf {
         state(self.state.as_deref(), &self.name, base)
     }
 }
 
-/// Where in the file the ledger's complaint belongs.
+/// Maps an error of the ledger to the field that causes it.
 fn wrong_rules(rules: &Rules, why: &ledger::RulesError) -> Wrong {
     use ledger::RulesError as Why;
+    // The last one: of two resources with the same name, the second is the mistake.
     let place = |name: &Name| rules.resources.iter().rposition(|offered| offered.resource.name == *name);
     let text = why.to_string();
     match why {
@@ -362,7 +372,7 @@ mod tests {
         refused(&format!("retention = \"0s\"\n{SMALL}"), &["line 1", "retention", "1d"]);
         refused(&format!("most_answers = 0\n{SMALL}"), &["line 1", "most_answers", "leave it out"]);
         refused(&format!("clock = {{ speed = 60 }}\n{SMALL}"), &["line 1", "clock.speed", "origin ="]);
-        refused(&format!("clock = {{ speed = 0 }}\n{SMALL}"), &["line 1", "clock.speed", "give 1"]);
+        refused(&format!("clock = {{ speed = 0 }}\n{SMALL}"), &["line 1", "clock.speed", "not 0"]);
         refused(&format!("{SMALL}[reveal]\nslots = 0\n"), &["line 8", "reveal.slots"]);
         refused(&format!("{SMALL}[server]\nconcurrent = 0\n"), &["line 8", "server.concurrent"]);
         refused(&format!("{SMALL}[calls]\nkey = \"k\"\n"), &["line 8", "calls.key", "certificate ="]);

@@ -1,5 +1,5 @@
-//! The batch system of a site, from its configuration: which it is and how its commands are run, or the built-in scheduler
-//! with the local jobs that the configuration describes or with real programs.
+//! Creates the batch system of a site from its configuration, or the built-in scheduler with simulated local jobs
+//! or real programs.
 
 use super::DaemonError;
 use crate::config::{BatchConfig, LocalJobs, Resource, SiteConfig, SshConfig, SystemName};
@@ -21,19 +21,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The sockets of open connections are in this folder of the state.
+/// Folder of the ssh control sockets, in the state folder.
 const CONNECTIONS: &str = "ssh";
 
-/// A reservation whose jobs are being ended is waited for so long.
+/// How long to wait for Slurm to release a reservation after its jobs were cancelled.
 const LET_GO_WITHIN: Duration = Duration::from_secs(3);
 
-/// A batch system, and whoever runs its commands, who knows how long they took.
+/// A batch system, and the runner of its commands, which measures their duration.
 pub(super) struct Driven {
     pub(super) batch: Batch,
     pub(super) runner: Runner,
 }
 
-/// The batch system of a site; `state` is the folder of its state. It may have to ask it something, and wait.
+/// Connects to the batch system of a site. `state` is the state folder. May run commands and wait for them.
 pub(super) async fn driven(
     config: &SiteConfig,
     batch: &BatchConfig,
@@ -78,11 +78,11 @@ fn connection(ssh: &SshConfig, base: &Path, state: &Path) -> Ssh {
         std::path::absolute(&path).unwrap_or(path)
     };
     let folder = absolute(&state.join(CONNECTIONS));
-    // The path of a socket has to be short; without one every call makes a connection of its own.
+    // The path of a Unix socket is limited. Without a control socket, every command opens a connection of its own.
     let fits = folder.as_os_str().len() <= bookahead_lrms::command::LONGEST_CONTROL_FOLDER;
     if !fits {
         tracing::warn!(
-            "{} is too long for the socket of an ssh connection, so every command makes one of its own; give a shorter state",
+            "{} is too long for an ssh control socket, so every command opens its own connection; set a shorter state",
             folder.display()
         );
     }
@@ -96,7 +96,7 @@ fn connection(ssh: &SshConfig, base: &Path, state: &Path) -> Ssh {
     }
 }
 
-/// As whom things are done: as the owners where it is said how, or else all as one account.
+/// Accounts for commands: those of the owners with `become`, otherwise one account for all.
 fn accounts(batch: &BatchConfig, runner: &Runner) -> Result<Accounts, DaemonError> {
     if !batch.r#become.is_empty() {
         return Ok(Accounts::Owners { map: batch.accounts.clone() });
@@ -104,11 +104,13 @@ fn accounts(batch: &BatchConfig, runner: &Runner) -> Result<Accounts, DaemonErro
     if let Some(account) = &batch.account {
         return Ok(Accounts::Service(account.clone()));
     }
+    // The account must be known, because ownership of jobs and reservations is compared with it. It may be on
+    // another host.
     let outcome = runner.run(&Command::new("id").arg("-un"))?;
     let account = outcome.out.trim();
     if !outcome.is_success() || account.is_empty() {
         let why = format!(
-            "id -un does not say as whom commands run ({}); write account = \"…\" in [batch]",
+            "cannot find the account that runs commands: id -un failed ({}); write account = \"…\" in [batch]",
             outcome.said()
         );
         return Err(LrmsError::Misconfigured(why).into());
@@ -116,7 +118,7 @@ fn accounts(batch: &BatchConfig, runner: &Runner) -> Result<Accounts, DaemonErro
     Ok(Accounts::Service(account.to_owned()))
 }
 
-/// The dialect. Of projects it is told who is known to use them.
+/// Creates the dialect. `projects` maps each project to its known users.
 fn system(
     batch: &BatchConfig,
     base: &Path,
@@ -132,7 +134,7 @@ fn system(
             let conf = batch.conf.as_ref().map(|path| base.join(path));
             let usual = slurm::Settings::new(places);
             let accounting = batch.accounting;
-            // Where it takes longer it is told again with the next comparison; nobody else waits for that.
+            // If it takes longer, the next comparison tries again.
             let let_go_within = LET_GO_WITHIN;
             let settings =
                 slurm::Settings { conf, bin, accounting, projects, output, let_go_within, ..usual };
@@ -161,26 +163,26 @@ fn system(
     }
 }
 
-/// The account that runs programs, if the service runs as root: whoever may submit a job would be root otherwise. Only root can
-/// choose; programs of any other service run as that service does.
+/// The account that runs programs if the service runs as root. Without it, any user who may submit a job could run
+/// it as root. If the service does not run as root, programs run as the service.
 pub(super) fn job_account(config: &SiteConfig) -> Result<Option<Account>, DaemonError> {
     let wrong = |why: String| Err(DaemonError::JobAccount(format!("jobs.account: {why}")));
     if !config.jobs.processes || !is_root() {
         return Ok(None);
     }
     let Some(name) = config.jobs.account.clone() else {
-        return wrong("this service runs as root, and jobs must not; write account = \"…\" in [jobs]".into());
+        return wrong("this service runs as root, but jobs must not; write account = \"…\" in [jobs]".into());
     };
     let Ok(Some(User { uid, gid, dir: home, .. })) = User::from_name(&name) else {
         return wrong(format!("there is no account \"{}\" on this machine", name.escape_debug()));
     };
     if uid.is_root() {
-        return wrong("jobs do not run as root; name another account".into());
+        return wrong("jobs must not run as root; set another account".into());
     }
     Ok(Some(Account { name, user: uid.as_raw(), group: gid.as_raw(), home }))
 }
 
-/// Lets jobs of another account reach their folders below the state; they cannot list what is in it.
+/// Lets jobs of another account pass through the state folder to their own folders, without listing it.
 fn let_through(state: &Path) -> Result<(), DaemonError> {
     use std::os::unix::fs::PermissionsExt as _;
     let failed = |cause| DaemonError::State { path: state.to_owned(), cause };
@@ -188,7 +190,7 @@ fn let_through(state: &Path) -> Result<(), DaemonError> {
     std::fs::set_permissions(state, std::fs::Permissions::from_mode(mode | 0o011)).map_err(failed)
 }
 
-/// The batch system as it runs jobs from now on; `state` is the folder for programs.
+/// The built-in scheduler. `state` is the folder for programs.
 pub(super) fn scheduler(
     config: &SiteConfig,
     base: &Path,
@@ -203,7 +205,7 @@ pub(super) fn scheduler(
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let output = config.jobs.output.as_ref().map(|path| absolute(base.join(path)));
     let processes = processes.map(|processes| processes.with_output(output));
-    // Local jobs come from an earlier moment on, so that the machines are not empty.
+    // Local jobs start in the past, so that the machines are busy at the start.
     let warm_ups = config.resources.iter().filter_map(|resource| resource.jobs.as_ref());
     let earliest = warm_ups.map(|jobs| jobs.warm_up.seconds()).max().unwrap_or(Seconds::ZERO);
     let start = Moment::of(now.second() - earliest);
@@ -214,7 +216,7 @@ pub(super) fn scheduler(
     Ok(Builtin::new(hosted.collect::<Result<_, DaemonError>>()?, start.min(now), processes)?)
 }
 
-/// One that runs nothing, for whoever only wants to look into the book.
+/// A scheduler without jobs, for checks that do not start the site.
 pub(super) fn idle(config: &SiteConfig, now: Moment) -> Result<Builtin, DaemonError> {
     let hosted = config.resources.iter().map(|resource| host(resource, Box::new(Nothing)));
     let hosted = hosted.collect::<Result<_, DaemonError>>()?;

@@ -1,5 +1,5 @@
-//! A broker from its configuration, and its number, which no other party has: from its name and chance, drawn once and kept
-//! in its state folder.
+//! Starts a broker from its configuration. Its unique number is derived from its name and a random secret, which is
+//! drawn once and kept in the state folder.
 
 use super::calls_key::calls_key;
 use super::front::{Credentials, Watched, start};
@@ -20,10 +20,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// After this many heartbeats in a row without an answer a peer counts as silent: one or two may be lost on a busy network.
+/// Missed heartbeats after which a peer counts as silent: one or two may get lost on a busy network.
 const MISSES: u32 = 3;
 
-/// Starts a broker. `base` is the folder that its paths begin at.
+/// Starts a broker. Paths are relative to `base`.
 pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, DaemonError> {
     config.check()?;
     let unnamed = for_unnamed(config, base)?;
@@ -33,6 +33,7 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let maker = maker(&state, &config.name)?;
     let identity = told_as(&config.name, maker);
     front.identity = Some(identity.clone());
+    // A token for a peer vouches for the caller, so the broker must have authenticated them.
     let vouches = config.calls.mints() && config.knows_callers();
     let key = if vouches { Some(calls_key(&state, &config.name)?) } else { None };
     key.iter().for_each(|key| front.mint_with(key));
@@ -51,7 +52,7 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let thread = start(options, broker, move |party| {
         let calls = PeerCalls::new(runtime, party.clone(), unnamed, identity, key);
         configure(&calls, &configured);
-        // Whoever waits for it below is still there.
+        // The receiver below cannot be gone.
         let _ = hand_out.send(calls.clone());
         Outlets { peers: Box::new(move |call| calls.send(call)), batch: BatchSide::None }
     })
@@ -64,7 +65,7 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     Ok(front.open(thread, tasks, Watched::default(), outbox))
 }
 
-/// A broker that has booked nothing. `maker` is the secret that its identities are made from.
+/// A broker without bookings. `maker` is the secret that its ids are derived from.
 pub(super) fn broker_value(config: &BrokerConfig, about: Heartbeat, maker: u128, identity: Name) -> Broker {
     let named = config.peers.iter().map(|peer| Name::from(peer.name.as_str())).collect();
     Broker::new(config.rules(maker), config.job_rules(), about, identity, named, config.is_open())
@@ -76,12 +77,17 @@ fn configure(calls: &PeerCalls, peers: &[(PeerLink, Credentials)]) {
         let named = calls.configure(&name, &peer.url, options, peer.audience());
         if let Err(why) = named {
             let event = "peer_credentials_kept";
-            tracing::warn!(event, peer = peer.name, "cannot be called with its new credentials: {why}");
+            tracing::warn!(
+                event,
+                peer = peer.name,
+                "keeping the old credentials, because the new ones cannot be used: {why}"
+            );
         }
     }
 }
 
-/// Whether a broker could start with this configuration: files that it names are read, and nothing is written or opened.
+/// Checks whether a broker could start with this configuration. Reads the files that it names; writes nothing and
+/// opens no listener.
 pub fn check_broker(config: &BrokerConfig, base: &Path) -> Result<(), DaemonError> {
     config.check()?;
     for_unnamed(config, base)?;
@@ -89,21 +95,21 @@ pub fn check_broker(config: &BrokerConfig, base: &Path) -> Result<(), DaemonErro
     Common::from(config).check_files(base)
 }
 
-/// How peers are called that the configuration does not name. They never see a token from a file: it is valid at others, too. A
-/// certificate proves who calls and cannot be used by them.
+/// Options for peers that are not in the configuration. They never see a token from a file, because they could use
+/// it at other peers. A certificate proves the caller's identity and cannot be reused by them.
 fn for_unnamed(config: &BrokerConfig, base: &Path) -> Result<Options, DaemonError> {
     let calls = Calls { token_file: None, ..config.calls.clone() };
     Ok(Credentials::new(&calls, None, base)?.options().clone())
 }
 
-/// What to do about a token that several peers see: each could use it at the others.
+/// A warning if several peers see the same token, because each could use it at the others.
 pub fn shared_tokens(config: &BrokerConfig) -> Option<String> {
     let shared = config.calls.token_file.as_ref();
     let files: Vec<_> = config.peers.iter().filter_map(|peer| peer.token_file.as_ref().or(shared)).collect();
     let twice = files.iter().enumerate().find(|(at, file)| files[..*at].contains(file))?.1;
     Some(format!(
-        "several peers see the token in {}, and each could use it at the others; leave token_file out, and name the key of this \
-         broker in [[security.broker]] of each peer",
+        "several peers see the token in {}, and each could use it at the others; remove token_file, and add the key of this \
+         broker to [[security.broker]] of each peer",
         twice.display()
     ))
 }
@@ -111,7 +117,7 @@ pub fn shared_tokens(config: &BrokerConfig) -> Option<String> {
 fn peers(config: &BrokerConfig, base: &Path) -> Result<Vec<(PeerLink, Credentials)>, DaemonError> {
     let with_credentials = |peer: &PeerLink| {
         let credentials = Credentials::new(&config.calls, peer.token_file.as_ref(), base)?;
-        // Certificates that cannot be used are better found now.
+        // Fails now instead of at the first call if a certificate cannot be used.
         let peer = PeerLink { url: url_below(&peer.url, base), ..peer.clone() };
         credentials.client(&peer.url)?;
         Ok((peer, credentials))
@@ -119,7 +125,7 @@ fn peers(config: &BrokerConfig, base: &Path) -> Result<Vec<(PeerLink, Credential
     config.peers.iter().map(with_credentials).collect()
 }
 
-/// Shows peers a new token when the file has one, for as long as the broker lives.
+/// Reads token files again while the broker runs, and uses new tokens.
 async fn renew(calls: PeerCalls, mut peers: Vec<(PeerLink, Credentials)>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
@@ -131,19 +137,20 @@ async fn renew(calls: PeerCalls, mut peers: Vec<(PeerLink, Credentials)>, every:
     }
 }
 
-/// The file with what was drawn.
+/// File with the secret of the broker.
 const FILE: &str = "identity";
-/// So much is drawn.
+/// Length of the secret: 256 bits cannot be guessed.
 const BYTES: usize = 32;
 
-/// The secret. The first time it is drawn, and written before anything is made from it.
+/// The number that ids are derived from. The secret is written before first use: with another one after a crash,
+/// ids would differ.
 pub(super) fn maker(state: &Path, name: &str) -> Result<u128, DaemonError> {
     let path = state.join(FILE);
     let failed = |cause| DaemonError::State { path: path.clone(), cause };
     let drawn = match std::fs::read(&path) {
         Ok(drawn) if drawn.len() == BYTES => drawn,
         Ok(_) => {
-            let why = "it is not what was written there; restore it, or remove it together with the journal";
+            let why = "it is damaged; restore it, or remove it together with the journal";
             return Err(failed(io::Error::new(ErrorKind::InvalidData, why)));
         }
         Err(missing) if missing.kind() == ErrorKind::NotFound => {
@@ -157,8 +164,8 @@ pub(super) fn maker(state: &Path, name: &str) -> Result<u128, DaemonError> {
     Ok(number(name.as_bytes(), &drawn))
 }
 
-/// The name by which a broker knows a call that has come through it before. Brokers of the same name are told apart by a number that
-/// does not tell their secret.
+/// Identity of a broker in the `via` list of calls. Brokers with the same name differ in a number, which does not
+/// reveal their secret.
 pub(super) fn told_as(name: &str, maker: u128) -> Name {
     let told = number(b"identity", &maker.to_be_bytes()) >> 64;
     format!("{name}#{told:016x}").into()

@@ -1,5 +1,5 @@
-//! The key with which a broker signs the tokens for its peers: made at the first start and kept in the state folder, with the public
-//! key beside it for the peers.
+//! The key with which a broker signs tokens for its peers. It is made at the first start and kept in the state
+//! folder, next to the public key for the peers.
 
 use super::DaemonError;
 use crate::replace_file::replace_file;
@@ -9,12 +9,12 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The private key, PKCS#8 in PEM.
+/// Private key, PKCS#8 in PEM.
 const PRIVATE: &str = "calls-key.pem";
-/// The public key in PEM: what `[[security.broker]] key` of a peer names.
+/// Public key in PEM, for `[[security.broker]] key` of the peers.
 const PUBLIC: &str = "calls-key.pub";
 
-/// The key of the broker with this name.
+/// The key of the broker, made at the first call.
 pub(super) fn calls_key(state: &Path, name: &str) -> Result<Arc<CallsKey>, DaemonError> {
     let path = state.join(PRIVATE);
     if let Err(missing) = std::fs::metadata(&path)
@@ -29,11 +29,12 @@ pub(super) fn calls_key(state: &Path, name: &str) -> Result<Arc<CallsKey>, Daemo
     let key = CallsKey::parse(name, &content.bytes)
         .map_err(|fault| SecurityError::Keys { path: path.clone(), fault })?;
     let (path, public) = (state.join(PUBLIC), key.public_pem());
+    // Written again if it is missing or differs: an operator may have replaced the private key alone.
     if std::fs::read(&path).ok().as_deref() != Some(public.as_bytes()) {
         replace_file(&path, public.as_bytes())
             .map_err(|cause| DaemonError::State { path: path.clone(), cause })?;
     }
-    tracing::info!(event = "calls_key", key = key.id(), public = %path.display(), "signs its calls to peers");
+    tracing::info!(event = "calls_key", key = key.id(), public = %path.display(), "signing calls to peers with this key");
     Ok(Arc::new(key))
 }
 

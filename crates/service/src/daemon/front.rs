@@ -1,6 +1,5 @@
-//! The side of a party that faces others, which is the same for a site and a broker: authentication, TLS, the listener, the
-//! address and credentials that it shows, and the brokers that it registers with, again and again. A broker that does not
-//! answer is told ever less often, and the log says when that changes.
+//! The network side of a site or broker: authentication, TLS, listeners, its URL and credentials, and periodic
+//! registration with brokers. A broker that does not answer is tried less often, and the log reports changes.
 
 use super::running::Running;
 use super::{DaemonError, VERSION};
@@ -26,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// All that can be had without listening.
+/// Everything that can be prepared without listening.
 struct Doorstep {
     authenticator: Authenticator,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -48,7 +47,7 @@ impl Common<'_> {
         let mut brokers = Vec::new();
         for broker in self.brokers {
             let credentials = Credentials::new(self.calls, broker.token_file.as_ref(), base)?;
-            // Certificates that cannot be used are better found now.
+            // Fails now instead of at the first call if a certificate cannot be used.
             let broker = BrokerLink { url: url_below(&broker.url, base), ..broker.clone() };
             credentials.client(&broker.url)?;
             brokers.push((broker, credentials));
@@ -56,7 +55,7 @@ impl Common<'_> {
         Ok(Doorstep { authenticator, tls, brokers })
     }
 
-    /// Makes the folder of its state, and listens; nobody is let in yet.
+    /// Creates the state folder and listens, but accepts no connections yet.
     pub(super) async fn listen(&self, base: &Path, state: &Path) -> Result<Front, DaemonError> {
         let Doorstep { authenticator, tls, brokers } = self.doorstep(base)?;
         state_folder(state)?;
@@ -65,7 +64,7 @@ impl Common<'_> {
             let bound = at.bind(tls.clone()).await;
             listeners.push(bound.map_err(|cause| DaemonError::Listen { at: at.clone(), cause })?);
         }
-        // Where it listens in several ways, others come by the network.
+        // With several listeners, other services use the network.
         let for_others = listeners.iter().find(|listener| matches!(listener, Listener::Tcp(..)));
         let for_others = for_others.or(listeners.first()).map(Listener::url).transpose();
         let url = match (self.url, for_others) {
@@ -85,7 +84,7 @@ impl Common<'_> {
         if self.is_open_to_local_users() {
             tracing::warn!(
                 event = "open_to_local_users",
-                "nobody is asked who calls: every user of this machine may book, change and cancel as anybody"
+                "no authentication: every user of this machine can book, change and cancel as any user"
             );
         }
         let (authenticator, accounts) = (Arc::new(authenticator), Arc::new(Accounts::new(self.security)));
@@ -94,7 +93,7 @@ impl Common<'_> {
     }
 }
 
-/// A party of which no more is known than what it is.
+/// A heartbeat with name and role only.
 pub(super) fn nothing_said(name: &str, role: Role) -> Heartbeat {
     Heartbeat {
         changes: None,
@@ -110,9 +109,9 @@ pub(super) fn nothing_said(name: &str, role: Role) -> Heartbeat {
     }
 }
 
-/// A party that listens and lets nobody in yet.
+/// Listeners that do not accept connections yet.
 pub(super) struct Front {
-    /// What the party says of itself, but for what it offers.
+    /// The party's own heartbeat, without resources.
     pub(super) about: Heartbeat,
     listeners: Vec<Listener>,
     authenticator: Arc<Authenticator>,
@@ -120,24 +119,24 @@ pub(super) struct Front {
     limits: Limits,
     brokers: Vec<(BrokerLink, Credentials)>,
     heartbeat: std::time::Duration,
-    /// Of a broker: the name by which it knows a call that has come through it before.
+    /// Brokers only: identity in the `via` list of calls.
     pub(super) identity: Option<Name>,
 }
 
-/// What the routes need to know of a site's batch system.
+/// Information about the batch system of a site for the routes.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// What runs its commands, for metrics.
+    /// Runner of its commands, for metrics.
     pub(super) commands: Option<Runner>,
-    /// How often the site looks at it.
+    /// How often the site polls it.
     pub(super) look_every: Option<Millis>,
 }
 
 impl Front {
-    /// Makes tokens for the brokers that it registers with, where they have an audience and no token file.
+    /// Mints tokens for brokers with an audience and without a token file.
     pub(super) fn mint_with(&mut self, key: &Arc<CallsKey>) {
         for (broker, credentials) in &mut self.brokers {
-            // On a Unix socket the account says who calls.
+            // On a Unix socket the account identifies the caller.
             let by_network = carries_tokens(&broker.url) && !broker.url.starts_with(UNIX);
             let audience = broker.audience.as_ref().filter(|_| by_network);
             if let (None, Some(audience)) = (&credentials.token_file, audience) {
@@ -146,7 +145,7 @@ impl Front {
         }
     }
 
-    /// Lets everybody in. `tasks` is what else the party does, for as long as it runs.
+    /// Starts serving. `tasks` are further tasks of the party, which run as long as it does.
     pub(super) fn open(
         self,
         thread: PartyThread,
@@ -196,17 +195,17 @@ impl Front {
             tasks.spawn(provider.clone().keep_fetching());
         }
         for at in &addresses {
-            tracing::info!(event = "listening", party = %party.name(), %at, url, "listens");
+            tracing::info!(event = "listening", party = %party.name(), %at, url, "listening");
         }
         Running::new(thread, role, addresses, url, authenticator, stopper, serving, tasks)
     }
 }
 
-/// Files that a service has open beside its connections: the journal with its log and copies, pipes of commands, calls to peers.
+/// File descriptors other than connections: the journal with its log and copies, pipes of commands, calls to peers.
 const OTHER_FILES: usize = 512;
 
-/// How many connections the system allows: it counts files, and a service that has used up all of them can accept nobody. The
-/// limit is raised as far as the system lets a process raise it.
+/// Number of connections that the file descriptor limit allows. A service without free descriptors cannot accept
+/// connections. Raises the soft limit as far as permitted.
 fn most_connections(wanted: usize) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -215,19 +214,16 @@ fn most_connections(wanted: usize) -> usize {
     let raised = maximum.map_or(needed, |maximum| maximum.min(needed));
     let raised =
         setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }).map_or(enough, |()| raised);
+    // With a very low limit a quarter of the reserve still serves connections: a service without any is useless.
     let left = usize::try_from(raised).unwrap_or(usize::MAX).saturating_sub(OTHER_FILES).max(OTHER_FILES / 4);
     if left < wanted {
         let event = "file_limit_low";
-        tracing::warn!(
-            event,
-            connections = left,
-            "the system lets this service open {raised} files: raise ulimit -n"
-        );
+        tracing::warn!(event, connections = left, "the limit of open files is {raised}; raise ulimit -n");
     }
     left.min(wanted)
 }
 
-/// Opens the journal and takes over what is in it. That may take a while, and blocks.
+/// Opens the journal and restores the state. Blocking, and may take a while.
 pub(super) async fn start<P: Party>(
     options: PartyOptions,
     party: P,
@@ -237,7 +233,7 @@ pub(super) async fn start<P: Party>(
     Ok(started.map_err(|_| DaemonError::Task)??)
 }
 
-/// The folder of a party's state, which nobody else needs to look into.
+/// Creates the state folder, private to the account of the service.
 fn state_folder(path: &Path) -> Result<(), DaemonError> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -250,36 +246,35 @@ fn state_folder(path: &Path) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// What to do about a state folder that others can look into. One that the service makes is closed to them; one that was
-/// there before is the operator's.
+/// A warning if others can read the state folder. A folder that the service creates is private; an existing one is
+/// the responsibility of the operator.
 #[cfg(unix)]
 pub fn exposed_state(path: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     let shown = path.display();
-    // Passing through is no looking into: jobs of another account have to reach their own folders.
+    // Execute permission alone is fine: jobs of another account must reach their own folders.
     (mode & 0o066 != 0).then(|| {
         format!(
-            "others can look into the state folder {shown} (mode {mode:o}), which has the names and jobs of users; \
-             say: chmod 700 {shown}"
+            "others can read the state folder {shown} (mode {mode:o}), which contains the names and jobs of users; \
+             run: chmod 700 {shown}"
         )
     })
 }
 
-/// Elsewhere permissions are no three digits; they are the operator's care.
+/// Other systems have no such permission bits.
 #[cfg(not(unix))]
 pub fn exposed_state(_: &Path) -> Option<String> {
     None
 }
 
-/// A broker that does not answer is told at least so often.
+/// Longest pause between registrations at a broker that does not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 pub(super) struct Registry {
     pub(super) url: String,
-    /// What it is shown.
     pub(super) credentials: Credentials,
-    /// Who registers, where that is itself a broker: nobody becomes a peer of itself.
+    /// Identity of the registering party, if it is a broker: a broker must not become a peer of itself.
     pub(super) identity: Option<Name>,
 }
 
@@ -290,7 +285,7 @@ impl Registry {
     }
 }
 
-/// Tells a broker for as long as the party lives.
+/// Registers with a broker periodically, as long as the party lives.
 pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, every: Duration) {
     let mut client = broker.client();
     let mut standing = Standing::Unknown;
@@ -303,11 +298,12 @@ pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, ev
             (Some(client), Some(heartbeat)) => {
                 client.heartbeat(&heartbeat).await.map_err(|why| plain(&why.to_string()))
             }
-            _ => Err("the certificates cannot be used".to_owned()),
+            _ => Err("cannot use the certificates".to_owned()),
         };
         if let (Some(client), Ok(())) = (&client, &told) {
             peer_clock::compare(party.clock(), client);
         }
+        // Brokers that are down should not be flooded, but found again within a minute.
         pause = if told.is_ok() { every } else { (pause * 2).min(LONGEST_PAUSE.max(every)) };
         standing.note(party.name(), &broker.url, told);
         tokio::time::sleep(pause).await;
@@ -316,11 +312,11 @@ pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, ev
 
 fn heartbeat(party: &PartyHandle) -> Option<api::Heartbeat> {
     let known = party.read(ReadKind::Short, |queries, now| queries.sites(now));
-    // It comes first in its own list.
+    // The party comes first in its own list.
     known.into_iter().next().map(|itself| answer::heartbeat(itself.said))
 }
 
-/// How the party stands with a broker.
+/// State of the registration at a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Unknown,
@@ -329,7 +325,7 @@ enum Standing {
 }
 
 impl Standing {
-    /// Says in the log what has changed.
+    /// Logs changes of the state only.
     fn note(&mut self, party: &Name, broker: &str, told: Result<(), String>) {
         let now = if told.is_ok() { Standing::Registered } else { Standing::Refused };
         if now == *self {
@@ -340,16 +336,16 @@ impl Standing {
             Ok(()) => tracing::info!(event = "registered", %party, broker, "registered"),
             Err(why) => {
                 let event = "registration_failed";
-                tracing::warn!(event, %party, broker, "cannot register, and tries again: {why}");
+                tracing::warn!(event, %party, broker, "cannot register, retrying: {why}");
             }
         }
     }
 }
 
-/// Who is in the same grid answers faster, or not at all.
+/// Connect timeout. Services of one grid answer faster, or not at all.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// What is shown to one whom a party calls.
+/// Credentials for calls to one service.
 #[derive(Debug, Clone)]
 pub(super) struct Credentials {
     token_file: Option<PathBuf>,
@@ -357,7 +353,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// As it is configured; `own` is the token for this one alone. The token is read.
+    /// `own` is the token file for this service alone. Reads the token.
     pub(super) fn new(calls: &Calls, own: Option<&PathBuf>, base: &Path) -> Result<Credentials, DaemonError> {
         let below = |path: &PathBuf| base.join(path);
         let identity = calls.certificate.as_ref().zip(calls.key.as_ref());
@@ -367,6 +363,7 @@ impl Credentials {
             ca: calls.ca.as_ref().map(below),
             identity,
             connect_timeout: CONNECT_WITHIN,
+            // The broker and the heartbeats repeat their calls themselves.
             patience: Duration::ZERO,
             ..Options::default()
         };
@@ -376,23 +373,23 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// How somebody is called.
     pub(super) fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Fails where a token would be sent without TLS to another machine.
+    /// Fails if a token would be sent to another machine without TLS.
     pub(super) fn client(&self, url: &str) -> Result<Client, DaemonError> {
         if self.token_file.is_some() && !carries_tokens(url) {
             let why = format!(
-                "the token for {url} could be read on its way; use https://, or leave out its token_file and that of [calls]"
+                "the token for {url} would be sent unencrypted; use https://, or remove its token_file and that of [calls]"
             );
             return Err(SecurityError::Settings(why).into());
         }
         Ok(Client::new(url, self.options.clone())?)
     }
 
-    /// Reads the token anew; whether it is another. Where it cannot be read, the old one stays in use.
+    /// Reads the token file again. Returns whether the token changed. If it cannot be read, the old token stays in
+    /// use.
     pub(super) fn renew(&mut self) -> bool {
         match self.token() {
             Ok(token) if token != self.options.token => {
@@ -401,7 +398,7 @@ impl Credentials {
             }
             Ok(_) => false,
             Err(why) => {
-                tracing::warn!("the token of before stays in use: {why}");
+                tracing::warn!("keeping the old token: {why}");
                 false
             }
         }
@@ -413,7 +410,7 @@ impl Credentials {
         content.must_be_private()?;
         let token = String::from_utf8_lossy(&content.bytes).trim().to_owned();
         if token.is_empty() {
-            let why = format!("the token file {} is empty; put a token into it", path.display());
+            let why = format!("the token file {} is empty; write a token to it", path.display());
             return Err(SecurityError::Settings(why));
         }
         Ok(Some(token))

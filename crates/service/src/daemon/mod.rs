@@ -1,10 +1,11 @@
-//! A configured party at work: journal, threads, routes, registration and all, from a configuration to a value that can be
-//! stopped. Several of them fit into one process. It prints nothing; what there is to tell goes to `tracing`.
+//! A running service: from a configuration to journal, threads, routes and registration, and back to a clean stop.
+//! Several fit into one process. Prints nothing; messages go to `tracing`.
 //!
-//! - [`site`], [`broker`]: start one; [`Running`]: one at work
-//! - [`check_site`], [`check_broker`]: whether one could start, without starting it; [`examine_site`]: the same, step by step
-//! - [`exposed_state`], [`shared_tokens`]: what an operator should be warned of
-//! - [`compact_site`], [`compact_broker`]: shorten the journal of one that does not run
+//! - [`site`], [`broker`]: start a service; [`Running`]: a running one
+//! - [`check_site`], [`check_broker`]: check a configuration without starting; [`examine_site`]: the same, step by
+//!   step
+//! - [`exposed_state`], [`shared_tokens`]: warnings for the operator
+//! - [`compact_site`], [`compact_broker`]: compact the journal of a stopped service
 
 mod batch;
 mod broker;
@@ -19,8 +20,8 @@ pub use front::exposed_state;
 pub use running::{Compacted, DaemonError, Running, compact_broker, compact_site};
 pub use site::{check_site, examine_site, site};
 
-/// The file in a state folder that holds a party's journal.
+/// Name of the journal in the state folder.
 pub const JOURNAL: &str = "journal.db";
 
-/// The version that parties say of themselves.
+/// Version that services report.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

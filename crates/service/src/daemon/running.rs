@@ -1,5 +1,5 @@
-//! A party at work, and how it comes to its end: by [`Running::stop`], or by itself where it cannot write its journal; why
-//! one could not start, and what to do about it; and shortening the journal of one that does not run.
+//! A running service and its end: by [`Running::stop`], or by itself if it cannot write its journal. Also errors at
+//! the start, and compaction of the journal of a stopped service.
 
 use super::JOURNAL;
 use super::broker::broker_value;
@@ -24,7 +24,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A party at work. It must be stopped; whoever only drops it leaves its threads to the end of the process.
+/// A running service. Must be stopped; dropping it leaves its threads running until the process ends.
 pub struct Running {
     role: api::Role,
     addresses: Vec<Listen>,
@@ -33,9 +33,9 @@ pub struct Running {
     authenticator: Arc<Authenticator>,
     stopper: Stopper,
     serving: JoinHandle<()>,
-    /// What else it does; ended with it.
+    /// Further tasks; aborted at the stop.
     tasks: JoinSet<()>,
-    /// How its thread ended. Gone once that is known.
+    /// Result of its thread. `None` once it was received.
     ended: Option<oneshot::Receiver<Result<(), PartyError>>>,
 }
 
@@ -53,43 +53,43 @@ impl Running {
     ) -> Running {
         let party = thread.handle().clone();
         let (tell, ended) = oneshot::channel();
-        // A thread and no task: nobody should have to wait for it who only wants to end.
+        // A thread and not a blocking task: the runtime would wait for it at shutdown.
         std::thread::spawn(move || drop(tell.send(thread.wait())));
         Running { role, addresses, url, party, authenticator, stopper, serving, tasks, ended: Some(ended) }
     }
 
-    /// What it is called.
+    /// Name of the site or broker.
     pub fn name(&self) -> &Name {
         self.party.name()
     }
 
-    /// What it is.
+    /// Whether it is a site or a broker.
     pub fn role(&self) -> api::Role {
         self.role
     }
 
-    /// Where it listens, with the ports that it got.
+    /// Where it listens, with the actual ports.
     pub fn addresses(&self) -> &[Listen] {
         &self.addresses
     }
 
-    /// Where others reach it.
+    /// URL for other services.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The way to the party.
+    /// Handle of the party.
     pub fn handle(&self) -> &PartyHandle {
         &self.party
     }
 
-    /// Reads the keys of tokens anew.
+    /// Reads the keys of tokens again.
     pub fn reload(&self) {
         self.authenticator.reload();
     }
 
-    /// Waits until it ends by itself, which it does only where it cannot go on, and says why. Then it answers nobody any
-    /// more, and is to be stopped.
+    /// Waits until the service ends by itself because of a failure, and returns the cause. It answers no calls
+    /// then, and must be stopped.
     pub async fn failed(&mut self) -> DaemonError {
         let Some(ended) = &mut self.ended else { return std::future::pending().await };
         let how = ended.await;
@@ -100,13 +100,14 @@ impl Running {
         }
     }
 
-    /// Ends it: nothing new is accepted, requests under way get their answers, what was decided is written, and the journal
-    /// is closed.
+    /// Stops the service: accepts nothing new, answers requests in progress, writes all decisions, and closes the
+    /// journal.
     pub async fn stop(mut self) -> Result<(), DaemonError> {
         self.tasks.shutdown().await;
         self.stopper.stop();
         let served = self.serving.await;
         let Some(ended) = self.ended else { return Ok(()) };
+        // After the requests in progress have their answers: a closed party would refuse them.
         self.party.close();
         let how = ended.await.map_err(|_| DaemonError::Task)?;
         served.map_err(|_| DaemonError::Task)?;
@@ -114,7 +115,7 @@ impl Running {
     }
 }
 
-/// Why a party could not start or go on.
+/// Why a service could not start or continue.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum DaemonError {
@@ -130,9 +131,9 @@ pub enum DaemonError {
     Listen { at: Listen, cause: io::Error },
     #[error("{0}")]
     JobAccount(String),
-    #[error("cannot use {} for its state: {cause}; check the folder and its permissions, or give another state", path.display())]
+    #[error("cannot use {} as state folder: {cause}; check the folder and its permissions, or set another state", path.display())]
     State { path: PathBuf, cause: io::Error },
-    #[error("the system gives no random numbers, which the number of a broker is made from")]
+    #[error("cannot create the identity of a broker: the system provides no random numbers")]
     NoRandomness,
     #[error(transparent)]
     Lrms(#[from] LrmsError),
@@ -146,47 +147,47 @@ fn listening_hint(at: &Listen, cause: &io::Error) -> &'static str {
     let is_socket = at.tcp().is_none();
     match cause.kind() {
         io::ErrorKind::AddrInUse if is_socket => {
-            "another service runs there; end it, or give another path in listen"
+            "another service uses it; stop that one, or set another path in listen"
         }
-        io::ErrorKind::AddrInUse => "end whoever listens there, or give another port in listen",
+        io::ErrorKind::AddrInUse => "stop the program that listens there, or set another port in listen",
         io::ErrorKind::InvalidInput if is_socket => {
-            "paths of sockets have at most 107 bytes; give a shorter one in listen"
+            "paths of Unix sockets have at most 107 bytes; set a shorter one in listen"
         }
-        _ if is_socket => "check the folder and its permissions, or give another path in listen",
-        io::ErrorKind::PermissionDenied => "ports below 1024 are for the superuser; give another in listen",
-        _ => "give an address of this machine in listen",
+        _ if is_socket => "check the folder and its permissions, or set another path in listen",
+        io::ErrorKind::PermissionDenied => "ports below 1024 need root; set another port in listen",
+        _ => "set an address of this machine in listen",
     }
 }
 
 impl DaemonError {
-    /// What can be done about it, where the error does not say.
+    /// Further advice, if the message has none.
     pub fn hint(&self) -> Option<&'static str> {
         let DaemonError::Party(PartyError::Journal(why)) = self else { return None };
         match why {
             JournalError::Storage { .. } if why.is_full_disk() => {
-                Some("make room on the disk and start again; what was answered is safe")
+                Some("free space on the disk and start again; acknowledged calls are safe")
             }
             JournalError::Storage { .. } | JournalError::Poisoned { .. } => {
-                Some("look after the disk and start again; what was answered is safe")
+                Some("check the disk and start again; acknowledged calls are safe")
             }
-            JournalError::Damaged { .. } => Some("the check is: bookahead journal check FILE"),
+            JournalError::Damaged { .. } => Some("to list all damage: bookahead journal check FILE"),
             _ => None,
         }
     }
 }
 
-/// What came of it.
+/// Result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compacted {
-    /// The journal.
+    /// Path of the journal.
     pub journal: PathBuf,
-    /// A snapshot stands for all records up to this one.
+    /// A snapshot replaces all records up to this one.
     pub up_to: u64,
-    /// So many records were dropped.
+    /// Number of dropped records.
     pub dropped: u64,
 }
 
-/// Shortens the journal of a site. Fails where the site runs.
+/// Compacts the journal of a site. Fails if the site is running.
 pub fn compact_site(config: &SiteConfig, base: &Path) -> Result<Compacted, DaemonError> {
     config.check()?;
     let journal = existing(config.state(base).join(JOURNAL))?;
@@ -200,12 +201,12 @@ pub fn compact_site(config: &SiteConfig, base: &Path) -> Result<Compacted, Daemo
     Ok(Compacted { journal, up_to, dropped })
 }
 
-/// Shortens the journal of a broker. Fails where the broker runs.
+/// Compacts the journal of a broker. Fails if the broker is running.
 pub fn compact_broker(config: &BrokerConfig, base: &Path) -> Result<Compacted, DaemonError> {
     config.check()?;
     let journal = existing(config.state(base).join(JOURNAL))?;
     let about = nothing_said(&config.name, Role::Broker);
-    // The number makes identities, and none is made here.
+    // The number is only used to derive ids, and none is derived here.
     let broker = broker_value(config, about, 0, "".into());
     let options = PartyOptions {
         outbox: config.notify.outbox(&config.name, base, &config.state(base))?,
@@ -215,7 +216,7 @@ pub fn compact_broker(config: &BrokerConfig, base: &Path) -> Result<Compacted, D
     Ok(Compacted { journal, up_to, dropped })
 }
 
-/// A journal that is there: opening one makes it.
+/// Fails if there is no journal: opening would create one.
 fn existing(path: PathBuf) -> Result<PathBuf, DaemonError> {
     if path.exists() {
         return Ok(path);

@@ -1,5 +1,5 @@
-//! A site from its configuration; and, without starting it and also while it runs, a look at everything that it needs: its
-//! configuration, its state, its listener, its brokers, its batch system.
+//! Starts a site from its configuration. Also examines everything that a site needs, without starting it and even
+//! while it runs: configuration, state, listeners, brokers, batch system.
 
 use super::batch::{Driven, driven, idle, job_account, scheduler};
 use super::front::{Credentials, Watched, exposed_state, start};
@@ -21,11 +21,12 @@ use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
-/// A site says that it is ready after this time, whatever its batch system does: longer than the usual time-out of a command.
+/// A site reports ready after this time even without an answer of the batch system. Longer than the default timeout
+/// of a command.
 const FIRST_LOOK: Duration = Duration::from_secs(15);
 
-/// Starts a site. `base` is the folder that its paths begin at. `on_lost_journal` is what becomes of what its batch system
-/// keeps for it while its book is new.
+/// Starts a site. Paths are relative to `base`. `on_lost_journal` decides what to do with reservations in the batch
+/// system if the journal is new.
 pub async fn site(
     config: &SiteConfig,
     base: &Path,
@@ -59,6 +60,8 @@ pub async fn site(
                     if let BatchReport::Looked { outcome: Ok(look), .. } = &report
                         && let Some(clocks) = look.clocks
                     {
+                        // The batch system's clock is independent evidence: if it agrees, a jump of the local clock
+                        // is accepted.
                         clock.confirm(Moment::of(clocks.theirs), "the batch system");
                     }
                     party.tell(Input::Batch(report));
@@ -77,7 +80,8 @@ pub async fn site(
     Ok(front.open(thread, JoinSet::new(), watched, outbox))
 }
 
-/// Waits until the batch system was looked at, or is known not to answer: a site that says it is ready knows what is kept.
+/// Waits for the first poll of the batch system, so that a ready site knows its reservations. Gives up if the batch
+/// system is silent.
 async fn first_look(party: &PartyHandle) {
     let begun = Instant::now();
     let unknown = |queries: &mut dyn Queries, now| {
@@ -92,7 +96,8 @@ async fn first_look(party: &PartyHandle) {
     }
 }
 
-/// Whether a site could start with this configuration: files that it names are read, and nothing is written or opened.
+/// Checks whether a site could start with this configuration. Reads the files that it names; writes nothing and
+/// opens no listener.
 pub fn check_site(config: &SiteConfig, base: &Path) -> Result<(), DaemonError> {
     config.check()?;
     Common::from(config).check_files(base)?;
@@ -108,16 +113,16 @@ pub fn check_site(config: &SiteConfig, base: &Path) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// Everything that a site needs, looked at. `base` is the folder that its paths begin at.
+/// Examines everything that a site needs. Paths are relative to `base`.
 pub async fn examine_site(config: &SiteConfig, base: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     match check_site(config, base) {
-        Ok(()) => findings.push(Finding::well("configuration", "it makes sense, and its files can be read")),
+        Ok(()) => findings.push(Finding::well("configuration", "valid, and its files are readable")),
         Err(why) => {
             findings.push(Finding::wrong(
                 "configuration",
                 why.to_string(),
-                "correct it; the rest was not looked at",
+                "correct it; nothing else was checked",
             ));
             return findings;
         }
@@ -132,7 +137,7 @@ pub async fn examine_site(config: &SiteConfig, base: &Path) -> Vec<Finding> {
         findings.push(answers(&url_below(&broker.url, base), credentials).await);
     }
     let Some(batch) = &config.batch else {
-        findings.push(Finding::well("batch system", "none; it has a scheduler of its own"));
+        findings.push(Finding::well("batch system", "none; uses the built-in scheduler"));
         return findings;
     };
     match driven(config, batch, base, &state).await {
@@ -142,7 +147,7 @@ pub async fn examine_site(config: &SiteConfig, base: &Path) -> Vec<Finding> {
             findings.extend(looked.unwrap_or_default());
         }
         Err(why) => {
-            let advice = "see that its commands can be run as [batch] says";
+            let advice = "check that its commands can be run with the settings in [batch]";
             findings.push(Finding::wrong("batch system", why.to_string(), advice));
         }
     }
@@ -154,14 +159,12 @@ fn state_of(state: &Path) -> Finding {
     let shown = state.display();
     match std::fs::metadata(state) {
         Ok(folder) if folder.is_dir() && !folder.permissions().readonly() => match exposed_state(state) {
-            None => Finding::well(what, format!("{shown} is there")),
+            None => Finding::well(what, format!("{shown} exists")),
             Some(why) => Finding::doubtful(what, why, format!("chmod 700 {shown}")),
         },
-        Ok(_) => {
-            Finding::wrong(what, format!("{shown} is no folder that can be written"), "give another state")
-        }
+        Ok(_) => Finding::wrong(what, format!("{shown} is not a writable folder"), "set another state"),
         Err(why) if why.kind() == ErrorKind::NotFound => {
-            Finding::well(what, format!("{shown} will be made at the first start"))
+            Finding::well(what, format!("{shown} will be created at the first start"))
         }
         Err(why) => Finding::wrong(what, format!("{shown}: {why}"), "check the folder and its permissions"),
     }
@@ -175,13 +178,13 @@ fn journal_of(state: &Path) -> Option<Finding> {
     Some(match journal::check(&path) {
         Ok(report) if report.is_sound() => {
             let held = report.held_by.map_or_else(String::new, |holder| format!(", in use by {holder}"));
-            Finding::well(what, format!("{} records, sound{held}", report.records))
+            Finding::well(what, format!("{} records, no damage{held}", report.records))
         }
         Ok(report) => {
             let seen = format!("{} damages", report.damages.len());
             Finding::wrong(what, seen, format!("see: bookahead journal check {}", path.display()))
         }
-        Err(why) => Finding::wrong(what, why.to_string(), "restore it from a copy"),
+        Err(why) => Finding::wrong(what, why.to_string(), "restore it from a backup"),
     })
 }
 
@@ -192,25 +195,24 @@ async fn listeners(config: &SiteConfig, base: &Path) -> Vec<Finding> {
         findings.push(match probe(&at).await {
             Ok(()) => Finding::well(what, format!("{at} is free")),
             Err(why) if why.kind() == ErrorKind::AddrInUse => {
-                let advice = "if that is not this site itself, give another address in listen";
-                Finding::doubtful(what, format!("somebody listens on {at} already"), advice)
+                let advice = "if that is not this site itself, set another address in listen";
+                Finding::doubtful(what, format!("{at} is in use"), advice)
             }
-            Err(why) => Finding::wrong(what, format!("{at}: {why}"), "give another address in listen"),
+            Err(why) => Finding::wrong(what, format!("{at}: {why}"), "set another address in listen"),
         });
     }
     if common.is_open_to_local_users() {
-        let seen =
-            "nobody is asked who calls: every user of this machine may book, change and cancel as anybody";
-        let advice = "leave out listen, so that it is a Unix socket, or set security.keys or security.issuer";
+        let seen = "no authentication: every user of this machine can book, change and cancel as any user";
+        let advice = "remove listen to use a Unix socket, or set security.keys or security.issuer";
         findings.push(Finding::doubtful("authentication", seen, advice));
     }
     findings
 }
 
-/// Whether one could listen there. Nothing is left behind.
+/// Checks whether the address is free. Leaves nothing behind.
 async fn probe(at: &Listen) -> std::io::Result<()> {
     match at {
-        // The folder of its state is made at the first start.
+        // The state folder is created at the first start.
         Listen::Unix(path) if path.parent().is_some_and(|folder| !folder.exists()) => Ok(()),
         Listen::Unix(path) if path.exists() => match UnixStream::connect(path).await {
             Ok(_) => Err(ErrorKind::AddrInUse.into()),
@@ -226,7 +228,7 @@ async fn identity_provider(config: &SiteConfig, base: &Path) -> Option<Finding> 
     Some(match provider.examine().await {
         Ok(keys) => Finding::well(what, format!("{} has {keys} usable keys", provider.issuer())),
         Err(why) => {
-            let advice = "no token can be checked until it answers; the site will try again and again";
+            let advice = "no token can be verified until it answers; the site will keep trying";
             Finding::doubtful(what, why.to_string(), advice)
         }
     })
@@ -241,8 +243,6 @@ async fn answers(url: &str, credentials: Result<Credentials, super::DaemonError>
     };
     match asked.await {
         Ok(()) => Finding::well(what, format!("{url} answers")),
-        Err(why) => {
-            Finding::doubtful(what, format!("{url}: {why}"), "the site will try again and again to register")
-        }
+        Err(why) => Finding::doubtful(what, format!("{url}: {why}"), "the site will keep trying to register"),
     }
 }

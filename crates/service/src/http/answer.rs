@@ -1,6 +1,6 @@
-//! What is sent back: answers of the party as documents, refusals as problem documents with the headers of their status, and
-//! the words of parties as those of the API. The entity tag of a reservation begins with its version, so that a change can
-//! say what it was decided upon, and ends with a digest of the document. Nothing is decided here.
+//! Answers: documents for results of the party, problem documents with headers for refusals, and conversions of
+//! party types to API types. The entity tag of a reservation begins with its version, so that a change can name the
+//! version it was based on, and ends with a digest of the document. Decides nothing.
 
 use crate::security::{CHALLENGE, ProviderHealth, ProviderState};
 use crate::thread::NoReply;
@@ -20,16 +20,16 @@ use ring::digest::{SHA256, digest};
 use serde::Serialize;
 use std::sync::Arc;
 
-/// A reservation, ready to be sent.
+/// A serialized reservation.
 pub(super) struct Written {
-    /// What identifies it in this very state.
+    /// Entity tag of this state.
     pub(super) tag: String,
     location: String,
     document: Vec<u8>,
 }
 
 impl Written {
-    /// As its owner may see it.
+    /// Serializes a reservation as its owner may see it.
     pub(super) fn new(reservation: Reservation) -> Result<Written, Refusal> {
         let location = format!("/v1/reservations/{}", reservation.id);
         let version = reservation.version;
@@ -54,7 +54,7 @@ impl Written {
         response
     }
 
-    /// That it is still as it was.
+    /// The answer 304.
     pub(super) fn not_modified(&self) -> Response {
         let mut response = StatusCode::NOT_MODIFIED.into_response();
         set(&mut response, ETAG, &self.tag);
@@ -62,7 +62,7 @@ impl Written {
     }
 }
 
-/// The reservation that an answer is.
+/// The reservation in an answer.
 pub(super) fn reservation(answer: Answer) -> Result<Reservation, Refusal> {
     match answer {
         Answer::Reservation(reservation) => Ok(reservation),
@@ -71,7 +71,7 @@ pub(super) fn reservation(answer: Answer) -> Result<Reservation, Refusal> {
     }
 }
 
-/// The offers that an answer is, with the age of the look at the batch system that they rely on.
+/// The offers in an answer, with the age of the batch system snapshot that they are based on.
 pub(super) fn offers(answer: Answer, look_age: Option<Millis>) -> Result<Response, Refusal> {
     match answer {
         Answer::Offers(offers) => {
@@ -85,25 +85,25 @@ pub(super) fn offers(answer: Answer, look_age: Option<Millis>) -> Result<Respons
     }
 }
 
-/// A document as it is.
+/// A document with status 200.
 pub(super) fn written(value: &impl Serialize) -> Result<Response, Refusal> {
     Ok(document(StatusCode::OK, json(value)?))
 }
 
-/// A new thing at a place.
+/// A new document with its path.
 pub(super) fn created(value: &impl Serialize, location: &str) -> Result<Response, Refusal> {
     let mut response = document(StatusCode::CREATED, json(value)?);
     set(&mut response, LOCATION, location);
     Ok(response)
 }
 
-/// What cannot be written as a date cannot be told.
+/// A time outside of the calendar cannot be expressed in an answer.
 pub(super) fn out_of_calendar(why: api::OutOfCalendar) -> Refusal {
     Refusal::internal(why.to_string())
 }
 
 fn json(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
-    serde_json::to_vec(value).map_err(|why| Refusal::internal(format!("the answer cannot be written: {why}")))
+    serde_json::to_vec(value).map_err(|why| Refusal::internal(format!("cannot serialize the answer: {why}")))
 }
 
 fn document(status: StatusCode, document: Vec<u8>) -> Response {
@@ -111,41 +111,41 @@ fn document(status: StatusCode, document: Vec<u8>) -> Response {
 }
 
 fn set(response: &mut Response, name: axum::http::HeaderName, value: &str) {
-    // Tags and locations are made of visible characters.
+    // Tags and locations consist of visible ASCII, so the conversion succeeds.
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }
 }
 
-/// Why a request is not served.
+/// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     problem: Box<Problem>,
-    /// In so many seconds it is worth another try.
+    /// `Retry-After` in seconds.
     retry_after: Option<u64>,
 }
 
-/// The code of the problem in a response, for those who log and count.
+/// Problem code of a response, for logs and metrics.
 #[derive(Debug, Clone)]
 pub(super) struct ToldCode(pub(super) String);
 
 impl Refusal {
-    /// With a code, and what is the matter.
+    /// With a code and a detail.
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Refusal {
         Problem::new(code, detail).into()
     }
 
-    /// Something is not as it should be in the request.
+    /// The request is invalid.
     pub(super) fn bad_request(detail: impl Into<String>) -> Refusal {
         Refusal::new(Code::BadRequest, detail)
     }
 
-    /// Something is not as it should be in the server.
+    /// The server has a defect.
     pub(super) fn internal(detail: impl Into<String>) -> Refusal {
         Refusal::new(Code::Internal, detail)
     }
 
-    /// Worth another try in so many seconds.
+    /// Sets `Retry-After` in seconds.
     pub(super) fn retry_after(self, seconds: u64) -> Refusal {
         Refusal { retry_after: Some(seconds), ..self }
     }
@@ -165,7 +165,7 @@ impl Refusal {
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Refusal {
-        // Whatever is unavailable now may be available in a moment.
+        // These conditions are temporary.
         let soon = matches!(problem.status, 429 | 503) || problem.code == Code::KeyInFlight.word();
         Refusal { problem: Box::new(problem), retry_after: soon.then_some(1) }
     }
@@ -203,18 +203,18 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// No route has that path.
+/// There is no route with this path.
 pub(super) async fn nothing_here(uri: Uri) -> Refusal {
     let path: String = uri.path().chars().take(200).collect();
-    Refusal::new(Code::NotFound, format!("there is nothing at {path}; /openapi.json lists all that there is"))
+    Refusal::new(Code::NotFound, format!("there is no {path}; /openapi.json lists all paths"))
 }
 
-/// A route has that path, but not that method. The router adds `Allow`.
+/// The route does not support this method. The router adds `Allow`.
 pub(super) async fn not_that_method(method: Method) -> Refusal {
     let method: String = method.as_str().chars().take(32).collect();
     Refusal::new(
         Code::MethodNotAllowed,
-        format!("{method} cannot be used here; use a method that Allow names"),
+        format!("{method} is not supported here; use a method listed in Allow"),
     )
 }
 
@@ -232,7 +232,7 @@ fn role_from(role: api::Role) -> Role {
     }
 }
 
-/// What a party says of itself, as it tells it to a broker.
+/// The party's own heartbeat.
 pub(crate) fn heartbeat(said: Heartbeat) -> api::Heartbeat {
     api::Heartbeat {
         name: said.name,
@@ -270,7 +270,7 @@ pub(crate) fn heartbeat_from(document: api::Heartbeat) -> Heartbeat {
     }
 }
 
-/// What a party says of itself, where it was asked; it is known here by this name and address.
+/// Turns a queried party into a heartbeat. `name` and `url` are those known here.
 pub(crate) fn heartbeat_of(name: &Name, url: String, itself: api::Site) -> api::Heartbeat {
     let api::Site { role, resources, attributes, loads, hold_takes_ms, changes, version, .. } = itself;
     let name = name.clone();

@@ -1,5 +1,5 @@
-//! Reservations as a calendar that people subscribe to (iCalendar, RFC 5545): one event for each that the viewer may
-//! see, under an identity that never changes, so that a calendar program follows what becomes of it.
+//! Reservations as a calendar to subscribe to (iCalendar, RFC 5545): one event for each reservation that the viewer
+//! may see, with a stable UID, so that calendar programs follow its changes.
 
 use super::Shared;
 use super::answer::Refusal;
@@ -13,10 +13,10 @@ use bookahead_plan::Time;
 use bookahead_protocol::{Condition, Loss, Moment, Name, Replacement, Reservation, Slot, State as Life};
 use std::sync::Arc;
 
-/// A calendar has at most so many events.
+/// Most events of a calendar, to bound the size of the answer to a few megabytes.
 const MOST_EVENTS: usize = 10_000;
 
-/// Those that were never more than asked for have no place in a calendar.
+/// Requests that were refused or are still waiting do not belong in a calendar.
 const SHOWN: [Life; 7] = [
     Life::Held,
     Life::Committed,
@@ -27,9 +27,9 @@ const SHOWN: [Life; 7] = [
     Life::Terminated,
 ];
 
-/// Reservations as a calendar
+/// Calendar of reservations
 ///
-/// iCalendar, to be subscribed to. Users see their own; operators and readers see all.
+/// iCalendar, for subscriptions. Users see their own reservations; operators and readers see all.
 #[utoipa::path(
     get, path = "/v1/calendar.ics", operation_id = "calendar", tag = "reservations",
     responses((status = 200, description = "The calendar", body = String, content_type = "text/calendar"), Refused)
@@ -46,7 +46,7 @@ pub(super) async fn calendar(
     };
     let mut calendar = Calendar::begin(&shared.about.name, &shared.about.version);
     let mut events = 0;
-    // A page at a time, so that no other reader waits long for its copy.
+    // In pages, so that other readers do not wait long for the copy.
     loop {
         let wanted = Filter { limit: filter.limit.min(MOST_EVENTS - events), ..filter.clone() };
         let seen = shared.read_long(move |queries, now| (queries.list(now, &wanted), now));
@@ -61,7 +61,7 @@ pub(super) async fn calendar(
     Ok(([(CONTENT_TYPE, "text/calendar; charset=utf-8")], calendar.end()).into_response())
 }
 
-/// One event for one reservation: from its first begin to its last end.
+/// One event per reservation, from its first start to its last end.
 fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reservation) {
     let begin = reservation.slots.iter().map(|slot| slot.interval.begin).min();
     let end = reservation.slots.iter().map(|slot| slot.interval.end).max();
@@ -88,7 +88,7 @@ fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reser
     calendar.line("END", "VEVENT");
 }
 
-/// What a calendar program makes of it.
+/// Status for calendar programs.
 fn status(state: Life) -> &'static str {
     match state {
         Life::Requested | Life::Held => "TENTATIVE",
@@ -127,21 +127,19 @@ fn description(reservation: &Reservation) -> String {
     format!("{id} of {owner}, {state}\n{}{losses}", parts.join("\n"))
 }
 
-/// An instant in UTC, such as 20261116T090000Z; None where it has no date.
+/// An instant in UTC, such as 20261116T090000Z. `None` outside of the years 0 to 9999.
 fn date_time(time: Time) -> Option<String> {
     let date = jiff::Timestamp::from_second(time.0).ok()?;
     let date = date.to_zoned(jiff::tz::TimeZone::UTC);
     (0..=9999).contains(&date.year()).then(|| date.strftime("%Y%m%dT%H%M%SZ").to_string())
 }
 
-/// A line has at most so many bytes, without its end.
+/// Longest line in bytes, without the line break (RFC 5545, 3.1).
 const LONGEST: usize = 75;
 
-/// A calendar that is being written.
 struct Calendar(String);
 
 impl Calendar {
-    /// With nothing in it.
     fn begin(party: &Name, version: &str) -> Calendar {
         let mut calendar = Calendar(String::new());
         calendar.line("BEGIN", "VCALENDAR");
@@ -153,7 +151,7 @@ impl Calendar {
         calendar
     }
 
-    /// A value that is not text: an instant, a number, a word.
+    /// A value other than text: an instant, a number, a keyword.
     fn line(&mut self, name: &str, value: &str) {
         self.folded(&format!("{name}:{value}"));
     }
@@ -164,7 +162,7 @@ impl Calendar {
             match sign {
                 '\\' | ';' | ',' => escaped.extend(['\\', sign]),
                 '\n' => escaped.push_str("\\n"),
-                // Nothing else of the kind may stand in a line.
+                // RFC 5545 allows no other control characters in text.
                 control if control.is_control() => {}
                 other => escaped.push(other),
             }
@@ -172,7 +170,7 @@ impl Calendar {
         self.line(name, &escaped);
     }
 
-    /// A line that is too long goes on in the next, which then begins with a space.
+    /// Folds a long line: the next line begins with a space.
     fn folded(&mut self, line: &str) {
         let mut length = 0;
         for sign in line.chars() {

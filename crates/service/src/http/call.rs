@@ -1,5 +1,5 @@
-//! The way of a request to the party and back. What changes something is a task of its own: a client that leaves does not stop
-//! what the party has begun, and its key stays taken until there is an answer. What only reads is asked of a copy.
+//! Calls from a request to the party and back. A change runs in a task of its own: a client that disconnects does
+//! not stop it, and its key stays in use until there is an answer. Queries read a copy of the party.
 
 use super::Shared;
 use super::answer::Refusal;
@@ -12,11 +12,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::Instrument;
 
-/// The party is asked at most this often to look at its batch system: looks cost the batch system time.
+/// Shortest time between requests for a poll of the batch system, because polls cost it time.
 const NUDGE_EVERY: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// One reservation as the caller may see it.
+    /// One reservation, as far as the caller may see it.
     pub(super) async fn show(&self, requester: &Requester, call: Call) -> Result<Answer, Refusal> {
         let caller = requester.looking_caller();
         match self.read(|queries, now| queries.ask(now, &caller, &call)) {
@@ -28,7 +28,7 @@ impl Shared {
         }
     }
 
-    /// What could be had, and how old the site's look at its batch system is, where it has one.
+    /// Offers, and the age of the site's snapshot of its batch system, if it has one.
     pub(super) async fn probe(
         &self,
         requester: &Requester,
@@ -52,7 +52,7 @@ impl Shared {
         Ok((answer, look_age.flatten()))
     }
 
-    /// Has the party look at its batch system, where its last look is too old. Nobody waits for that.
+    /// Requests a poll of the batch system if the last one is too old. Does not wait for it.
     fn nudge(&self, look_age: Option<Millis>) {
         let Some(every) = self.look_every else { return };
         if look_age.is_some_and(|age| age <= every) {
@@ -65,7 +65,7 @@ impl Shared {
         }
     }
 
-    /// Asks the party something that changes nothing and that a copy cannot tell.
+    /// Sends a query to the party that a copy cannot answer.
     async fn ask_party(&self, requester: &Requester, caller: Caller, call: Call) -> Result<Answer, Refusal> {
         let key = CallKey::new()?.key;
         let answer = self.answer(requester, Envelope { key, caller, call }).await;
@@ -92,7 +92,7 @@ impl Shared {
         answer.await?.map_err(|why| self.unanswered(why))
     }
 
-    /// Lets something come to its end whether its client stays or not, and nobody begin the same meanwhile.
+    /// Runs `work` to its end even if the client disconnects. Meanwhile no other call can use the key.
     pub(super) async fn finish<T: Send + 'static>(
         &self,
         requester: &Requester,
@@ -102,6 +102,7 @@ impl Shared {
         let turn = self.begin(key)?;
         let line = requester.line().cloned();
         let task = async move {
+            // Dropped here and not with the request, so that key and audit line live as long as the work.
             let done = work.await;
             drop((turn, line));
             done
@@ -120,12 +121,12 @@ impl Shared {
         answer
     }
 
-    /// Reads a copy of the party: something short, of a few milliseconds.
+    /// Reads a copy of the party, for queries of a few milliseconds.
     pub(super) fn read<T>(&self, reader: impl FnOnce(&mut dyn Queries, Moment) -> T) -> T {
         self.party.read(ReadKind::Short, reader)
     }
 
-    /// Reads a copy of the party: something that may take longer.
+    /// Reads a copy of the party, for queries that may take longer.
     pub(super) async fn read_long<T: Send + 'static>(
         &self,
         reader: impl FnOnce(&mut dyn Queries, Moment) -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! What anybody may ask without saying who he is: whether the party is well, what it counts, and what its routes are.
+//! Routes without authentication: health, metrics and the OpenAPI document.
 
 use super::answer::{Refusal, out_of_calendar};
 use super::{Shared, answer};
@@ -11,16 +11,16 @@ use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
 use std::sync::Arc;
 
-/// How is it?
+/// Health
 ///
-/// Needs no authentication. The status is 503 where no calls are taken; a batch system or identity provider that
-/// does not answer is told, and is no reason for that.
+/// Needs no authentication. The status is 503 if the service takes no calls. A batch system or identity provider
+/// that does not answer is reported, but does not cause 503.
 #[utoipa::path(
     get, path = "/v1/health", operation_id = "health", tag = "operation", security(()),
     responses(
-        (status = 200, description = "It takes calls", body = api::Health),
-        (status = 503, description = "It takes none", body = api::Health),
-        (status = 500, description = "Its clock shows a time that has no date", body = api::Problem,
+        (status = 200, description = "The service takes calls", body = api::Health),
+        (status = 503, description = "The service takes no calls", body = api::Health),
+        (status = 500, description = "The clock shows a time outside of the calendar", body = api::Problem,
             content_type = "application/problem+json"),
     )
 )]
@@ -51,12 +51,12 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response
     Ok((code, Json(health)).into_response())
 }
 
-/// What it counts
+/// Metrics
 ///
-/// In the text format of OpenMetrics, which Prometheus reads. Needs no authentication: it names no user.
+/// In the OpenMetrics text format, as read by Prometheus. Needs no authentication, because no metric names a user.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics", tag = "operation", security(()),
-    responses((status = 200, description = "All counts", body = String, content_type = "application/openmetrics-text"))
+    responses((status = 200, description = "All metrics", body = String, content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let counts = shared.read(|queries, _| queries.counts());
@@ -64,9 +64,9 @@ pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
 }
 
-/// This document
+/// OpenAPI document
 ///
-/// What all routes take and answer, as OpenAPI 3.1. Needs no authentication.
+/// Describes all routes, in OpenAPI 3.1. Needs no authentication.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "openapi", tag = "operation", security(()),
     responses((status = 200, description = "The document", body = serde_json::Value, content_type = "application/json"))

@@ -1,5 +1,5 @@
-//! Jobs: submitting, looking at and ending them. The id of a job that brings none follows from the key, so that a
-//! submission that is repeated is the same job.
+//! Routes for jobs. If a submission has no id, the id is derived from the key, so that a repetition means the same
+//! job.
 
 use super::Shared;
 use super::answer::{Refusal, created, out_of_calendar, written};
@@ -18,19 +18,19 @@ use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Caller, JobId, Key};
 use std::sync::Arc;
 
-/// What a party says of a job that it is to change.
+/// Result of a change to a job.
 type Outcome = Result<Box<JobView>, Problem>;
 
 /// Submit a job
 ///
-/// It runs in its reservation, or waits in the queue. The same Idempotency-Key is the same job.
+/// The job runs in its reservation, or waits in the queue. The same Idempotency-Key means the same job.
 #[utoipa::path(
     post, path = "/v1/jobs", operation_id = "submit_job", tag = "jobs",
     params(NeededKey),
     request_body = api::SubmitJob,
     responses(
         (status = 201, description = "The job", body = api::Job,
-            headers(("Location" = String, description = "Where it is to be found")),
+            headers(("Location" = String, description = "Path of the job")),
             links(
                 ("show" = (operation_id = "show_job", parameters(("id" = "$response.body#/id")))),
                 ("end" = (operation_id = "cancel_job", parameters(("id" = "$response.body#/id")))),
@@ -53,11 +53,11 @@ pub(super) async fn submit(
 
 /// List jobs
 ///
-/// Users see their own; operators and readers see all. In order of their submission, a page at a time.
+/// Users see their own jobs; operators and readers see all. Sorted by submission, in pages.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs",
     params(api::JobsQuery),
-    responses((status = 200, description = "A page of them", body = api::Jobs), Refused)
+    responses((status = 200, description = "One page", body = api::Jobs), Refused)
 )]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
@@ -65,27 +65,30 @@ pub(super) async fn list(
     Filters(query): Filters<api::JobsQuery>,
 ) -> Result<Response, Refusal> {
     let owner = requester.whose(query.owner)?;
+    let id = query.id;
     let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE);
     let limit = limit.min(shared.limits.most_page);
     let after = query.cursor.as_deref().map(identity::<JobId>).transpose();
-    let after = after.map_err(|_| Refusal::bad_request("cursor is not the next of any page"))?;
+    let after = after.map_err(|_| Refusal::bad_request("cursor must be the next of a page"))?;
     let viewer = requester.viewer();
     let page = shared.read_long(move |queries, _| {
         let jobs = queries.jobs(&viewer).into_iter();
         let jobs = jobs.filter(|job| owner.as_ref().is_none_or(|owner| *owner == job.owner));
+        let jobs = jobs.filter(|job| id.as_ref().is_none_or(|id| job.id.to_string().starts_with(id)));
         page(jobs, after, limit)
     });
     written(&page.await??)
 }
 
-/// A page of jobs after one of them, if that is still there.
+/// The page after a job, if that job is still known.
 fn page(
     mut jobs: impl Iterator<Item = JobView>,
     after: Option<JobId>,
     limit: usize,
 ) -> Result<api::Jobs, Refusal> {
     if let Some(after) = after {
-        let gone = || Refusal::bad_request("the job of this cursor is no longer known; begin anew");
+        let gone =
+            || Refusal::bad_request("the job of this cursor is no longer known; start from the first page");
         jobs.find(|job| job.id == after).ok_or_else(gone)?;
     }
     let page = jobs.by_ref().take(limit).map(api::Job::try_from).collect::<Result<Vec<_>, _>>();
@@ -97,8 +100,8 @@ fn page(
 /// Show one job
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "show_job", tag = "jobs",
-    params(("id" = JobIdText, Path, description = "Which")),
-    responses((status = 200, description = "How it is", body = api::Job), Refused, OfJob)
+    params(("id" = JobIdText, Path, description = "Id of the job")),
+    responses((status = 200, description = "The job", body = api::Job), Refused, OfJob)
 )]
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
@@ -107,17 +110,18 @@ pub(super) async fn show(
 ) -> Result<Response, Refusal> {
     let viewer = requester.viewer();
     let found = shared.read(|queries, _| queries.job(id)).filter(|job| viewer.sees(&job.owner));
+    // The same answer for a job of another user: an id must not reveal that it exists.
     let found = found.ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
     written(&api::Job::try_from(found).map_err(out_of_calendar)?)
 }
 
-/// End a job
+/// Cancel a job
 ///
-/// Whether it waits or runs. One that is over stays as it is.
+/// Waiting or running. A job that has ended stays unchanged.
 #[utoipa::path(
     delete, path = "/v1/jobs/{id}", operation_id = "cancel_job", tag = "jobs",
-    params(("id" = JobIdText, Path, description = "Which"), SpareKey),
-    responses((status = 200, description = "How it is now", body = api::Job), Refused, OfJob)
+    params(("id" = JobIdText, Path, description = "Id of the job"), SpareKey),
+    responses((status = 200, description = "The job", body = api::Job), Refused, OfJob)
 )]
 pub(super) async fn cancel(command: Command<JobId>) -> Result<Response, Refusal> {
     command.job_call("cancel-job", |call, caller, id| Input::CancelJob { call, caller, id }).await
@@ -125,18 +129,19 @@ pub(super) async fn cancel(command: Command<JobId>) -> Result<Response, Refusal>
 
 /// Let a job run
 ///
-/// Of a copy that waits for it: of all copies of a job, its broker lets one run. One that runs or is over stays as it is.
+/// For a claiming copy: its broker has chosen it from all copies of the job. A job that runs or has ended stays
+/// unchanged.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/go", operation_id = "go_job", tag = "jobs",
-    params(("id" = JobIdText, Path, description = "Which"), SpareKey),
-    responses((status = 200, description = "How it is now", body = api::Job), Refused, OfJob)
+    params(("id" = JobIdText, Path, description = "Id of the job"), SpareKey),
+    responses((status = 200, description = "The job", body = api::Job), Refused, OfJob)
 )]
 pub(super) async fn go(command: Command<JobId>) -> Result<Response, Refusal> {
     command.job_call("go", |call, caller, id| Input::Go { call, caller, id }).await
 }
 
 impl Command<JobId> {
-    /// Has the party do something with the job, and shows it.
+    /// Executes a change and returns the job.
     async fn job_call(
         self,
         word: &'static str,
@@ -149,7 +154,7 @@ impl Command<JobId> {
 }
 
 impl Shared {
-    /// Has the party do something with a job.
+    /// Executes a call about a job.
     async fn job_call(
         self: &Arc<Self>,
         requester: &Requester,

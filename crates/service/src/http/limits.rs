@@ -1,6 +1,6 @@
-//! Limits on load, whoever asks (the table `[server]` of a configuration), and the checks of documents and filters before
-//! the party sees them. A document can only be read through its check, so that none is forgotten. What one user may have
-//! is the party's affair.
+//! Limits on load for all callers (the table `[server]`), and checks of documents and filters before they reach the
+//! party. A document can only be extracted through its check, so that none is forgotten. Limits of single users are
+//! the responsibility of the party.
 
 use super::answer::Refusal;
 use crate::config::{Length, Wrong};
@@ -36,9 +36,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A megabyte, no rate limit, 16 parts, a leap year, pages of a thousand, a bit more than the minute that a batch
-    /// system may take, a thousand requests at once, 256 who watch, and 1,024 connections, of which one address can have a
-    /// quarter.
+    /// One megabyte, no rate limit, 16 parts, a leap year, pages of 1,000 entries, slightly more than the minute
+    /// that a batch system may take, 1,000 concurrent requests, 256 event streams, and 1,024 connections, a quarter
+    /// of them for one address.
     fn default() -> Limits {
         Limits {
             most_body: 1 << 20,
@@ -58,7 +58,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Refuses limits with which nothing could be asked.
+    /// Refuses limits with which no call could succeed.
     pub fn check(&self) -> Result<(), Wrong> {
         let fields = [
             ("most_body", self.most_body == 0),
@@ -72,41 +72,41 @@ impl Limits {
         ];
         match fields.into_iter().find(|(_, zero)| *zero) {
             Some((field, _)) => {
-                Err(Wrong::new(field, "with 0 nobody could ask anything; give more, or leave it out"))
+                Err(Wrong::new(field, "with 0 no call could succeed; give 1 or more, or remove it"))
             }
             None => Ok(()),
         }
     }
 }
 
-/// The most characters of a name: what file systems and accounts take.
+/// Most characters of a name, as in file systems and accounts.
 const LONGEST_NAME: usize = 255;
 
-/// The most constraints of a request, repetitions included: all that 32 parts may have.
+/// Most constraints of a request, including duplicates: as many as 32 parts can have.
 const MOST_CONSTRAINTS: usize = most_constraints(MOST_PARTS);
 
-/// The most requirements of a part. Each is tested on each resource.
+/// Most requirements of a part. Each is tested against each resource.
 const MOST_REQUIREMENTS: usize = 16;
 
-/// The most values that a requirement may allow.
+/// Most values that a requirement may allow.
 const MOST_VALUES: usize = 64;
 
-/// The most attributes of a site or resource. Brokers keep those of all their sites in memory.
+/// Most attributes of a site or resource. Brokers keep those of all their peers in memory.
 const MOST_ATTRIBUTES: usize = 64;
 
-/// The most resources, and the most loads, of a site or broker that registers.
+/// Most resources, and most loads, in a registration.
 const MOST_RESOURCES: usize = 1_024;
 
-/// The most brokers that a resource is reached through; calls go no further.
+/// Most brokers that a resource is reached through. Calls do not go farther.
 const MOST_THROUGH: usize = 8;
 
-/// The most recent changes in a heartbeat.
+/// Most recent changes in a heartbeat.
 const MOST_RECENT: usize = 256;
 
-/// The most jobs that a commit may name.
+/// Most jobs in a commit.
 const MOST_JOBS: usize = 1_024;
 
-/// Something that came from outside.
+/// A document from a request.
 pub(super) trait Checked {
     fn check(&self, limits: &Limits) -> Result<(), Refusal>;
 }
@@ -143,7 +143,7 @@ impl Checked for Hold {
     }
 }
 
-/// What has neither names nor lengths.
+/// Documents without names or lists.
 macro_rules! as_it_is {
     ($($document:ty),*) => {
         $(impl Checked for $document {
@@ -182,7 +182,7 @@ fn part(at: usize, part: &Part, limits: &Limits) -> Result<(), Refusal> {
     let most = limits.longest_window.seconds();
     if window > most {
         let why = format!(
-            "the window of part {at}, from its earliest start to its latest end, is {window} seconds; at most {most} are taken"
+            "the window of part {at}, from its earliest start to its latest end, is {window} seconds; at most {most} are allowed"
         );
         return Err(over_limit(why));
     }
@@ -216,7 +216,7 @@ impl Checked for Heartbeat {
         let web = ["http://", "https://", "unix:/"].iter().any(|scheme| self.url.starts_with(scheme));
         if !web || self.url.len() > LONGEST_URL || !self.url.chars().all(is_visible) {
             let why = format!(
-                "url is {:?}; it should be a web address such as https://north.example.org:7420",
+                "url is {:?}; it must be a web address such as https://north.example.org:7420",
                 self.url
             );
             return Err(Refusal::bad_request(why));
@@ -232,7 +232,7 @@ impl Checked for Heartbeat {
     }
 }
 
-/// A broker puts the name of the peer before that of the resource; both together are still a name.
+/// A broker prefixes the name of a resource with that of the peer. The result must be a valid name, too.
 fn offered(peer: &Name, resource: &Resource) -> Result<(), Refusal> {
     name("the name of a resource", &resource.name)?;
     name(
@@ -285,14 +285,26 @@ fn value(what: &str, value: &AttributeValue) -> Result<(), Refusal> {
     }
 }
 
+/// The begin of an id, `kind` included.
+fn id_prefix(kind: &str, id: Option<&str>) -> Result<(), Refusal> {
+    let Some(id) = id else { return Ok(()) };
+    let digits = id.strip_prefix(kind).unwrap_or_default();
+    let plain = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if plain && (1..=32).contains(&digits.len()) {
+        return Ok(());
+    }
+    Err(Refusal::bad_request(format!("id should be {kind} and 1 to 32 hexadecimal digits in small letters")))
+}
+
 impl Checked for ListQuery {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        id_prefix("rsv_", self.id.as_deref())?;
         optional_name("owner", self.owner.as_ref())?;
         optional_name("resource", self.resource.as_ref())?;
         page(self.limit, limits)?;
         match (self.from, self.until) {
             (Some(from), Some(until)) if until <= from => {
-                Err(Refusal::bad_request("until should be after from"))
+                Err(Refusal::bad_request("until must be after from"))
             }
             _ => Ok(()),
         }
@@ -301,6 +313,7 @@ impl Checked for ListQuery {
 
 impl Checked for JobsQuery {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        id_prefix("job_", self.id.as_deref())?;
         optional_name("owner", self.owner.as_ref())?;
         page(self.limit, limits)
     }
@@ -316,14 +329,14 @@ fn page(limit: Option<u32>, limits: &Limits) -> Result<(), Refusal> {
     let most = limits.most_page;
     match limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)) {
         Some(limit) if limit == 0 || limit > most => {
-            Err(Refusal::bad_request(format!("limit is {limit}; it should be from 1 to {most}")))
+            Err(Refusal::bad_request(format!("limit is {limit}; it must be from 1 to {most}")))
         }
         _ => Ok(()),
     }
 }
 
 fn hold(hold_for_ms: i64) -> Result<(), Refusal> {
-    let negative = || Refusal::bad_request(format!("hold_for_ms is {hold_for_ms}; it should be 0 or more"));
+    let negative = || Refusal::bad_request(format!("hold_for_ms is {hold_for_ms}; it must be 0 or more"));
     if hold_for_ms < 0 { Err(negative()) } else { Ok(()) }
 }
 
@@ -335,27 +348,24 @@ fn name(what: &str, name: &Name) -> Result<(), Refusal> {
     check_name(what, name).map_err(Refusal::bad_request)
 }
 
-/// The rule for all names in documents: 1 to 255 characters that can be seen, or spaces. Two names that look the same should not be two
-/// things, and none should write to the terminal of its reader.
+/// Rule for all names in documents: 1 to 255 visible characters or spaces. Names that look the same must be the
+/// same, and none may contain control sequences for terminals.
 pub(crate) fn check_name(what: &str, name: &Name) -> Result<(), String> {
     let length = name.as_str().chars().count();
     if !name.as_str().chars().all(|character| character == ' ' || is_visible(character)) {
-        return Err(format!(
-            "{what} has characters that cannot be seen; use letters, digits, signs and spaces"
-        ));
+        return Err(format!("{what} has invisible characters; use letters, digits, signs and spaces"));
     }
     if !(1..=LONGEST_NAME).contains(&length) {
-        return Err(format!("{what} has {length} characters; it should have 1 to {LONGEST_NAME}"));
+        return Err(format!("{what} has {length} characters; it must have 1 to {LONGEST_NAME}"));
     }
     Ok(())
 }
 
-/// What a party says of itself.
+/// Checks the heartbeat of a peer with the default limits.
 pub(crate) fn check_heartbeat(heartbeat: &Heartbeat) -> Result<(), String> {
     heartbeat.check(&Limits::default()).map_err(|refusal| refusal.detail().to_owned())
 }
 
-/// More than is served at once.
 pub(super) fn over_limit(why: String) -> Refusal {
     Refusal::new(Code::OverLimit, why)
 }
@@ -405,7 +415,7 @@ mod tests {
         let said = |many| code(Request::new(Vec::new(), apart(many)).check(&Limits::default()));
         assert_eq!((said(2_048).as_str(), said(2_049).as_str()), ("fine", "over-limit"));
         let none = Request::new(Vec::new(), Vec::new());
-        assert!(none.check(&Limits::default()).is_ok(), "what is wrong with it the party says");
+        assert!(none.check(&Limits::default()).is_ok(), "the party reports what is wrong with it");
         let many: Request = serde_json::from_value(json!({"parts": vec![json!({
             "capacity": 4, "duration_seconds": 60,
             "earliest_start": "2026-11-16T09:00:00Z", "latest_end": "2026-11-16T18:00:00Z"

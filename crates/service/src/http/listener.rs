@@ -1,5 +1,5 @@
-//! Where a service listens: addresses of TCP, and Unix sockets. On a socket the system tells who connects, so that nobody
-//! needs a token and nobody can pretend to be another.
+//! Listeners: TCP addresses and Unix sockets. On a Unix socket the system identifies the connecting account, so
+//! callers need no token and cannot impersonate others.
 
 use rustls::ServerConfig;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -13,29 +13,29 @@ use std::str::FromStr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// What a Unix socket begins with, in configurations and addresses.
+/// Prefix of a Unix socket in configurations and URLs.
 pub const UNIX: &str = "unix:";
 
-/// An address to listen at.
+/// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
-    /// An address of this machine, with a port.
+    /// IP address and port.
     Tcp(SocketAddr),
-    /// A Unix socket.
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl FromStr for Listen {
     type Err = String;
 
-    /// Names of machines are not looked up, since they may come to mean another address.
+    /// Host names are not resolved, because they may resolve to another address later.
     fn from_str(text: &str) -> Result<Listen, String> {
         match text.strip_prefix(UNIX) {
-            Some("") => Err(format!("\"{UNIX}\" names no file; write it as \"unix:/run/bookahead/site.sock\"")),
+            Some("") => Err(format!("\"{UNIX}\" has no path; write it as \"unix:/run/bookahead/site.sock\"")),
             Some(path) => Ok(Listen::Unix(path.into())),
             None => text.parse().map(Listen::Tcp).map_err(|_| {
                 format!(
-                    "\"{}\" is no address to listen at; write an IP address and a port, such as \"127.0.0.1:7420\", or \
+                    "invalid address \"{}\"; use an IP address and a port, such as \"127.0.0.1:7420\", or \
                      a Unix socket, such as \"unix:/run/bookahead/site.sock\"",
                     text.escape_debug()
                 )
@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for Listen {
 }
 
 impl Listen {
-    /// The address, if it is one of TCP.
+    /// The address, for TCP.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Listen::Tcp(address) => Some(*address),
@@ -74,7 +74,7 @@ impl Listen {
         }
     }
 
-    /// With an absolute path; `base` is the folder that paths begin at.
+    /// Makes the path absolute, relative to `base`.
     #[must_use]
     pub fn below(&self, base: &Path) -> Listen {
         match self {
@@ -86,7 +86,8 @@ impl Listen {
         }
     }
 
-    /// Listens. A socket that an earlier service left behind is replaced; one that somebody listens at is in use.
+    /// Binds the listener. Replaces a socket that an earlier service left behind; a socket with a listener is in
+    /// use.
     pub async fn bind(&self, tls: Option<Arc<ServerConfig>>) -> io::Result<Listener> {
         match self {
             Listen::Tcp(address) => Ok(Listener::Tcp(TcpListener::bind(address).await?, tls)),
@@ -94,7 +95,7 @@ impl Listen {
                 remove_left_behind(path)?;
                 let listener = UnixListener::bind(path)?;
                 let file = SocketFile(path.clone());
-                // Whoever can reach the folder may connect: it is known who that is.
+                // Any account that can reach the folder may connect, because the service knows which account it is.
                 fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
                 Ok(Listener::Unix(listener, file))
             }
@@ -102,16 +103,17 @@ impl Listen {
     }
 }
 
-/// Removes a socket at which nobody listens. Other files are left alone.
+/// Removes a socket without a listener. Other files are left alone.
 fn remove_left_behind(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
         Err(why) => return Err(why),
         Ok(about) if !about.file_type().is_socket() => {
-            return Err(io::Error::new(ErrorKind::AlreadyExists, "there is another file in its place"));
+            return Err(io::Error::new(ErrorKind::AlreadyExists, "there is another file at this path"));
         }
         Ok(_) => {}
     }
+    // The only test for a listener: the file of a socket stays when its process is killed.
     match std::os::unix::net::UnixStream::connect(path) {
         Err(why) if why.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
@@ -120,15 +122,15 @@ fn remove_left_behind(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Listens.
+/// A bound listener.
 pub enum Listener {
-    /// At an address, with TLS or without.
+    /// A TCP address, with or without TLS.
     Tcp(TcpListener, Option<Arc<ServerConfig>>),
-    /// At a socket.
+    /// A Unix socket.
     Unix(UnixListener, SocketFile),
 }
 
-/// The file of a socket. It goes with its listener.
+/// File of a socket; removed with its listener.
 pub struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
@@ -137,14 +139,13 @@ impl Drop for SocketFile {
     }
 }
 
-/// What was accepted, before it is known what it says.
 pub(super) enum Accepted {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl Listener {
-    /// Where it listens, with the port that it got.
+    /// Where it listens, with the actual port.
     pub fn local(&self) -> io::Result<Listen> {
         match self {
             Listener::Tcp(listener, _) => listener.local_addr().map(Listen::Tcp),
@@ -152,7 +153,7 @@ impl Listener {
         }
     }
 
-    /// The address at which others on this machine, or elsewhere, reach it.
+    /// URL for other services.
     pub fn url(&self) -> io::Result<String> {
         let scheme = match self {
             Listener::Tcp(_, Some(_)) => "https://",
@@ -162,7 +163,7 @@ impl Listener {
         Ok(format!("{scheme}{}", self.local()?))
     }
 
-    /// The next connection, and from whom it is.
+    /// Accepts the next connection, and identifies its origin.
     pub(super) async fn accept(&self) -> io::Result<(Accepted, PeerAddress)> {
         match self {
             Listener::Tcp(listener, _) => {
@@ -178,12 +179,12 @@ impl Listener {
     }
 }
 
-/// Where a connection comes from.
+/// Origin of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerAddress {
-    /// Its address; that of the proxy where there is one.
+    /// Remote address; behind a proxy, that of the proxy.
     Tcp(SocketAddr),
-    /// The number of the account that connected to a Unix socket.
+    /// User id of the account that connected to a Unix socket.
     Account(u32),
 }
 
@@ -196,8 +197,8 @@ impl fmt::Display for PeerAddress {
     }
 }
 
-/// Those who share what one of them may have: an address without its port, or an account. Whoever has an address of IPv6
-/// usually has 2^64 of them.
+/// Unit of sharing for limits: an address without port, or an account. For IPv6 it is the /64 network, because one
+/// client usually has 2^64 addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     Address(IpAddr),

@@ -1,6 +1,5 @@
-//! What is counted, as a value: requests, calls and their outcomes, who was turned away, and, at the moment of the
-//! question, the reservations in each state. Labels are words from closed sets, so that what is kept is bounded; none
-//! names a user.
+//! Metrics: requests, calls and outcomes, refusals because of load, and the current number of reservations in each
+//! state. Labels come from closed sets, so that memory is bounded; none names a user.
 
 use super::About;
 use crate::notify::{Counts, Outbox};
@@ -24,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// From a look at memory to the patience of a caller, in seconds.
+/// Buckets in seconds, from a memory access to the patience of a caller.
 const LATENCIES: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0, 60.0];
 
@@ -92,27 +91,15 @@ impl Metrics {
         let itself = Info::new([("name", about.name.to_string()), ("version", about.version.clone())]);
         registry.register("party", "Which site or broker this is", itself);
         registry.register("http_requests", "Requests by route, method and status", metrics.requests.clone());
-        let (help, unit) = ("How long requests took until their answer began", Unit::Seconds);
+        let (help, unit) = ("Time from the request to the start of its answer", Unit::Seconds);
         registry.register_with_unit("http_request_duration", help, unit, metrics.latency.clone());
-        registry.register(
-            "calls",
-            "Calls to the party, by their word and what came of them",
-            metrics.calls.clone(),
-        );
-        registry.register(
-            "no_room",
-            "Calls that were refused since there is no room",
-            metrics.no_room.clone(),
-        );
-        let help = "Requests that were turned away since there were too many";
+        registry.register("calls", "Calls to the party, by type and outcome", metrics.calls.clone());
+        registry.register("no_room", "Calls refused for lack of room", metrics.no_room.clone());
+        let help = "Requests refused because of load";
         registry.register("turned_away", help, metrics.turned_away.clone());
-        registry.register(
-            "reservations",
-            "Reservations that are known, by state",
-            metrics.reservations.clone(),
-        );
-        registry.register("journal_sequence", "The last event that is durable", metrics.durable.clone());
-        let help = "How long the party thread has worked since the start";
+        registry.register("reservations", "Known reservations, by state", metrics.reservations.clone());
+        registry.register("journal_sequence", "Last durable event", metrics.durable.clone());
+        let help = "Busy time of the party thread since the start";
         registry.register_with_unit("party_busy", help, Unit::Seconds, metrics.busy.clone());
         if let Some(commands) = commands {
             registry.register_collector(Box::new(Commands(commands)));
@@ -144,7 +131,7 @@ impl Metrics {
         }
     }
 
-    /// Something was asked of the party, and came to this.
+    /// Counts a call with its outcome.
     pub(super) fn count_call(&self, call: &'static str, outcome: &str) {
         self.calls.get_or_create(&Called { call, outcome: outcome.to_owned() }).inc();
     }
@@ -153,7 +140,7 @@ impl Metrics {
         self.turned_away.get_or_create(&TurnedAway { reason }).inc();
     }
 
-    /// All counts in the text format of OpenMetrics.
+    /// All metrics in the OpenMetrics text format.
     pub(super) fn text(&self, counts: &BTreeMap<State, usize>, durable: u64, busy: Duration) -> String {
         self.busy.set(busy.as_secs_f64());
         for state in State::ALL {
@@ -163,7 +150,7 @@ impl Metrics {
         }
         self.durable.set(i64::try_from(durable).unwrap_or(i64::MAX));
         let mut text = String::new();
-        // Writing into memory does not fail.
+        // Writing to a `String` cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
@@ -184,17 +171,15 @@ impl Collector for Commands {
             Ok(())
         };
         let seconds = Some(&Unit::Seconds);
-        let help = "How long commands of the batch system took";
+        let help = "Duration of batch system commands";
         family("batch_commands_duration", help, seconds, |used| used.spent.as_secs_f64())?;
-        family("batch_commands", "Commands of the batch system that were run", None, |used| {
-            used.runs as f64
-        })?;
-        let help = "Commands of the batch system that failed, whatever the reason";
+        family("batch_commands", "Batch system commands", None, |used| used.runs as f64)?;
+        let help = "Failed batch system commands";
         family("batch_commands_failed", help, None, |used| used.failures as f64)?;
-        let help = "Commands of the batch system that took too long";
+        let help = "Batch system commands that timed out";
         family("batch_commands_timed_out", help, None, |used| used.time_outs as f64)?;
         let silent = self.0.silent_since().map_or(0.0, |since| since.elapsed().as_secs_f64());
-        let help = "For how long the batch system has not answered; 0 where it answers";
+        let help = "Time since the batch system stopped answering; 0 if it answers";
         let gauge = encoder.encode_descriptor("batch_silent", help, seconds, MetricType::Gauge)?;
         ConstGauge::new(silent).encode(gauge)
     }
@@ -206,7 +191,7 @@ struct IdentityProvider(Arc<Provider>);
 impl Collector for IdentityProvider {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let failing = self.0.health().failing_for.map_or(0.0, |failing| failing.as_secs_f64());
-        let help = "For how long the keys of the identity provider could not be fetched; 0 where they can";
+        let help = "Time since the keys of the identity provider could last be fetched; 0 if they can";
         let unit = Some(&Unit::Seconds);
         let gauge = encoder.encode_descriptor("identity_provider_failing", help, unit, MetricType::Gauge)?;
         ConstGauge::new(failing).encode(gauge)
@@ -238,12 +223,11 @@ impl Collector for Notices {
             }
             Ok(())
         };
-        let help =
-            "Notices that were delivered, by whom they are for: the command, or the prefix of a webhook";
+        let help = "Delivered notices, by receiver: the command, or the prefix of a webhook";
         family("notices_delivered", help, MetricType::Counter, |counts| counts.delivered)?;
-        let help = "Notices that were given up, or dropped since too many waited";
+        let help = "Notices given up, or dropped because too many waited";
         family("notices_failed", help, MetricType::Counter, |counts| counts.failed)?;
-        let help = "Notices that wait to be delivered";
+        let help = "Notices waiting for delivery";
         family("notices_waiting", help, MetricType::Gauge, |counts| counts.waiting as u64)
     }
 }

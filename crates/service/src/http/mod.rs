@@ -1,9 +1,10 @@
-//! The HTTP face of a party: one set of routes for a site and a broker. A request that changes something becomes a call to the
-//! party ([`crate::thread`]); one that only reads is answered by a copy of it. The answer becomes a document
-//! ([`answer`]). What can be refused without the party is refused here, always as a problem document. Relies on
-//! [`crate::security`] to say who calls. Never decides anything that a party should decide, and keeps nothing that must survive.
+//! HTTP interface of a party, with the same routes for sites and brokers. A request that changes something becomes
+//! a call to the party ([`crate::thread`]); a query reads a copy of it. The result becomes a document ([`answer`]).
+//! Everything that can be refused without the party is refused here, always as a problem document. Relies on
+//! [`crate::security`] for authentication. Makes no decisions of a party, and keeps no durable state.
 //!
-//! - in: [`observe`] (trace, metrics, audit), [`requester`] (who, how often, through whom), [`request`] (what), [`limits`]
+//! - in: [`observe`] (trace, metrics, audit), [`requester`] (caller, rate, brokers), [`request`] (contents),
+//!   [`limits`]
 //! - routes: [`reservations`], [`queries`], [`jobs`], [`watch`], [`calendar`], [`health`]
 //! - out: [`call`] (to the party and back), [`answer`]
 
@@ -46,46 +47,48 @@ use requester::Rates;
 use shares::Shares;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use tokio::sync::Semaphore;
 
-/// What is served, and how.
+/// Everything that the routes need.
 #[derive(Clone)]
 pub struct Served {
-    /// The party.
+    /// Handle of the party.
     pub party: PartyHandle,
-    /// Who says who calls.
+    /// Authenticates callers by token or certificate.
     pub authenticator: Arc<Authenticator>,
-    /// Who says who calls on a Unix socket.
+    /// Identifies callers on a Unix socket.
     pub accounts: Arc<Accounts>,
-    /// What is too much.
+    /// Limits on load.
     pub limits: Limits,
-    /// What the party says of itself.
+    /// Name, role and URL of the service.
     pub about: About,
-    /// Of a site with a batch system: what runs its commands.
+    /// Site with a batch system: the runner of its commands, for metrics.
     pub commands: Option<Runner>,
-    /// Of a site with a batch system: how often it looks at that. Who probes after an older look has it look again.
+    /// Site with a batch system: how often it polls. A probe after an older poll triggers a new one.
     pub look_every: Option<Millis>,
-    /// Tells owners; None where none can be told.
+    /// Notices to owners. `None` if none are configured.
     pub outbox: Option<Arc<Outbox>>,
 }
 
-/// What a party says of itself.
+/// Name, role and URL of a service.
 #[derive(Debug, Clone)]
 pub struct About {
-    /// What it is called.
+    /// Name of the site or broker.
     pub name: Name,
-    /// What it is.
+    /// Site or broker.
     pub role: api::Role,
-    /// The version of the software.
+    /// Software version.
     pub version: String,
-    /// Where others reach it.
+    /// URL for other services.
     pub url: String,
-    /// Of a broker: the name by which it knows a call that has come through it before.
+    /// Brokers only: identity in the `via` list of calls.
     pub identity: Option<Name>,
 }
 
-/// All routes of a party; those who watch are let go when it stops.
+/// All routes of a party. Event streams end when it stops.
 pub fn router(served: Served, stop: Stop) -> Router {
     let shared = Arc::new(Shared::new(served, stop));
+    // `route_layer` runs the guard only for paths that exist, so that an unknown path is 404 and not 401.
     let guard = from_fn_with_state(shared.clone(), requester::guard);
     let routes = openapi::open_routes().merge(openapi::guarded_routes().route_layer(guard));
     Router::from(routes)
@@ -96,8 +99,8 @@ pub fn router(served: Served, stop: Stop) -> Router {
         .with_state(shared)
 }
 
-/// Bodies that are read at the same time. Those of honest clients are there at once, and each may take as much memory as
-/// `most_body` says.
+/// Most bodies that are read at the same time. Those of honest clients arrive at once, and each may take
+/// `most_body` bytes of memory.
 const MOST_READING: usize = 256;
 
 struct Shared {
@@ -107,23 +110,25 @@ struct Shared {
     limits: Limits,
     about: About,
     look_every: Option<Millis>,
-    /// When the party was last asked to look at its batch system.
+    /// Time of the last request for a poll of the batch system.
     nudged: Mutex<Option<Instant>>,
     stop: Stop,
     outbox: Option<Arc<Outbox>>,
     metrics: Metrics,
-    /// Keys whose calls are not answered yet.
+    /// Keys of calls in progress.
     under_way: Arc<UnderWay>,
     rates: Rates,
-    /// Places for requests whose bodies are being read.
+    /// Slots for reading bodies.
     reading: Shares<Name>,
-    /// Places for requests that are being worked on.
+    /// Permit to parse a large body; one at a time.
+    large_bodies: Arc<Semaphore>,
+    /// Slots for requests in progress.
     places: Shares<Name>,
-    /// Places for those who watch.
+    /// Slots for event streams.
     watchers: Shares<Name>,
-    /// Requests that come through proxies, by where the proxies say that they are from.
+    /// Requests through trusted proxies, by client address.
     proxied: Shares<Source>,
-    /// The OpenAPI document, as it is sent.
+    /// Serialized OpenAPI document.
     openapi: Bytes,
 }
 
@@ -135,6 +140,7 @@ impl Shared {
             under_way: Arc::default(),
             rates: Rates::new(limits.requests_per_second, limits.burst),
             reading: Shares::quarters(limits.concurrent.min(MOST_READING)),
+            large_bodies: Arc::new(Semaphore::new(1)),
             places: Shares::quarters(limits.concurrent),
             watchers: Shares::quarters(limits.watchers),
             proxied: Shares::new(usize::MAX, limits.connections_per_address),

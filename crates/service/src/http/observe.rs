@@ -1,6 +1,7 @@
-//! What is recorded of every request: its trace (W3C Trace Context), which goes with every call made because of it; its
-//! time and status for the metrics; and, where it is to change something or is refused, one line in the log with who, from
-//! where, what and what came of it, written even where the client has left meanwhile. Tokens never get here.
+//! Observability of requests: the trace (W3C Trace Context), which is passed on with every call that a request
+//! causes; duration and status for metrics; and, if a request may change something or is refused, one audit line
+//! with caller, address, subject and outcome. The line is written even if the client has disconnected. Tokens never
+//! get here.
 
 use super::answer::Refusal;
 use super::listener::PeerAddress;
@@ -18,11 +19,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tracing::Instrument;
 
-/// Lets a request through, and counts it.
+/// Middleware that traces and counts a request.
 pub(super) async fn observe(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = word(request.method());
-    // Paths that no route has are not told apart: there is no end of them.
+    // Unknown paths share one label. Otherwise any client could create new ones without end.
     let route =
         request.extensions().get::<MatchedPath>().map_or("none".into(), |path| path.as_str().to_owned());
     let traced = Traced::of(request.headers());
@@ -34,7 +35,7 @@ pub(super) async fn observe(State(shared): State<Arc<Shared>>, mut request: Requ
     response
 }
 
-/// Anybody can make up methods; those that are known are told apart.
+/// Unknown methods share one label, because clients can invent them.
 fn word(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -46,17 +47,18 @@ fn word(method: &Method) -> &'static str {
     }
 }
 
-/// The trace of a request, and the identity that logs name it by.
+/// Trace of a request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Traced {
-    /// What is handed on.
+    /// Value of `traceparent` for calls that the request causes.
     pub(super) trace: Option<Arc<str>>,
 }
 
 impl Traced {
-    /// What the headers of a request say.
+    /// Parses the headers of a request.
     pub(super) fn of(headers: &HeaderMap) -> Traced {
         let mut all = headers.get_all("traceparent").iter();
+        // A request with several values has no valid trace (W3C Trace Context, 3.2).
         let (Some(one), None) = (all.next(), all.next()) else { return Traced::default() };
         let trace = one.to_str().ok().and_then(Parent::read).and_then(|parent| parent.handed_on());
         Traced { trace: trace.map(Into::into) }
@@ -85,7 +87,7 @@ impl Parent<'_> {
         (known && shape && says).then_some(Parent { trace, sampled: flags & 1 == 1 })
     }
 
-    /// The same trace with a new parent, in the version that we know.
+    /// The same trace with a new parent, in the version known here.
     fn handed_on(&self) -> Option<String> {
         let mut parent = [0; 8];
         SystemRandom::new().fill(&mut parent).ok()?;
@@ -98,19 +100,19 @@ fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// All zeros stands for nothing.
+/// All zeros is invalid in both ids.
 fn has_digit(text: &str) -> bool {
     text.bytes().any(|byte| byte != b'0')
 }
 
-/// Where peers say that they are there.
+/// Path of registrations.
 const SITES: &str = "/v1/sites";
 
 pub(super) struct Line {
     user: Name,
     through: Option<Name>,
     address: Option<PeerAddress>,
-    /// Whether it is to change something. Of the others only those that are forbidden are logged.
+    /// Whether the request may change something. Of other requests only those with status 403 are logged.
     changes: bool,
     method: Method,
     route: String,
@@ -141,7 +143,7 @@ impl Line {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reservation, job or site that it is about.
+    /// Id of the reservation, job or site.
     pub(super) fn note_subject(&self, subject: String) {
         self.noted().subject = Some(subject);
     }
@@ -150,7 +152,7 @@ impl Line {
         self.noted().key = Some(key);
     }
 
-    /// What came of it; the first who knows says it.
+    /// Records the outcome. The first value counts, because it is the most specific one.
     pub(super) fn note_outcome(&self, outcome: &str) {
         self.noted().outcome.get_or_insert_with(|| outcome.to_owned());
     }
@@ -159,7 +161,7 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         let noted = std::mem::take(&mut *self.noted());
-        // A peer that says that it is there, again and again, changes nothing worth keeping.
+        // Heartbeats repeat every few seconds and would fill the audit log.
         if self.route == SITES && noted.outcome.as_deref().is_some_and(|outcome| outcome.starts_with('2')) {
             return;
         }
@@ -180,7 +182,7 @@ impl Drop for Line {
     }
 }
 
-/// A request that was refused before it was known who calls, or because that is not known.
+/// Logs a request that was refused before its caller was identified.
 pub(super) fn turned_away(request: &Request, refusal: &Refusal) {
     tracing::info!(
         target: "audit",

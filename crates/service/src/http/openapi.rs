@@ -1,6 +1,5 @@
-//! The routes, and the document that describes them: both come from the same attributes beside the handlers, so that
-//! there is no route without a description. Headers and refusals that several routes have in common are described here
-//! once.
+//! The routes and their OpenAPI document: both come from the attributes of the handlers, so that every route is
+//! described. Headers and refusals that several routes share are described here.
 
 use super::{Shared, calendar, health, jobs, queries, reservations, watch};
 use bookahead_api as api;
@@ -18,7 +17,7 @@ use utoipa::{IntoParams, IntoResponses, Number, OpenApi as _};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Routes whose handlers need to know who calls.
+/// Routes that require an authenticated caller.
 pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(Described::openapi())
         .routes(routes!(reservations::probe))
@@ -42,7 +41,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(jobs::go))
 }
 
-/// Routes for everybody.
+/// Routes without authentication.
 pub(super) fn open_routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(Described::openapi())
         .routes(routes!(health::health))
@@ -50,7 +49,7 @@ pub(super) fn open_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(health::openapi))
 }
 
-/// What all routes take and answer.
+/// The OpenAPI document of all routes.
 pub fn openapi() -> OpenApi {
     let mut document = open_routes().merge(guarded_routes()).into_openapi();
     let operations = document.paths.paths.values_mut().flat_map(operations);
@@ -62,6 +61,7 @@ pub fn openapi() -> OpenApi {
     components.add_security_scheme("bearer", bearer);
     components.responses.extend(all().into_iter().map(|(name, response)| (name, response.into())));
     let bearer = SecurityRequirement::new::<_, [&str; 0], &str>("bearer", []);
+    // The empty requirement stands for services without authentication and for Unix sockets.
     document.security = Some(vec![bearer, SecurityRequirement::default()]);
     document
 }
@@ -70,7 +70,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
 }
 
-/// A header may be missing, but never is it null, as the derived description has it.
+/// A header may be missing but is never null, as the derived schema says.
 fn without_null(operation: &mut Operation) {
     for parameter in operation.parameters.iter_mut().flatten() {
         if let RefOr::T(parameter) = parameter
@@ -83,55 +83,55 @@ fn without_null(operation: &mut Operation) {
     }
 }
 
-const BEARER: &str = "A token whose subject is the user and whose roles are among user, operator, broker and reader. Whoever has the \
-    role broker names the user that it calls for in Bookahead-User, and in Bookahead-Via the brokers that the call came through. \
-    A site or broker that only listens on its own machine may be run without authentication, and takes no tokens then.";
+const BEARER: &str = "A token whose subject is the user and whose roles are among user, operator, broker and reader. A caller with the \
+    role broker sets Bookahead-User to the user that it calls for, and Bookahead-Via to the brokers that forwarded the call. \
+    A service that listens on its own machine only may run without authentication, and accepts no tokens then.";
 
-/// The document as it is sent and kept.
+/// The document as it is served and stored in the repository.
 pub(super) fn text() -> String {
-    // What is made of texts and numbers can be written.
+    // Serialization of these types cannot fail.
     let text = openapi().to_pretty_json().unwrap_or_default();
     text + "\n"
 }
 
-/// What is not about one route.
+/// Parts of the document that belong to no route.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
         title = "Bookahead",
-        description = "Advance reservations for clusters and other shared resources. A site and a broker answer the same routes. \
-            Times are RFC 3339 with an offset, in whole seconds; whatever is refused is told as a problem document (RFC 9457). \
-            Every answer tells the clock of the server: its present in Bookahead-Now, its speed in Bookahead-Clock-Speed unless that is 1. \
-            A request with Bookahead-Clock-Speed is refused by a server whose clock has another speed.",
+        description = "Advance reservations for clusters and other shared resources. Sites and brokers have the same routes. \
+            Times are RFC 3339 with an offset, in whole seconds; refusals are problem documents (RFC 9457). \
+            Every answer has the time of the server in Bookahead-Now, and its clock speed in Bookahead-Clock-Speed unless that is 1. \
+            A server refuses a request whose Bookahead-Clock-Speed differs from its own.",
     ),
     tags(
-        (name = "reservations", description = "From a question to a promise, and what becomes of it"),
-        (name = "resources", description = "What there is, and when it is taken"),
-        (name = "sites", description = "Who is there"),
-        (name = "jobs", description = "What is to be run"),
-        (name = "events", description = "What happens, as it happens"),
-        (name = "operation", description = "For those who run it"),
+        (name = "reservations", description = "Probes and reservations"),
+        (name = "resources", description = "Resources and their schedules"),
+        (name = "sites", description = "Sites and brokers"),
+        (name = "jobs", description = "Jobs"),
+        (name = "events", description = "Event streams"),
+        (name = "operation", description = "Health, metrics and this document"),
     ),
     components(schemas(api::Problem, api::Event)),
 )]
 struct Described;
 
-/// A key that must be there.
+/// Required idempotency key.
 pub(in crate::http) struct NeededKey;
 
-/// A key that may be there.
+/// Optional idempotency key.
 pub(in crate::http) struct SpareKey;
 
-/// Which reservation, and a key that may be there.
+/// Id of a reservation, and an optional idempotency key.
 pub(in crate::http) struct ReservationAndKey;
 
-/// The version that a change was decided upon.
+/// Version that a change is based on.
 pub(in crate::http) struct SeenVersion;
 
 /// A reservation after a change.
 #[derive(IntoResponses)]
-#[response(status = 200, description = "How it is now", headers(
-    ("ETag" = String, description = "Its version, and what it looks like")
+#[response(status = 200, description = "The reservation after the change", headers(
+    ("ETag" = String, description = "Version and digest of the reservation")
 ))]
 pub(in crate::http) struct ReservationNow(
     #[allow(dead_code, reason = "only a description")] api::Reservation,
@@ -139,15 +139,15 @@ pub(in crate::http) struct ReservationNow(
 
 impl IntoParams for NeededKey {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let why = "A text that is new for every new call, and the same when a call is repeated: the same key gives the same answer, \
-            and nothing twice";
+        let why = "A string that is new for every new call, and the same when a call is repeated: the same key gets the same answer, \
+            and the call is executed once";
         vec![key(why).required(Required::True).build()]
     }
 }
 
 impl IntoParams for SpareKey {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![key("So that the call can be repeated, and is done once").required(Required::False).build()]
+        vec![key("Makes the call safe to repeat: it is executed once").required(Required::False).build()]
     }
 }
 
@@ -157,7 +157,7 @@ impl IntoParams for ReservationAndKey {
             .name("id")
             .parameter_in(ParameterIn::Path)
             .required(Required::True)
-            .description(Some("Which"))
+            .description(Some("Id of the reservation"))
             .schema(Some(Ref::from_schema_name("ReservationId")))
             .build();
         let mut all = SpareKey::into_params(parameter_in);
@@ -168,7 +168,7 @@ impl IntoParams for ReservationAndKey {
 
 impl IntoParams for SeenVersion {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let why = "The entity tag or the version that was seen, in quotes, or * for whichever it is";
+        let why = "The entity tag or the version that the client has seen, in quotes, or * for any version";
         let version = header("If-Match", r#"^(\*|"[0-9]{1,10}(-[0-9a-f]+)?")$"#, None, why, "\"1\"");
         vec![version.required(Required::True).build()]
     }
@@ -190,13 +190,13 @@ fn header(name: &str, pattern: &str, longest: Option<usize>, about: &str, exampl
         .example(Some(example.into()))
 }
 
-/// A problem document with a status, as it is described.
+/// A problem response with this status.
 fn problem(status: u16, description: &str) -> Response {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
     let mut response = ResponseBuilder::new().description(description).content(MEDIA_TYPE, content);
     if matches!(status, 429 | 503) {
         let mut header = Header::new(ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)));
-        header.description = Some("In so many seconds it is worth another try".into());
+        header.description = Some("Seconds to wait before the next attempt".into());
         response = response.header("Retry-After", header);
     }
     response.build()
@@ -217,7 +217,7 @@ macro_rules! refusals {
             }
         )*
 
-        /// All of them, by the names that routes refer to them by.
+        /// All refusals, by the names that routes refer to.
         fn all() -> Vec<(String, Response)> {
             vec![$($((format!("{}{}", stringify!($name), $status), problem($status, $description))),*),*]
         }
@@ -225,45 +225,45 @@ macro_rules! refusals {
 }
 
 refusals! {
-    /// What can be refused of every request of somebody.
+    /// Refusals of any authenticated route.
     Refused {
-        400: "Not understood, or without something that it needs",
-        401: "It is not known who calls",
-        403: "Not allowed to this user",
+        400: "Invalid request, or something is missing",
+        401: "Not authenticated",
+        403: "Not allowed for this user",
         409: "The call has come through this broker before",
-        412: "Its times are for a clock of another speed",
+        412: "Clock speed mismatch",
         429: "Too many requests",
-        500: "A failure of the server",
-        503: "Too much under way, or shutting down: ask again",
+        500: "Internal error",
+        503: "Too much in progress, or shutting down: try again",
         504: "No answer in time: repeat the call with the same key",
     }
-    /// What can be refused of a body.
+    /// Refusals of a body.
     OfBody {
         413: "The body is too large",
         415: "The body is not JSON",
-        422: "Understood, and impossible",
+        422: "Valid, but impossible",
     }
-    /// What can be refused for lack of room.
+    /// Refusals for lack of room.
     OfRoom {
         409: "No room, or not in this state",
-        422: "Understood, and impossible",
+        422: "Valid, but impossible",
     }
-    /// What can be refused of one reservation.
+    /// Refusals of calls about a reservation.
     OfReservation {
         404: "There is no such reservation",
-        409: "Not in this state, or the same call is under way",
-        410: "It is gone: it expired, or was cancelled before",
-        422: "Understood, and impossible",
+        409: "Not in this state, or the same call is in progress",
+        410: "The hold expired, or the reservation was cancelled before it arrived",
+        422: "Valid, but impossible",
     }
-    /// What can be refused of a version.
+    /// Refusals of a version.
     OfVersion {
-        412: "It was changed in the meantime, or the times are for a clock of another speed",
+        412: "Changed in the meantime, or clock speed mismatch",
         428: "If-Match is missing",
     }
-    /// What can be refused of one job.
+    /// Refusals of calls about a job.
     OfJob {
         404: "There is no such job",
-        409: "The same call is under way",
+        409: "The same call is in progress",
     }
 }
 

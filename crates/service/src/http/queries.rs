@@ -1,5 +1,4 @@
-//! What can be looked at: lists of reservations, resources, schedules, and the register of sites; and how a site
-//! enters that.
+//! Queries: lists of reservations, resources, schedules, and the register of sites. Also registration.
 
 use super::answer::{Refusal, out_of_calendar, written};
 use super::limits::over_limit;
@@ -19,19 +18,19 @@ use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Moment;
 use std::sync::Arc;
 
-/// So many on a page, where nobody says how many.
+/// Default page size.
 pub(super) const PAGE: usize = 100;
 
-/// So much of a schedule, where nobody says how much.
+/// Default length of a schedule: one day.
 const DAY: Seconds = Seconds(86_400);
 
 /// List reservations
 ///
-/// Users see their own; operators and readers see all. In order of their ids, a page at a time.
+/// Users see their own reservations; operators and readers see all. Sorted by id, in pages.
 #[utoipa::path(
     get, path = "/v1/reservations", operation_id = "list_reservations", tag = "reservations",
     params(api::ListQuery),
-    responses((status = 200, description = "A page of them", body = api::Reservations), Refused)
+    responses((status = 200, description = "One page", body = api::Reservations), Refused)
 )]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
@@ -39,6 +38,7 @@ pub(super) async fn list(
     Filters(query): Filters<api::ListQuery>,
 ) -> Result<Response, Refusal> {
     let filter = filter(&shared, &requester, query)?;
+    // A filter may have to scan the whole ledger for one page, which would block a worker thread of the runtime.
     let (page, more) = if is_narrow(&filter) {
         shared.read_long(move |queries, now| queries.list(now, &filter)).await?
     } else {
@@ -49,17 +49,23 @@ pub(super) async fn list(
     written(&api::Reservations { reservations: reservations.map_err(out_of_calendar)?, next })
 }
 
-/// Whether the whole book may have to be walked through for one page.
+/// Whether a page may need a scan of the whole ledger.
 fn is_narrow(filter: &Filter) -> bool {
-    let Filter { owner, states, resource, from, until, .. } = filter;
-    owner.is_some() || !states.is_empty() || resource.is_some() || from.is_some() || until.is_some()
+    let Filter { id, owner, states, resource, from, until, .. } = filter;
+    id.is_some()
+        || owner.is_some()
+        || !states.is_empty()
+        || resource.is_some()
+        || from.is_some()
+        || until.is_some()
 }
 
 fn filter(shared: &Shared, requester: &Requester, query: api::ListQuery) -> Result<Filter, Refusal> {
     let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE);
     let after = query.cursor.as_deref().map(identity).transpose();
-    let after = after.map_err(|_| Refusal::bad_request("cursor is not the next of any page"))?;
+    let after = after.map_err(|_| Refusal::bad_request("cursor must be the next of a page"))?;
     Ok(Filter {
+        id: query.id,
         owner: requester.whose(query.owner)?,
         states: query.state.unwrap_or_default().0.into_iter().map(Into::into).collect(),
         resource: query.resource,
@@ -72,10 +78,10 @@ fn filter(shared: &Shared, requester: &Requester, query: api::ListQuery) -> Resu
 
 /// List resources
 ///
-/// Of a site its own; of a broker those of all its peers, each with the name of its peer in front.
+/// A site lists its own resources; a broker those of all its peers, prefixed with the name of the peer.
 #[utoipa::path(
     get, path = "/v1/resources", operation_id = "list_resources", tag = "resources",
-    responses((status = 200, description = "What there is", body = api::Resources), Refused)
+    responses((status = 200, description = "The resources", body = api::Resources), Refused)
 )]
 pub(super) async fn resources(State(shared): State<Arc<Shared>>, _: Requester) -> Result<Response, Refusal> {
     let seen = shared.read(|queries, _| queries.resources());
@@ -84,14 +90,14 @@ pub(super) async fn resources(State(shared): State<Arc<Shared>>, _: Requester) -
 
 /// Show schedules
 ///
-/// What is taken when, for drawing: of the day that begins now, if nothing else is said. Of what belongs to others a
-/// user sees only that it is there.
+/// Occupied intervals, for charts. Default: one day from now. For reservations and jobs of others, users see
+/// neither id nor owner.
 #[utoipa::path(
     get, path = "/v1/schedule", operation_id = "show_schedule", tag = "resources",
     params(api::ScheduleQuery),
     responses(
-        (status = 200, description = "What is taken", body = api::Schedule),
-        (status = 422, description = "More than is served at once", body = api::Problem,
+        (status = 200, description = "The schedules", body = api::Schedule),
+        (status = 422, description = "The interval is too long", body = api::Problem,
             content_type = "application/problem+json"),
         Refused
     )
@@ -110,7 +116,7 @@ pub(super) async fn schedule(
     written(&answer::schedule(seen.await??))
 }
 
-/// What is looked at: from now, and for a day, where nothing is said.
+/// The requested interval. Default: one day from now.
 fn window(
     now: Moment,
     from: Option<Time>,
@@ -120,13 +126,13 @@ fn window(
     let begin = from.unwrap_or(now.second());
     let window = Interval::new(begin, until.unwrap_or(begin + DAY));
     if window.is_empty() {
-        return Err(Refusal::bad_request(
-            "until should be after from, which is the present where it is not given",
-        ));
+        return Err(Refusal::bad_request("until must be after from, which defaults to the current time"));
     }
     if window.length() > longest {
-        let why =
-            format!("between from and until lie {} seconds; at most {longest} are shown", window.length());
+        let why = format!(
+            "the interval from..until has {} seconds; at most {longest} are allowed",
+            window.length()
+        );
         return Err(over_limit(why));
     }
     Ok(window)
@@ -134,10 +140,10 @@ fn window(
 
 /// List sites
 ///
-/// Whoever answers comes first; then, of a broker, the sites and brokers that it knows.
+/// The answering service comes first; a broker then lists the sites and brokers that it knows.
 #[utoipa::path(
     get, path = "/v1/sites", operation_id = "list_sites", tag = "sites",
-    responses((status = 200, description = "Who is known", body = api::Sites), Refused)
+    responses((status = 200, description = "Known sites and brokers", body = api::Sites), Refused)
 )]
 pub(super) async fn sites(State(shared): State<Arc<Shared>>, _: Requester) -> Result<Response, Refusal> {
     let known = shared.read(|queries, now| queries.sites(now));
@@ -146,13 +152,13 @@ pub(super) async fn sites(State(shared): State<Arc<Shared>>, _: Requester) -> Re
 
 /// Register a site
 ///
-/// A site or broker says to a broker that it is there, and what it offers; it says so again and again.
+/// Registers a site or broker at a broker, with its resources. Repeated periodically.
 #[utoipa::path(
     post, path = "/v1/sites", operation_id = "register_site", tag = "sites",
     request_body = api::Heartbeat,
     responses(
-        (status = 204, description = "It is known now"),
-        (status = 404, description = "A site keeps no register", body = api::Problem,
+        (status = 204, description = "Registered"),
+        (status = 404, description = "Only brokers accept registrations", body = api::Problem,
             content_type = "application/problem+json"),
         Refused, OfBody
     )
@@ -163,16 +169,15 @@ pub(super) async fn register(
     peer: Option<Extension<ConnectInfo<Peer>>>,
     Document(heartbeat): Document<api::Heartbeat>,
 ) -> Result<StatusCode, Refusal> {
-    // Whoever is elsewhere must not have the broker open files of this machine.
+    // A remote caller must not make the broker open files of this machine.
     let is_local =
         peer.is_some_and(|Extension(ConnectInfo(peer))| matches!(peer.address, PeerAddress::Account(_)));
     if heartbeat.url.starts_with(UNIX) && !is_local {
-        let why =
-            "a Unix socket can only be registered by a caller that comes through one; give url a web address";
+        let why = "a Unix socket can only be registered over a Unix socket; set url to a web address";
         return Err(Refusal::bad_request(why));
     }
     requester.is_about(&heartbeat.name);
-    // At an address where nobody is asked who calls, nobody is known; on a socket the account is.
+    // An address without authentication identifies no caller; a Unix socket identifies the account.
     let is_known = is_local || !shared.authenticator.is_open();
     let registered_by = is_known.then(|| requester.subject().clone());
     let heartbeat = Heartbeat { registered_by, ..answer::heartbeat_from(heartbeat) };

@@ -1,6 +1,7 @@
-//! Who calls. The [`guard`] before every route but the open ones authenticates the caller, limits how often it may call and
-//! how many are served at once, refuses circles of brokers and clocks of another speed, and hands a [`Requester`] to the
-//! handler. Which of [`Requester`], [`Changing`] and [`Registering`] a handler takes says who may use its route.
+//! The caller of a request. The [`guard`] in front of all routes except the open ones authenticates the caller,
+//! enforces rate and concurrency limits, refuses cycles of brokers and mismatched clock speeds, and passes a
+//! [`Requester`] to the handler. A handler takes [`Requester`], [`Changing`] or [`Registering`], depending on the
+//! permission that its route needs.
 
 use super::answer::{Refusal, ToldCode};
 use super::listener::{PeerAddress, Source};
@@ -35,10 +36,10 @@ struct Inner {
     line: Option<Arc<Line>>,
 }
 
-/// Somebody who may book and change.
+/// A caller that may book and change.
 pub(super) struct Changing(pub(super) Requester);
 
-/// Somebody who may register peers.
+/// A caller that may register peers.
 pub(super) struct Registering(pub(super) Requester);
 
 impl Requester {
@@ -58,8 +59,8 @@ impl Requester {
         self.0.identity.caller()
     }
 
-    /// As one who only looks at one reservation. The party knows operators, and no readers: who may see everything is
-    /// shown it as if he were one.
+    /// The caller for a query about one reservation. The party knows operators but not readers, so a reader is
+    /// passed on as an operator. Queries change nothing.
     pub(super) fn looking_caller(&self) -> Caller {
         let mut caller = self.caller();
         let operator = Name::from(Role::Operator.word());
@@ -73,13 +74,12 @@ impl Requester {
         self.0.identity.viewer()
     }
 
-    /// Whose things are meant where somebody names an owner, or nobody: what belongs to others only for those who may
-    /// see it.
+    /// Owner to filter by. Callers who may not see everything are limited to their own.
     pub(super) fn whose(&self, owner: Option<Name>) -> Result<Option<Name>, Refusal> {
         let viewer = self.viewer();
         match owner {
             Some(owner) if !viewer.sees(&owner) => {
-                let why = format!("{} may not see what belongs to {owner}; leave owner out", viewer.user);
+                let why = format!("{} may not see what belongs to {owner}; remove owner", viewer.user);
                 Err(Refusal::new(Code::Forbidden, why))
             }
             None if !viewer.sees_all => Ok(Some(viewer.user)),
@@ -87,17 +87,17 @@ impl Requester {
         }
     }
 
-    /// How the request came here.
+    /// Trace and brokers that the request came through.
     pub(super) fn origin(&self) -> Origin {
         self.0.origin.clone()
     }
 
-    /// What is logged of the request, if it is to change something.
+    /// The audit line, if the request may change something.
     pub(super) fn line(&self) -> Option<&Arc<Line>> {
         self.0.line.as_ref()
     }
 
-    /// Notes for the log what the request is about.
+    /// Records the subject of the request in the audit line.
     pub(super) fn is_about(&self, subject: &impl ToString) {
         if let Some(line) = self.line() {
             line.note_subject(subject.to_string());
@@ -108,7 +108,7 @@ impl Requester {
         let forbidden = || {
             Refusal::new(
                 Code::Forbidden,
-                format!("{} may not {what}; that takes the role {roles}", self.user()),
+                format!("{} may not {what}; this requires the role {roles}", self.user()),
             )
         };
         if may { Ok(self) } else { Err(forbidden()) }
@@ -119,9 +119,9 @@ impl<S: Sync> FromRequestParts<S> for Requester {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Requester, Refusal> {
-        // Every route whose handler asks for this stands behind the guard.
+        // All routes with this extractor are behind the guard.
         let found = parts.extensions.get::<Requester>().cloned();
-        found.ok_or_else(|| Refusal::internal("nobody has asked who calls; this is a defect"))
+        found.ok_or_else(|| Refusal::internal("the caller was not authenticated; this is a defect"))
     }
 }
 
@@ -158,6 +158,7 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, n
         }
     };
     let arrived = async {
+        // The body is read before a slot for the work is taken: slow clients must not occupy those.
         let of_address = shared.proxied_place(&request)?;
         let request = shared.with_body(&identity.user, request).await?;
         let place = shared.take_place(&shared.places, &identity.user, "concurrent")?;
@@ -173,12 +174,13 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, n
     request.extensions_mut().insert(Requester::new(identity, Origin { trace, via }, logged));
     let response = next.run(request).await;
     let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
+    // Handlers have noted a more specific outcome, if they know one.
     line.note_outcome(told.unwrap_or(response.status().as_str()));
     response
 }
 
 impl Shared {
-    /// Who calls: by token or certificate, or by account on a Unix socket.
+    /// Identifies the caller by token or certificate, or by account on a Unix socket.
     async fn identify(&self, peer: Option<Peer>, headers: &HeaderMap) -> Result<Identity, Refusal> {
         let certificate = peer.and_then(|peer| peer.certificate);
         let by_token = headers.contains_key(AUTHORIZATION) && !self.authenticator.is_open();
@@ -191,7 +193,7 @@ impl Shared {
         Ok(identified?)
     }
 
-    /// With its body, which is there before any work is begun: a body that is slow to come takes no place from others.
+    /// Reads the whole body before the work begins, so that a slow body takes no slot from others.
     async fn with_body(&self, user: &Name, request: Request) -> Result<Request, Refusal> {
         if request.body().is_end_stream() {
             return Ok(request);
@@ -214,20 +216,20 @@ impl Shared {
             match full {
                 Full::All => {
                     let why =
-                        "as many requests as the service takes are worked on already; ask again in a moment";
+                        "the service is at its limit of concurrent requests; try again in a moment";
                     Refusal::new(Code::Unavailable, why)
                 }
                 Full::Own => {
                     let most = places.most_each();
                     let why =
-                        format!("{most} requests of {user} are worked on already; ask again in a moment");
+                        format!("{user} has {most} requests in progress, the limit for one user; try again in a moment");
                     Refusal::new(Code::TooManyRequests, why).retry_after(1)
                 }
             }
         })
     }
 
-    /// A place for the address that a trusted proxy names as the one that it calls for.
+    /// A slot for the client address that a trusted proxy reports.
     fn proxied_place(&self, request: &Request) -> Result<Option<Place<Source>>, Refusal> {
         let Some(Peer { address: PeerAddress::Tcp(proxy), .. }) = serve::peer(request.extensions()) else {
             return Ok(None);
@@ -240,14 +242,16 @@ impl Shared {
         let place = self.proxied.take(&Source::of_address(client)).map_err(|_| {
             self.metrics.turned_away("address");
             let most = self.proxied.most_each();
-            let why = format!("{most} requests from {client} are worked on already; ask again in a moment");
+            let why = format!(
+                "{client} has {most} requests in progress, the limit for one address; try again in a moment"
+            );
             Refusal::new(Code::TooManyRequests, why).retry_after(1)
         })?;
         Ok(Some(place))
     }
 }
 
-/// The last address in `X-Forwarded-For` that is not one of a trusted proxy: what stands before it can be made up.
+/// The last address in `X-Forwarded-For` that is not a trusted proxy. Clients can forge the addresses before it.
 fn forwarded_for(headers: &HeaderMap, is_proxy: impl Fn(&IpAddr) -> bool) -> Option<IpAddr> {
     let lists = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
     let addresses: Vec<&str> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
@@ -255,13 +259,14 @@ fn forwarded_for(headers: &HeaderMap, is_proxy: impl Fn(&IpAddr) -> bool) -> Opt
     from_the_last.find(|address| !is_proxy(address))
 }
 
-/// Through whom the call came, if it may come now.
+/// Checks rate, clock and cycles. Returns the brokers that the call came through.
 fn admit(shared: &Shared, identity: &Identity, headers: &HeaderMap) -> Result<Via, Refusal> {
+    // Counted after authentication, because limits are per user.
     shared.rates.take(&identity.user, Instant::now()).map_err(|wait| {
         shared.metrics.turned_away("rate");
         let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
         let why = format!(
-            "{} asks more often than {} times in a second; wait for {seconds} s",
+            "{} exceeds the limit of {} requests per second; wait for {seconds} s",
             identity.user, shared.limits.requests_per_second
         );
         Refusal::new(Code::TooManyRequests, why).retry_after(seconds)
@@ -270,7 +275,7 @@ fn admit(shared: &Shared, identity: &Identity, headers: &HeaderMap) -> Result<Vi
     through(headers, shared.about.identity.as_ref())
 }
 
-/// Whether a request is to change something. A probe is a question, though it is posted.
+/// Whether a request may change something. A probe does not, although it is a POST.
 pub(super) fn changes(request: &Request) -> bool {
     !matches!(*request.method(), Method::GET | Method::HEAD) && route(request) != super::reservations::PATH
 }
@@ -279,11 +284,11 @@ pub(super) fn route(request: &Request) -> &str {
     request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str)
 }
 
-/// So many users have a bucket at the same time.
+/// Most users with a bucket, to bound the memory.
 const MOST_BUCKETS: usize = 10_000;
 
 pub(super) struct Rates {
-    /// Tokens in a second; none where there is no limit.
+    /// Tokens per second; 0 is no limit.
     per_second: f64,
     burst: f64,
     buckets: Mutex<HashMap<Name, Bucket>>,
@@ -295,19 +300,21 @@ struct Bucket {
 }
 
 impl Rates {
-    /// With so many requests in a second, and so many at once; without a limit where the first is 0.
+    /// `per_second` 0 means no limit. The burst is at least the requests of one second.
     pub(super) fn new(per_second: u32, burst: u32) -> Rates {
         let burst = f64::from(burst.max(per_second).max(1));
         Rates { per_second: f64::from(per_second), burst, buckets: Mutex::default() }
     }
 
-    /// Counts a request of a user, or says when he may ask again.
+    /// Counts a request of a user. Fails with the time to wait.
     pub(super) fn take(&self, user: &Name, now: Instant) -> Result<(), Duration> {
         if self.per_second == 0.0 {
             return Ok(());
         }
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MOST_BUCKETS && !buckets.contains_key(user) {
+            // A full bucket is the same as none. If that frees nothing, all users start anew: better than unbounded
+            // memory.
             buckets.retain(|_, bucket| self.filled(bucket, now) < self.burst);
             if buckets.len() >= MOST_BUCKETS {
                 buckets.clear();
@@ -327,23 +334,24 @@ impl Rates {
     }
 }
 
-/// The brokers that a call came through, by their identities, the first first.
+/// Identities of the brokers that forwarded a call, first broker first.
 pub(super) type Via = Arc<[Name]>;
 
-/// Through whom a call came to a party. A broker has an identity, and passes calls on.
+/// Parses `Bookahead-Via`, and refuses cycles and long chains. `itself` is the identity of a broker.
 pub(super) fn through(headers: &HeaderMap, itself: Option<&Name>) -> Result<Via, Refusal> {
     let mut values = headers.get_all(header::VIA).iter();
     let Some(value) = values.next() else { return Ok(Via::default()) };
     let text = value.to_str().ok().filter(|_| values.next().is_none());
-    let text = text.ok_or_else(|| Refusal::bad_request("Bookahead-Via may be there once, as plain ASCII"))?;
+    let text = text.ok_or_else(|| Refusal::bad_request("Bookahead-Via must appear once, in plain ASCII"))?;
     let via =
         header::read_names(text).map_err(|fault| Refusal::bad_request(format!("Bookahead-Via: {fault}")))?;
     if itself.is_some_and(|itself| via.contains(itself)) {
         return Err(protocol::Problem::new(Why::Circle).into());
     }
+    // A broker would add itself before it forwards the call; a site forwards nothing.
     if via.len() + usize::from(itself.is_some()) > header::MOST_VIA {
         let detail = format!(
-            "the call has come through {} brokers; at most {} pass it on",
+            "the call has come through {} brokers; at most {} are allowed",
             via.len(),
             header::MOST_VIA
         );
@@ -352,7 +360,7 @@ pub(super) fn through(headers: &HeaderMap, itself: Option<&Name>) -> Result<Via,
     Ok(via.into())
 }
 
-/// Adds what the clock shows to the headers of an answer. A time that has no date is left out.
+/// Adds the clock to the headers of an answer, unless its time is outside of the calendar.
 pub(super) fn tell_clock(clock: Clock, headers: &mut HeaderMap) {
     let now = Timestamp::try_from(clock.now().second()).ok();
     if let Some(now) = now.and_then(|now| HeaderValue::from_str(&now.to_string()).ok()) {
@@ -363,16 +371,16 @@ pub(super) fn tell_clock(clock: Clock, headers: &mut HeaderMap) {
     }
 }
 
-/// Refuses a request that names another speed than the clock's. One that names none is taken as it is.
+/// Refuses a request for a clock of another speed. Requests without the header are accepted.
 pub(super) fn check_clock(clock: Clock, headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(value) = headers.get(header::CLOCK_SPEED) else { return Ok(()) };
     let meant = value.to_str().ok().and_then(|text| text.trim().parse::<u32>().ok());
-    let meant = meant.ok_or_else(|| Refusal::bad_request("Bookahead-Clock-Speed is not a whole number"))?;
+    let meant = meant.ok_or_else(|| Refusal::bad_request("Bookahead-Clock-Speed must be a whole number"))?;
     if meant == clock.speed() {
         return Ok(());
     }
     let why = format!(
-        "the times of this request are for a clock of speed {meant}, and the clock here has speed {}; compute them by \
+        "the times of this request are for a clock of speed {meant}, but this clock has speed {}; compute them with \
          Bookahead-Now and Bookahead-Clock-Speed of this answer",
         clock.speed()
     );
@@ -448,7 +456,7 @@ mod via_tests {
         assert_eq!(
             of(&["west#7,grid#1"], None),
             Ok(vec!["west#7".into(), "grid#1".into()]),
-            "a site asks nobody"
+            "a site has no peers"
         );
     }
 

@@ -1,5 +1,5 @@
-//! Probes, reservations, and what is done with one: every route is one call to the party. `If-Match` and `If-None-Match`
-//! (RFC 9110) compare the version of the terms, with which an entity tag begins: a reservation that has begun meanwhile, or
+//! Routes for probes and reservations; each is one call to the party. `If-Match` and `If-None-Match` (RFC 9110)
+//! compare the version of the terms, with which an entity tag begins: a reservation that has started meanwhile, or
 //! got a job, still has the terms that its owner has seen.
 
 use super::answer::{Refusal, Written};
@@ -25,16 +25,16 @@ type Answered = Result<Response, Refusal>;
 
 /// Reserve
 ///
-/// Holds what is wanted until its deadline, or books it at once where `book` is true. The same Idempotency-Key gives
-/// the same answer again, and nothing twice.
+/// Holds the requested capacity until a deadline, or books it at once if `book` is true. A repetition with the same
+/// Idempotency-Key gets the same answer and creates nothing.
 #[utoipa::path(
     post, path = "/v1/reservations", operation_id = "reserve", tag = "reservations",
     params(NeededKey),
     request_body = api::Reserve,
     responses(
-        (status = 201, description = "What is reserved", body = api::Reservation, headers(
-            ("Location" = String, description = "Where it is to be found"),
-            ("ETag" = String, description = "Its version, and what it looks like"),
+        (status = 201, description = "The reservation", body = api::Reservation, headers(
+            ("Location" = String, description = "Path of the reservation"),
+            ("ETag" = String, description = "Version and digest of the reservation"),
         ), links(
             ("show" = (operation_id = "show_reservation", parameters(("id" = "$response.body#/id")))),
             ("hold" = (operation_id = "hold_reservation", parameters(("id" = "$response.body#/id")))),
@@ -57,6 +57,7 @@ pub(super) async fn reserve(
     Document(reserve): Document<api::Reserve>,
 ) -> Answered {
     shared.check_webhook(&reserve.request)?;
+    // The id follows from the key, so that a repetition without an id in the body means the same reservation.
     let call = reserve.call(key.reservation());
     let answer = shared.command(&requester, key.key, call).await?;
     Ok(Written::new(answer::reservation(answer)?)?.created())
@@ -64,20 +65,20 @@ pub(super) async fn reserve(
 
 /// Show one reservation
 ///
-/// Users see their own; operators and readers see all.
+/// Users see their own reservations; operators and readers see all.
 #[utoipa::path(
     get, path = "/v1/reservations/{id}", operation_id = "show_reservation", tag = "reservations",
     params(
-        ("id" = ReservationIdText, Path, description = "Which"),
+        ("id" = ReservationIdText, Path, description = "Id of the reservation"),
         ("If-None-Match" = Option<String>, Header,
             pattern = r#"^(\*|(W/)?"[!#-~]*"( *, *(W/)?"[!#-~]*")*)$"#, example = json!("\"1-9f86d081\""),
-            description = "Answer only if it looks different from this entity tag"),
+            description = "Answer with 304 if the entity tag still matches"),
     ),
     responses(
-        (status = 200, description = "How it is", body = api::Reservation, headers(
-            ("ETag" = String, description = "Its version, and what it looks like"),
+        (status = 200, description = "The reservation", body = api::Reservation, headers(
+            ("ETag" = String, description = "Version and digest of the reservation"),
         )),
-        (status = 304, description = "It is as it was", headers(("ETag" = String, description = "The same as before"))),
+        (status = 304, description = "Not modified", headers(("ETag" = String, description = "The same entity tag"))),
         Refused, OfReservation
     )
 )]
@@ -93,9 +94,9 @@ pub(super) async fn show(
     Ok(if known { written.not_modified() } else { written.shown() })
 }
 
-/// Hold it longer
+/// Prolong a hold
 ///
-/// How long is granted the answer says; without a body a minute is asked for.
+/// Without a body, one minute is requested. `held_for_ms` of the answer is the granted time.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/hold", operation_id = "hold_reservation", tag = "reservations",
     params(ReservationAndKey),
@@ -107,10 +108,10 @@ pub(super) async fn hold(command: Command<ReservationId>, OrNothing(hold): OrNot
     command.change(call).await
 }
 
-/// Extend it
+/// Extend a reservation
 ///
-/// It lasts until a later end, with the capacity that it has at its end now. It stays as it is if that cannot be had. If-Match
-/// says what the extension was decided upon.
+/// Moves the end to a later time, with the capacity that the reservation has at its end. If there is no room, it
+/// stays unchanged. If-Match names the version that the decision was based on.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/extend", operation_id = "extend_reservation", tag = "reservations",
     params(ReservationAndKey, SeenVersion),
@@ -127,10 +128,10 @@ pub(super) async fn extend(
     command.change(call).await
 }
 
-/// Make it final
+/// Commit a hold
 ///
-/// Commits a hold, with waiting jobs that are to run in it or without a body; again later to give it more jobs. A job that is
-/// unknown, belongs to another user or does not wait is refused, and nothing is committed.
+/// With or without waiting jobs to run in it. Repeat it later to attach more jobs. If a job is unknown, belongs to
+/// another user or does not wait, the call is refused and nothing is committed.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/commit", operation_id = "commit_reservation", tag = "reservations",
     params(ReservationAndKey),
@@ -147,7 +148,8 @@ pub(super) async fn commit(
 
 /// Attach a job
 ///
-/// One more waiting job for a committed reservation. To submit one that is to run in a reservation, post it to /v1/jobs instead.
+/// Moves a waiting job into a committed reservation. To submit a new job to a reservation, post it to /v1/jobs
+/// instead.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/jobs", operation_id = "attach_job", tag = "reservations",
     params(ReservationAndKey),
@@ -162,10 +164,10 @@ pub(super) async fn attach(
     command.change(call).await
 }
 
-/// Change its terms
+/// Change a reservation
 ///
-/// The old terms stand if the new ones cannot be had. While it is active only its end can change, and its capacity to less.
-/// If-Match says what the change was decided upon.
+/// If the new terms are not available, the old ones stay. Of an active reservation only the end can change, and the
+/// capacity to less. If-Match names the version that the decision was based on.
 #[utoipa::path(
     put, path = "/v1/reservations/{id}", operation_id = "change_reservation", tag = "reservations",
     params(ReservationAndKey, SeenVersion),
@@ -179,7 +181,7 @@ pub(super) async fn change(
 ) -> Answered {
     let version = demanded(&headers)?;
     if change.request.webhook.is_some() {
-        let why = "the webhook is that of the first request and cannot change; leave it out";
+        let why = "the webhook cannot be changed; remove it from the request";
         return Err(Refusal::bad_request(why));
     }
     let call = change.call(command.id, version);
@@ -188,9 +190,9 @@ pub(super) async fn change(
 
 /// Prepare a change
 ///
-/// Brokers do this with every part of a co-reservation, so that all parts change or none does. The old terms and the new ones
-/// are both kept until the change is finished or its time is up; how long that is `held_for_ms` of the answer says. Give either
-/// `request` or `end`. If-Match says what the change was decided upon.
+/// Used by brokers for every part of a co-reservation, so that all parts change or none. Old and new terms are both
+/// held until the change is finished or expires; `held_for_ms` of the answer is the time left. Give either
+/// `request` or `end`. If-Match names the version that the decision was based on.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/prepare", operation_id = "prepare_change", tag = "reservations",
     params(ReservationAndKey, SeenVersion),
@@ -203,14 +205,14 @@ pub(super) async fn prepare_change(
     Document(change): Document<api::PrepareChange>,
 ) -> Answered {
     let version = demanded(&headers)?;
-    let both = || Refusal::new(Code::BadJson, "give the new terms either as request or as end");
+    let both = || Refusal::new(Code::BadJson, "give exactly one of request and end");
     let call = change.call(command.id, version).ok_or_else(both)?;
     command.change(call).await
 }
 
 /// Finish a change
 ///
-/// Takes the terms that were prepared, or keeps the old ones. To say it again changes nothing.
+/// Accepts the prepared terms, or keeps the old ones. Idempotent.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/finish", operation_id = "finish_change", tag = "reservations",
     params(ReservationAndKey),
@@ -225,9 +227,10 @@ pub(super) async fn finish_change(
     command.change(call).await
 }
 
-/// Give back early
+/// Release capacity
 ///
-/// Part of its capacity, or all that is left of it, from an instant on. Where it has several parts, one must be named.
+/// Releases part of the capacity, or all of it, from a point in time on. If the reservation has several parts, name
+/// one.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/release", operation_id = "release_capacity", tag = "reservations",
     params(ReservationAndKey),
@@ -242,10 +245,10 @@ pub(super) async fn release(
     command.change(call).await
 }
 
-/// Give it up
+/// Cancel a reservation
 ///
-/// Before its begin it is cancelled, while it is active it is terminated. One that never was is taken back for good:
-/// should it still arrive, it is refused.
+/// A reservation that has not started is cancelled, an active one is terminated. An unknown id is blocked: if the
+/// reservation arrives later, it is refused.
 #[utoipa::path(
     delete,
     path = "/v1/reservations/{id}",
@@ -260,24 +263,24 @@ pub(super) async fn cancel(command: Command<ReservationId>) -> Answered {
 }
 
 impl Command<ReservationId> {
-    /// Has the reservation changed, and shows it.
+    /// Executes a change and returns the reservation.
     async fn change(self, call: Call) -> Answered {
         let answer = self.shared.command(&self.requester, self.key, call).await?;
         Ok(Written::new(answer::reservation(answer)?)?.shown())
     }
 }
 
-/// Where. Though it is posted, it changes nothing.
+/// Path of probes. They change nothing, although the method is POST.
 pub(super) const PATH: &str = "/v1/probes";
 
-/// What could be had?
+/// Probe
 ///
-/// Answers with offers, the best first. Nothing is held by it: reserve what suits. A site answers for one part at a
-/// time, a broker for several together.
+/// Returns offers, best first. Nothing is held; reserve one of them. A site answers requests with one part, a
+/// broker requests with several.
 #[utoipa::path(
     post, path = "/v1/probes", operation_id = "probe", tag = "reservations",
     request_body = api::Probe,
-    responses((status = 200, description = "What could be had", body = api::Offers), Refused, OfBody, OfRoom)
+    responses((status = 200, description = "Offers", body = api::Offers), Refused, OfBody, OfRoom)
 )]
 pub(super) async fn probe(
     State(shared): State<Arc<Shared>>,
@@ -290,7 +293,7 @@ pub(super) async fn probe(
 }
 
 impl Shared {
-    /// Refuses a webhook that this service may not call.
+    /// Refuses a webhook that the configuration does not allow.
     fn check_webhook(&self, request: &api::Request) -> Result<(), Refusal> {
         let Some(webhook) = &request.webhook else { return Ok(()) };
         let refused =
@@ -299,58 +302,58 @@ impl Shared {
     }
 }
 
-/// The version that a change demands, or None where it says that it takes any. It must say one or the other.
+/// The version in `If-Match`; `None` for `*`. The header is required.
 pub(super) fn demanded(headers: &HeaderMap) -> Result<Option<u32>, Refusal> {
     let missing = || {
         let why = "a change needs If-Match: send the entity tag or the version that you have seen, such as If-Match: \"3\", or * \
-                   for whichever it is";
+                   for any version";
         Refusal::new(Code::NoVersion, why)
     };
     let tags = tags(headers, &IF_MATCH)?.ok_or_else(missing)?;
     match tags.as_slice() {
         [one] if one == "*" => Ok(None),
         [one] if one.starts_with("W/") => {
-            let why =
-                format!("If-Match is {one}, a weak tag, which never matches; send the tag as it was given");
+            let why = format!("If-Match is {one}, a weak tag, which never matches; send the tag unchanged");
             Err(Refusal::new(Code::Changed, why))
         }
         [one] => version(one).map(Some).ok_or_else(|| {
             let why =
-                format!("If-Match is {one}, which was never a tag of this; look at it and send its tag");
+                format!("If-Match is {one}, which is not a tag of this reservation; get it and send its tag");
             Refusal::new(Code::Changed, why)
         }),
-        _ => Err(Refusal::bad_request("If-Match has several tags; send the one that you have decided upon")),
+        _ => Err(Refusal::bad_request("If-Match has several tags; send one")),
     }
 }
 
-/// The version in a tag, which may be all of it.
+/// The version in a tag. A version alone is accepted, too.
 fn version(tag: &str) -> Option<u32> {
     let inside = tag.strip_prefix('"')?.strip_suffix('"')?;
     let version = inside.split_once('-').map_or(inside, |(version, _)| version);
+    // `parse` accepts a plus sign.
     version.parse().ok().filter(|_| version.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether the client has this state already.
+/// Whether the client has the current state.
 pub(super) fn has_already(headers: &HeaderMap, tag: &str) -> Result<bool, Refusal> {
     let tags = tags(headers, &IF_NONE_MATCH)?.unwrap_or_default();
+    // `If-None-Match` uses the weak comparison (RFC 9110, 13.1.2).
     Ok(tags.iter().any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag))
 }
 
-/// The tags in a header, if it is there.
+/// The tags in a header, if it is present.
 fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Vec<String>>, Refusal> {
     let mut tags = Vec::new();
     let mut there = false;
     for value in headers.get_all(name) {
         there = true;
-        let bad =
-            || Refusal::bad_request(format!("{name} cannot be read; it should be a tag in quotes, or *"));
+        let bad = || Refusal::bad_request(format!("{name} is invalid; it should be a tag in quotes, or *"));
         let text = value.to_str().map_err(|_| bad())?;
         split(text, &mut tags).ok_or_else(bad)?;
     }
     Ok(there.then_some(tags))
 }
 
-/// Tags with commas between them; a tag may have a comma inside.
+/// Splits a list of tags at commas. A tag may contain commas itself.
 fn split(text: &str, tags: &mut Vec<String>) -> Option<()> {
     let mut rest = text.trim();
     if rest.is_empty() {

@@ -1,8 +1,9 @@
-//! Connections: accepting them, TLS, and the bounds that keep one client from being in the way of others. Every connection
-//! has a task of its own, from the handshake on. There is a limit for all, and a lower one for each address. A client that is slow
-//! to greet, to ask, to send or to read loses its connection. HTTP/2 is spoken where TLS agreed on it, HTTP/1.1 otherwise.
+//! Connections: accepting them, TLS, and limits that keep one client from blocking others. Every connection has its
+//! own task, including its handshake. There is a limit for all connections, and a lower one for each address. A
+//! client that is slow in its handshake, request, body or reading is disconnected. HTTP/2 is used if TLS negotiated
+//! it, otherwise HTTP/1.1.
 //!
-//! Handlers see who is at the other end as `ConnectInfo<Peer>`.
+//! Handlers see the other side as `ConnectInfo<Peer>`.
 
 use super::listener::{Accepted, Listener, PeerAddress, Source};
 use super::shares::{Full, Shares};
@@ -30,45 +31,45 @@ use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-/// Where the system has no room for another connection, it will not have it at once.
+/// Pause after a failed accept: a system without free file descriptors does not have one at once.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Far more than our clients send in headers.
+/// Largest request head, far more than clients send.
 const MOST_HEADER_BYTES: usize = 32 * 1024;
-/// At once on one connection of HTTP/2.
+/// Concurrent requests on one HTTP/2 connection: the minimum that RFC 9113 recommends.
 const MOST_STREAMS: u32 = 100;
 
-/// Who is at the other end of a connection.
+/// The other side of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Where it comes from.
+    /// Remote address or local account.
     pub address: PeerAddress,
-    /// The certificate that it showed, from an accepted authority.
+    /// Its client certificate, from an accepted authority.
     pub certificate: Option<ClientCertificate>,
 }
 
-/// Who is at the other end, if a request came through [`serve`].
+/// The other side, if the request came through [`serve`].
 pub(super) fn peer(extensions: &Extensions) -> Option<Peer> {
     extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| *peer)
 }
 
-/// How long and how much is waited for.
+/// Limits and timeouts of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    /// Connections at once, with those that are still in their handshake. Others wait to be accepted.
+    /// Most connections, including those in their handshake. Further ones wait to be accepted.
     pub connections: usize,
-    /// Connections at once of one address or local account. More are closed at once.
+    /// Most connections of one address or local account. Further ones are closed at once.
     pub connections_each: usize,
-    /// Addresses of proxies, which may have all connections.
+    /// Addresses of proxies, which are exempt from the limit per address.
     pub proxies: Vec<IpAddr>,
-    /// For a handshake of TLS.
+    /// Timeout of the TLS handshake.
     pub handshake: Duration,
-    /// For the head of a request, also of the first after the handshake and of the next after an answer.
+    /// Timeout of a request head, including the wait for the next request.
     pub head: Duration,
-    /// For the body of a request, all of it.
+    /// Timeout of a whole request body.
     pub body: Duration,
-    /// For a client to take some of what is sent to it.
+    /// How long a client may accept no data.
     pub write: Duration,
-    /// For requests under way when the service stops.
+    /// How long requests in progress may take after the stop.
     pub farewell: Duration,
 }
 
@@ -88,7 +89,8 @@ impl Default for Bounds {
     }
 }
 
-/// Serves until `stop` is ready; then nothing new is accepted, and requests under way have [`Bounds::farewell`] to end.
+/// Serves until `stop` completes. Then accepts nothing new, and gives requests in progress [`Bounds::farewell`] to
+/// end.
 pub async fn serve(bounds: Bounds, listeners: Vec<Listener>, router: Router, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
     let (stopping, stopped) = watch::channel(false);
@@ -105,6 +107,7 @@ pub async fn serve(bounds: Bounds, listeners: Vec<Listener>, router: Router, sto
         tokio::select! {
             () = &mut stop => break,
             Some(_) = connections.join_next() => {}
+            // At the limit, connections wait in the backlog of the system. Reaping finished tasks frees a slot.
             Some((stream, address, tls)) = accepted.recv(), if connections.len() < most => {
                 connections.spawn(reception.clone().attend(stream, address, tls));
             }
@@ -116,26 +119,25 @@ pub async fn serve(bounds: Bounds, listeners: Vec<Listener>, router: Router, sto
     if timeout(farewell, all_ended).await.is_err() {
         tracing::warn!(
             connections = connections.len(),
-            "connections cut off: their requests took too long to end"
+            "closing connections whose requests did not end in time"
         );
         connections.shutdown().await;
     }
 }
 
-/// Accepts for as long as there is somebody who takes what is accepted. A client that has gone already, or a system that is short
-/// of something, is no reason to stop.
+/// Accepts connections until the receiver is gone. Errors of a client, or a shortage of resources, do not end it.
 async fn accept_all(listener: Listener, to: mpsc::Sender<(Accepted, PeerAddress, Option<TlsAcceptor>)>) {
     let tls = match &listener {
         Listener::Tcp(_, tls) => tls.clone().map(TlsAcceptor::from),
         Listener::Unix(..) => None,
     };
-    // Not more than can be taken, so that others wait where the system lets them wait.
+    // Accepts only what can be served, so that further clients wait in the backlog of the system.
     while let Ok(room) = to.reserve().await {
         match listener.accept().await {
             Ok((stream, address)) => room.send((stream, address, tls.clone())),
             Err(fault) if is_the_clients(&fault) => {}
             Err(fault) => {
-                tracing::error!(%fault, "cannot accept connections at the moment");
+                tracing::error!(%fault, "cannot accept connections");
                 sleep(PAUSE).await;
             }
         }
@@ -159,13 +161,13 @@ struct Reception {
 }
 
 impl Reception {
-    /// Sees a connection through, from the handshake to its end.
+    /// Handles a connection from its handshake to its end.
     async fn attend(self, stream: Accepted, address: PeerAddress, tls: Option<TlsAcceptor>) {
         let is_proxy = matches!(address, PeerAddress::Tcp(address) if
             self.bounds.proxies.contains(&address.ip().to_canonical()));
         let place = self.shares.take(&address.into());
         if !is_proxy && place.as_ref().is_err_and(|full| *full == Full::Own) {
-            tracing::debug!(%address, "connection closed: there are too many from there");
+            tracing::debug!(%address, "connection closed: too many from this address");
             return;
         }
         let peer = Peer { address, certificate: None };
@@ -173,7 +175,7 @@ impl Reception {
             Accepted::Unix(stream) => return self.converse(stream, peer, false).await,
             Accepted::Tcp(stream) => stream,
         };
-        // Answers are small: waiting for more to send would only be waiting.
+        // Answers are small, so delaying them to fill packets would only add latency.
         let _ = stream.set_nodelay(true);
         let Some(tls) = tls else { return self.converse(stream, peer, false).await };
         match timeout(self.bounds.handshake, tls.accept(stream)).await {
@@ -189,7 +191,7 @@ impl Reception {
         }
     }
 
-    /// Answers requests until the client leaves, is too slow, or the service stops.
+    /// Serves requests until the client leaves, is too slow, or the service stops.
     async fn converse<S>(mut self, stream: S, peer: Peer, http2: bool)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -220,7 +222,7 @@ impl Reception {
                     stopping = true;
                     connection.as_mut().graceful_shutdown();
                 }
-                // HTTP/1.1 has its own time-out for heads; HTTP/2 would wait for a greeting for ever.
+                // hyper has a timeout for heads in HTTP/1.1. In HTTP/2 it would wait for the preface for ever.
                 () = &mut first_request, if waiting => {
                     waiting = false;
                     if !asked.load(Ordering::Relaxed) {
@@ -250,11 +252,11 @@ fn protocol(bounds: &Bounds, http2: bool) -> Builder<TokioExecutor> {
     builder
 }
 
-/// The body of a request, which must be there in time.
+/// A request body with a timeout.
 struct Timed {
     body: Incoming,
     patience: Duration,
-    /// From the moment when it was first waited for.
+    /// Starts when data was first waited for.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -271,7 +273,7 @@ impl HttpBody for Timed {
         }
         let patience = self.patience;
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(patience)));
-        let late = || Some(Err("the body of the request did not come in time".into()));
+        let late = || Some(Err("the body of the request did not arrive in time".into()));
         deadline.as_mut().poll(context).map(|()| late())
     }
 
@@ -284,12 +286,12 @@ impl HttpBody for Timed {
     }
 }
 
-/// A connection that is given up when the other side takes nothing for too long: otherwise a client that does not read would have
-/// its place for ever.
+/// A connection that fails if the other side accepts no data for too long. Otherwise a client that does not read
+/// would keep its slot for ever.
 struct TimedWrites<S> {
     stream: S,
     patience: Duration,
-    /// While something waits to be sent.
+    /// Set while data waits to be sent.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -346,35 +348,35 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedWrites<S> {
     }
 }
 
-/// Says that the party stops. Dropping it says the same.
+/// Signals that the service stops, also when dropped.
 #[derive(Debug)]
 pub struct Stopper(watch::Sender<bool>);
 
-/// Hears that the party stops.
+/// Receives the signal to stop.
 #[derive(Debug, Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// One to say it, and one to hear it.
+    /// A connected pair.
     pub fn pair() -> (Stopper, Stop) {
         let (sender, receiver) = watch::channel(false);
         (Stopper(sender), Stop(receiver))
     }
 
-    /// Waits until it is said.
+    /// Waits for the signal.
     pub async fn said(&mut self) {
-        // An error is a stopper that is gone.
+        // An error means that the sender is gone, which is the same signal.
         let _ = self.0.wait_for(|stops| *stops).await;
     }
 
-    /// Whether it was said.
+    /// Whether the signal was sent.
     pub fn is_said(&self) -> bool {
         *self.0.borrow() || self.0.has_changed().is_err()
     }
 }
 
 impl Stopper {
-    /// Says it.
+    /// Sends the signal.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }

@@ -1,14 +1,14 @@
-//! Places of which there are only so many, and of which one user, address or account can have only a part: whoever takes all that
-//! it can get leaves the rest to others.
+//! A bounded number of slots, of which one user, address or account can take only a part, so that no single client
+//! can take them all.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One of those who share has at most one part in so many. With fewer than that it takes as many to use up everything.
+/// One holder gets at most a quarter, so it takes at least four to exhaust the slots.
 const PARTS: usize = 4;
 
-/// Places by who has them. Clones share everything.
+/// Slots by holder. Clones share their state.
 #[derive(Debug)]
 pub(super) struct Shares<K: Eq + Hash>(Arc<Inner<K>>);
 
@@ -25,19 +25,19 @@ struct Taken<K> {
     each: HashMap<K, usize>,
 }
 
-/// A place, until it is dropped.
+/// A slot, released when dropped.
 #[derive(Debug)]
 pub(super) struct Place<K: Eq + Hash> {
     of: Arc<Inner<K>>,
     key: K,
 }
 
-/// Why there is no place.
+/// Why no slot was granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
-    /// There is none for anybody.
+    /// All slots are taken.
     All,
-    /// The one who asks has its share.
+    /// The caller has its full share.
     Own,
 }
 
@@ -48,7 +48,7 @@ impl<K: Eq + Hash> Clone for Shares<K> {
 }
 
 impl<K: Eq + Hash + Clone> Shares<K> {
-    /// So many places, of which everyone can have a quarter.
+    /// `most` slots, of which each holder can have a quarter.
     pub(super) fn quarters(most: usize) -> Shares<K> {
         Shares::new(most, most.div_ceil(PARTS))
     }
@@ -57,13 +57,14 @@ impl<K: Eq + Hash + Clone> Shares<K> {
         Shares(Arc::new(Inner { most, most_each, taken: Mutex::new(Taken { all: 0, each: HashMap::new() }) }))
     }
 
-    /// How many places one can have.
+    /// Most slots of one holder.
     pub(super) fn most_each(&self) -> usize {
         self.0.most_each
     }
 
     pub(super) fn take(&self, key: &K) -> Result<Place<K>, Full> {
         let mut taken = self.0.taken();
+        // Before the total: a client at its own limit should learn that, even if the service is full as well.
         if taken.each.get(key).is_some_and(|own| *own >= self.0.most_each) {
             return Err(Full::Own);
         }
@@ -88,6 +89,7 @@ impl<K: Eq + Hash> Drop for Place<K> {
         taken.all -= 1;
         if let Some(own) = taken.each.get_mut(&self.key) {
             *own -= 1;
+            // Otherwise the map would grow with every client that ever called.
             if *own == 0 {
                 taken.each.remove(&self.key);
             }

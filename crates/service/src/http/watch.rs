@@ -1,8 +1,8 @@
-//! Watching: what happens is told as server-sent events, each with its number in the journal, so that whoever loses
-//! the connection goes on where he was (`Last-Event-ID`). Who comes back too late, or is too slow, gets the event
-//! `reset`: he has missed something and should look at everything anew; then it goes on. Each who watches has a task
-//! that waits for him and for nobody else, and there are only so many.
-//! Where the client does not read, its task waits, and what it misses meanwhile becomes a `reset`.
+//! Event streams: server-sent events with their numbers in the journal, so that a client can resume after a lost
+//! connection (`Last-Event-ID`). A client that returns too late, or reads too slowly, gets the event `reset`: it
+//! has missed events and should query everything again; then the stream continues. Each client has its own task,
+//! and their number is bounded.
+//! If a client does not read, its task waits, and the events that it misses become a `reset`.
 
 use super::answer::Refusal;
 use super::openapi::{OfReservation, Refused};
@@ -30,17 +30,17 @@ use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc};
 
-/// Watch everything
+/// Watch all events
 ///
-/// Server-sent events, for as long as the client stays. Users are told what happens to what is theirs; operators and
-/// readers are told everything.
+/// Server-sent events until the client disconnects. Users get events of their own reservations; operators and
+/// readers get all events.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "watch", tag = "events",
-    params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,20}$", description = "Go on after this event")),
+    params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,20}$", description = "Resume after this event")),
     responses(
         (status = 200, content_type = "text/event-stream", body = String,
-            description = "Events whose `id` is a sequence, whose `event` is a kind, and whose `data` is an Event. After the event \
-                `reset` something was missed: look at everything anew."),
+            description = "`id` is the sequence of an event, `event` its kind, and `data` an Event. The event \
+                `reset` means that events were missed: query everything again."),
         Refused
     )
 )]
@@ -58,17 +58,17 @@ pub(super) async fn everything(
 
 /// Watch one reservation
 ///
-/// Server-sent events, for as long as the client stays. The first is `state`: how it is now.
+/// Server-sent events until the client disconnects. The first is `state`, the current state.
 #[utoipa::path(
     get, path = "/v1/reservations/{id}/events", operation_id = "watch_reservation", tag = "events",
     params(
-        ("id" = ReservationIdText, Path, description = "Which"),
-        ("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,20}$", description = "Go on after this event"),
+        ("id" = ReservationIdText, Path, description = "Id of the reservation"),
+        ("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,20}$", description = "Resume after this event"),
     ),
     responses(
         (status = 200, content_type = "text/event-stream", body = String,
-            description = "Events whose `id` is a sequence, whose `event` is a kind, and whose `data` is an Event. The first is \
-                `state`, unless the client goes on after an event that is still known."),
+            description = "`id` is the sequence of an event, `event` its kind, and `data` an Event. The first is \
+                `state`, unless the client resumes after an event that is still known."),
         Refused, OfReservation
     )
 )]
@@ -80,6 +80,7 @@ pub(super) async fn one(
 ) -> Result<Response, Refusal> {
     let place = shared.watching_place(&requester)?;
     let seen = last_seen(&headers)?;
+    // Before the state is read: events in between arrive twice rather than not at all.
     let mut begun = shared.begin_watching(seen);
     let shown = shared.show(&requester, Call::Show { id }).await?;
     let shown = answer::reservation(shown)?;
@@ -91,7 +92,7 @@ pub(super) async fn one(
 
 enum Sees {
     Viewer(Viewer),
-    /// What happens to this one, which he may see.
+    /// Events of this reservation, which the client may see.
     One(ReservationId),
 }
 
@@ -104,26 +105,26 @@ impl Sees {
     }
 }
 
-/// The event that the client has seen last.
+/// The last event that the client has seen.
 fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let number = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let number = number.and_then(|text| text.parse().ok());
     number
         .map(Some)
-        .ok_or_else(|| Refusal::bad_request("Last-Event-ID should be the id of an event, a whole number"))
+        .ok_or_else(|| Refusal::bad_request("Last-Event-ID must be the id of an event, a whole number"))
 }
 
 struct Begun {
     watching: Watching,
-    /// Whether he begins with how things are now, rather than with what he has missed.
+    /// Whether the client starts with the current state, instead of the events that it missed.
     anew: bool,
-    /// What happened up to this event is part of how things are now.
+    /// The current state includes all events up to this one.
     up_to: u64,
 }
 
 impl Begun {
-    /// Tells him the rest from now on.
+    /// Starts the stream.
     fn go_on(
         self,
         shared: &Arc<Shared>,
@@ -133,7 +134,8 @@ impl Begun {
         sees: Sees,
     ) -> Response {
         let after = if self.anew { self.up_to } else { 0 };
-        // Where he goes on if he loses the connection before anything is told to him. One who begins anew must be told so first.
+        // Where to resume if the connection breaks before the first event. A client that starts anew must get
+        // `reset` or `state` first.
         let from = (!self.anew).then(|| seen.unwrap_or(self.up_to));
         let Watching { missed, receiver, .. } = self.watching;
         Watcher { shared: shared.clone(), sees, after, from }.begin(place, first, missed, receiver)
@@ -146,12 +148,15 @@ impl Shared {
             self.metrics.turned_away("watchers");
             match full {
                 Full::All => {
-                    let why = format!("{} watch already; ask again later", self.limits.watchers);
+                    let why = format!(
+                        "there are {} event streams, the limit of the service; try again later",
+                        self.limits.watchers
+                    );
                     Refusal::new(api::Code::Unavailable, why)
                 }
                 Full::Own => {
                     let (user, most) = (requester.user(), self.watchers.most_each());
-                    let why = format!("{user} watches {most} times already, which is the most for one user");
+                    let why = format!("{user} has {most} event streams, the limit for one user; close one");
                     Refusal::new(api::Code::TooManyRequests, why).retry_after(AFTER_WATCHING)
                 }
             }
@@ -159,45 +164,45 @@ impl Shared {
     }
 
     fn begin_watching(&self, seen: Option<u64>) -> Begun {
-        // Looked up before anything else: what is durable by now is part of everything that is looked at from now on.
+        // Read first: everything that is durable now is part of every later query.
         let up_to = self.party.durable();
         let watching = self.party.watch().begin(seen);
-        // Whoever has seen what never happened here comes from another journal.
+        // A client that has seen a later event comes from another journal.
         let anew = watching.anew || seen.is_some_and(|seen| seen > self.party.durable());
         Begun { watching, anew, up_to }
     }
 }
 
-/// Whoever watches as often as one may is asked to come back after so many seconds.
+/// `Retry-After` in seconds for a user with too many event streams.
 const AFTER_WATCHING: u64 = 10;
 
-/// So often something is said, so that nobody between takes the connection for dead.
+/// Interval of comments in an idle stream, so that proxies do not close the connection. Many do so after a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A client that loses the connection comes back after so long, in milliseconds.
+/// Reconnection delay for clients, in milliseconds.
 const RETRY: u32 = 2_000;
 
-/// So many events may wait to be sent; the rest waits in the watch of the party.
+/// Events that may wait to be sent to one client. Further ones wait in the broadcast channel of the party.
 const WAITING: usize = 16;
 
 struct Watcher {
     shared: Arc<Shared>,
     sees: Sees,
-    /// What happened up to this event he knows.
+    /// The client knows all events up to this one.
     after: u64,
-    /// What happened up to this event he was told, or need not be, where that is known before anything is told.
+    /// The client was sent, or need not be sent, all events up to this one, if that is known at the start.
     from: Option<u64>,
 }
 
 struct Line(Bytes);
 
 impl Line {
-    /// Look at everything anew.
+    /// The event `reset`.
     fn reset(shared: &Shared, up_to: u64) -> Result<Line, Refusal> {
         event(up_to, shared.party.clock().now(), "reset").map(|event| Line::of(&event))
     }
 
-    /// This is how it is now.
+    /// The event `state`.
     fn state(shared: &Shared, up_to: u64, shown: &Reservation) -> Result<Line, Refusal> {
         let event = event(up_to, shared.party.clock().now(), "state")?;
         Ok(Line::of(&api::Event {
@@ -229,7 +234,7 @@ impl Line {
     }
 
     fn of(event: &api::Event) -> Line {
-        // Numbers and texts can always be written, and JSON has no line breaks of its own.
+        // Serialization cannot fail, and compact JSON has no line breaks.
         let data = serde_json::to_string(event).unwrap_or_default();
         Line(format!("id: {}\nevent: {}\ndata: {data}\n\n", event.sequence, event.kind).into())
     }
@@ -240,7 +245,7 @@ fn event(sequence: u64, at: Moment, kind: &str) -> Result<api::Event, Refusal> {
 }
 
 impl Watcher {
-    /// Begins to tell him, with what comes first and what he has missed. He has his place for as long as he watches.
+    /// Starts the stream with the first event and the missed ones. The slot is held as long as the client stays.
     fn begin(
         self,
         place: Place<Name>,
@@ -250,13 +255,14 @@ impl Watcher {
     ) -> Response {
         let (sender, lines) = mpsc::channel(WAITING);
         tokio::spawn(async move {
-            // An error is a client who has left.
+            // An error means that the client has disconnected.
             let told = self.tell(first, missed, receiver, sender).await;
             drop((told, place));
         });
         let headers = [
             (CONTENT_TYPE.as_str(), "text/event-stream"),
             (CACHE_CONTROL.as_str(), "no-store"),
+            // Asks nginx not to buffer the stream.
             ("x-accel-buffering", "no"),
         ];
         (headers, Body::new(Stream(lines))).into_response()
@@ -271,8 +277,9 @@ impl Watcher {
     ) -> Result<(), mpsc::error::SendError<Bytes>> {
         let mut stop = self.shared.stop.clone();
         let mut alive = tokio::time::interval(KEEP_ALIVE);
+        // The first tick would complete at once.
         alive.reset();
-        // The id alone is no event: it says from where on one who comes back has missed something.
+        // A block with an id but no data is not an event. It sets the position for a client that reconnects.
         let id = self.from.map_or_else(String::new, |from| format!("id: {from}\n"));
         sender.send(format!("retry: {RETRY}\n{id}\n").into()).await?;
         if let Some(Line(first)) = first {
@@ -300,7 +307,7 @@ impl Watcher {
         }
     }
 
-    /// Tells him what has happened, if he is to know and does not yet.
+    /// Sends an event if the client may see it and does not know it yet.
     async fn pass_on(
         &self,
         numbered: Numbered,
@@ -314,7 +321,7 @@ impl Watcher {
     }
 }
 
-/// What is sent, as it comes.
+/// Body of the stream.
 struct Stream(mpsc::Receiver<Bytes>);
 
 impl HttpBody for Stream {

@@ -1,5 +1,5 @@
-//! Checking a journal without changing it, and exporting it as lines of JSON. Everything is read and compared; all that is
-//! wrong is told in sentences, and what is sound is still exported. Neither knows what the events mean.
+//! Checks a journal without changing it, and exports it as JSON lines. Reads everything, reports every damage, and
+//! still exports the sound records. Does not interpret events.
 
 use super::error::{Damage, JournalError};
 use super::format::FORMAT;
@@ -10,52 +10,52 @@ use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// So many damages are listed; of the others only their number is told.
+/// Damages listed in a report. The rest is only counted, so that the report of a badly damaged file stays readable.
 const MOST_LISTED: usize = 20;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The journal.
+    /// Path of the journal.
     pub path: PathBuf,
-    /// The kind of head it belongs to.
+    /// Kind of journal: `ledger` or `broker`.
     pub what: String,
-    /// Whose it is.
+    /// Name of the site or broker.
     pub owner: String,
-    /// The version of its format.
+    /// Format version.
     pub format: u32,
-    /// Records up to this one were dropped by compaction; a snapshot stands for them.
+    /// Records up to this one were dropped by compaction; a snapshot replaces them.
     pub base: u64,
-    /// The last record.
+    /// Number of the last record.
     pub last: u64,
-    /// How many records there are.
+    /// Number of records in the file.
     pub records: u64,
-    /// How many snapshots agree with their checksums.
+    /// Number of snapshots with a valid checksum.
     pub snapshots: usize,
-    /// Who has it open.
+    /// The process that has it open, if any.
     pub held_by: Option<String>,
-    /// All that is wrong.
+    /// All damages found.
     pub damages: Vec<Damage>,
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Whether there is no damage.
     pub fn is_sound(&self) -> bool {
         self.damages.is_empty()
     }
 }
 
-/// Reads a journal from one end to the other. Fails only where it cannot be read at all.
+/// Reads a whole journal. Fails only if it cannot be read at all; damage is part of the report.
 pub fn check(path: &Path) -> Result<Report, JournalError> {
     let path = path.canonicalize().map_err(|_| JournalError::Missing { path: path.to_owned() })?;
     let held_by = lock::holder_of(&path);
     let mut damages = Vec::new();
     if held_by.is_none() {
-        // The log of a running journal changes while one looks.
+        // The write-ahead log of a running service changes while it is read, which would look like damage.
         note(verify::look_for_damage(&path), &mut damages)?;
     }
     let connection = format::open_to_read(&path)?;
-    // What follows is one moment of a journal that may be written to meanwhile.
+    // One read transaction: the journal may be written to meanwhile, and all queries must see the same state.
     let reading = connection.unchecked_transaction().map_err(|error| JournalError::reading(&path, &error))?;
     let format = format::format_of(&path, &reading, FORMAT)?;
     let meta = format::meta(&path, &reading)?;
@@ -71,6 +71,8 @@ pub fn check(path: &Path) -> Result<Report, JournalError> {
         damages.extend(walked.damages);
     });
     note(walked, &mut damages)?;
+    // Only a snapshot can replace dropped records. If other damage was found, it explains the missing snapshot
+    // better.
     if meta.base > 0 && kept == 0 && damages.is_empty() {
         damages.push(Damage::Gap { first: 1, last: meta.base });
     }
@@ -79,7 +81,7 @@ pub fn check(path: &Path) -> Result<Report, JournalError> {
     Ok(Report { path, what, owner, format, base, last, records, snapshots, held_by, damages })
 }
 
-/// Damage goes onto the list; any other failure ends the check.
+/// Adds damage to the list. Any other failure ends the check.
 fn note(outcome: Result<(), JournalError>, damages: &mut Vec<Damage>) -> Result<(), JournalError> {
     match outcome {
         Err(JournalError::Damaged { damage, .. }) => {
@@ -90,7 +92,7 @@ fn note(outcome: Result<(), JournalError>, damages: &mut Vec<Damage>) -> Result<
     }
 }
 
-/// What SQLite itself finds.
+/// Integrity check of SQLite.
 fn structure(path: &Path, connection: &Connection) -> Result<(), JournalError> {
     let said: String = connection
         .query_row("PRAGMA integrity_check(1)", (), |row| row.get(0))
@@ -107,18 +109,15 @@ impl fmt::Display for Report {
         writeln!(f, "{} is the journal of {what} {owner}, format {format}.", self.path.display())?;
         writeln!(f, "It has {records} records up to record {last}, and {snapshots} sound snapshots.")?;
         if *base > 0 {
-            writeln!(f, "Records up to {base} were dropped by compaction; a snapshot stands for them.")?;
+            writeln!(f, "Records up to {base} were dropped by compaction; a snapshot replaces them.")?;
         }
         if let Some(by) = &self.held_by {
-            writeln!(
-                f,
-                "It is in use by {by}: its write-ahead log was read, but not looked through for damage."
-            )?;
+            writeln!(f, "It is in use by {by}; its write-ahead log was read, but not checked for damage.")?;
         }
         if self.is_sound() {
-            return writeln!(f, "Everything agrees with its checksum.");
+            return writeln!(f, "All checksums are correct.");
         }
-        writeln!(f, "It is damaged; restore a backup. What is wrong:")?;
+        writeln!(f, "It is damaged; restore a backup. Damage:")?;
         for damage in self.damages.iter().take(MOST_LISTED) {
             writeln!(f, "- {damage}")?;
         }
@@ -129,13 +128,13 @@ impl fmt::Display for Report {
     }
 }
 
-/// Milliseconds since the epoch as RFC 3339 has them.
+/// Milliseconds since 1970 as RFC 3339. SQLite computes it, so that the journal needs no calendar.
 const IN_WORDS: &str =
     "SELECT strftime('%Y-%m-%dT%H:%M:%S', ?1 / 1000, 'unixepoch') || printf('.%03dZ', ?1 % 1000)";
 
-/// Writes a journal to `out`, also while another process has it open; gives the number of events written. A line is
-/// `{"sequence":7,"written_at":"2026-03-01T12:00:00.000Z","schema":1,"event":…}`; that of a snapshot has `up_to` and
-/// `state` instead.
+/// Writes a journal to `out`, even while another process has it open. Returns the number of events written. A line
+/// is `{"sequence":7,"written_at":"2026-03-01T12:00:00.000Z","schema":1,"event":…}`; a line with a snapshot has
+/// `up_to` and `state` instead.
 pub fn export(path: &Path, out: &mut impl Write) -> Result<u64, JournalError> {
     let reading = |error: rusqlite::Error| JournalError::reading(path, &error);
     let connection = format::open_to_read(path)?;
@@ -172,12 +171,12 @@ pub fn export(path: &Path, out: &mut impl Write) -> Result<u64, JournalError> {
 struct Lines<'a, W> {
     out: &'a mut W,
     clock: Statement<'a>,
-    /// Once a line could not be written, no more are.
+    /// After the first failed write nothing more is written.
     failed: Option<std::io::Error>,
 }
 
 impl<W: Write> Lines<'_, W> {
-    /// Fails where `json` is none, which then is not written.
+    /// Fails if `json` is not valid JSON; it is not written then.
     fn put(
         &mut self,
         [number, content]: [&str; 2],
@@ -188,6 +187,7 @@ impl<W: Write> Lines<'_, W> {
     ) -> Result<(), String> {
         serde_json::from_str::<IgnoredAny>(json).map_err(|error| error.to_string())?;
         let time: rusqlite::Result<Option<String>> = self.clock.query_row([written_at], |row| row.get(0));
+        // A damaged time may lie outside of SQLite's calendar. The number is better than no line.
         let time = time.ok().flatten().unwrap_or_else(|| written_at.to_string());
         if self.failed.is_none() {
             let line = writeln!(

@@ -1,5 +1,5 @@
-//! What can go wrong with a journal, in words for whoever runs it: what, why, and what to do. Errors can be cloned, since
-//! one failure of the disk is told to everybody who waits.
+//! Errors of a journal, for operators: what happened, why, and what to do. Errors can be cloned, because one failed
+//! write is reported to all waiting callers.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,25 +14,25 @@ pub enum JournalError {
         path.display()
     )]
     Held { path: PathBuf, by: String },
-    #[error("there is no journal {}; look at the path", path.display())]
+    #[error("there is no journal {}; check the path", path.display())]
     Missing { path: PathBuf },
-    #[error("{} is not a journal of Bookahead: {why}; look at the path, or restore a backup", path.display())]
+    #[error("{} is not a Bookahead journal: {why}; check the path, or restore a backup", path.display())]
     NotAJournal { path: PathBuf, why: String },
-    #[error("{} is the journal of {found}, not of {wanted}; look at the path", path.display())]
+    #[error("{} is the journal of {found}, not of {wanted}; check the path", path.display())]
     WrongKind { path: PathBuf, found: String, wanted: String },
     #[error(
-        "the journal {} has {what} {found}, and this release knows them up to {known}; use a newer release",
+        "the journal {} has {what} {found}, but this release supports up to {known}; use a newer release",
         path.display()
     )]
     Newer {
         path: PathBuf,
-        /// Which version: of the format, or of the events.
+        /// What is too new: the format, or the events.
         what: &'static str,
         found: u32,
         known: u32,
     },
     #[error(
-        "the journal {} is damaged: {damage}{}; `check` lists all that is wrong; restore a backup",
+        "the journal {} is damaged: {damage}{}; `check` lists all damage; restore a backup",
         path.display(),
         and_more(*more)
     )]
@@ -43,8 +43,8 @@ pub enum JournalError {
         more: usize,
     },
     #[error(
-        "the journal {} cannot be written, and its write-ahead log has records that are not merged yet; copy both files \
-         (….db and ….db-wal) to a folder that can be written, and read them there",
+        "the journal {} is read-only, and its write-ahead log has records that are not merged yet; copy both files \
+         (….db and ….db-wal) to a writable folder, and read them there",
         path.display()
     )]
     Unmerged { path: PathBuf },
@@ -53,21 +53,21 @@ pub enum JournalError {
         path: PathBuf,
         doing: &'static str,
         why: String,
-        /// Whether there was no room left.
+        /// Whether the disk was full.
         full: bool,
     },
     #[error(
-        "the journal takes nothing any more, since an earlier write failed: {why}; open it again once that is mended"
+        "the journal accepts no more writes, because an earlier one failed: {why}; fix the cause and restart"
     )]
     Poisoned { why: String },
     #[error("the journal is closed")]
     Closed,
-    #[error("{what} is not to be had as JSON: {why}")]
+    #[error("{what} cannot be converted to or from JSON: {why}")]
     Json { what: String, why: String },
-    #[error("a snapshot up to record {up_to} cannot be kept: the journal has records {first} to {last}")]
+    #[error("cannot store a snapshot up to record {up_to}: the journal has records {first} to {last}")]
     SnapshotElsewhere {
         up_to: u64,
-        /// The first record that is kept.
+        /// First record in the file.
         first: u64,
         last: u64,
     },
@@ -78,20 +78,19 @@ fn and_more(more: usize) -> String {
 }
 
 impl JournalError {
-    /// What the system said of a file.
+    /// An I/O error of the operating system.
     pub(crate) fn io(path: &Path, doing: &'static str, error: &std::io::Error) -> JournalError {
         let full = error.kind() == std::io::ErrorKind::StorageFull;
         JournalError::Storage { path: path.to_owned(), doing, why: error.to_string(), full }
     }
 
-    /// What SQLite said while something was written.
+    /// An error of SQLite while writing.
     pub(crate) fn sqlite(path: &Path, doing: &'static str, error: &rusqlite::Error) -> JournalError {
         let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
         JournalError::Storage { path: path.to_owned(), doing, why: error.to_string(), full }
     }
 
-    /// What SQLite said while a journal was read: where it is not the system's fault, the file is not what was
-    /// written.
+    /// An error of SQLite while reading. Unless the system is the cause, the file is damaged.
     pub(crate) fn reading(path: &Path, error: &rusqlite::Error) -> JournalError {
         use rusqlite::ErrorCode as Code;
         let path = path.to_owned();
@@ -100,7 +99,7 @@ impl JournalError {
                 JournalError::NotAJournal { path, why: "it is not a SQLite database".to_owned() }
             }
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
-                JournalError::Held { path, by: "a process that works on it with SQLite".to_owned() }
+                JournalError::Held { path, by: "a process that uses it with SQLite".to_owned() }
             }
             Some(
                 Code::CannotOpen
@@ -114,13 +113,13 @@ impl JournalError {
         }
     }
 
-    /// Whether what failed was for lack of room on the disk.
+    /// Whether the cause is a full disk.
     pub fn is_full_disk(&self) -> bool {
         matches!(self, JournalError::Storage { full: true, .. })
     }
 }
 
-/// One thing that is wrong in a journal.
+/// One damage in a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum Damage {
@@ -138,16 +137,15 @@ impl fmt::Display for Damage {
             Damage::Unreadable(why) => write!(f, "SQLite cannot read it ({why})"),
             Damage::Gap { first, last } if first == last => write!(f, "record {first} is missing"),
             Damage::Gap { first, last } => write!(f, "records {first} to {last} are missing"),
-            Damage::Changed { sequence } => write!(
-                f,
-                "record {sequence} does not agree with its checksum: it, or its place in the journal, was changed"
-            ),
+            Damage::Changed { sequence } => {
+                write!(f, "record {sequence} does not match its checksum: it was changed or moved")
+            }
             Damage::Senseless { sequence, why } => write!(f, "record {sequence} cannot be read: {why}"),
             Damage::Snapshot { up_to, why } => {
                 write!(f, "the snapshot up to record {up_to} is unusable: {why}")
             }
             Damage::Tail { said, found } if said == found => {
-                write!(f, "record {found}, the last, is not the one that was written last")
+                write!(f, "the last record, {found}, is not the one that was written last")
             }
             Damage::Tail { said, found } => {
                 write!(f, "it should end with record {said}, but ends with record {found}")

@@ -1,8 +1,8 @@
-//! How a journal lies in its file: a SQLite database with three tables, marked with an application id (the magic) and a
-//! format version. Older formats are brought up to date in one transaction; newer ones are refused. Nothing outside this
-//! file and its neighbours knows the tables.
-//! Records are chained by CRC-64: a record that is changed, missing or out of place does not fit. That finds damage, not
-//! deceit.
+//! File format of a journal: a SQLite database with three tables, identified by an application id and a format
+//! version. Older formats are migrated in one transaction; newer ones are refused. Only this module knows the
+//! tables.
+//! Records are chained by CRC-64: a record that was changed, removed or moved does not match. This detects damage,
+//! not tampering.
 
 use super::error::{Damage, JournalError};
 use super::lock::beside;
@@ -13,24 +13,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The format that is written.
+/// The format version that is written.
 pub(crate) const FORMAT: u32 = 1;
 
-/// "BkAh": by this a journal is known from other SQLite databases.
+/// "BkAh": distinguishes a journal from other SQLite databases.
 const APPLICATION: i32 = i32::from_be_bytes(*b"BkAh");
 
-/// For how long a write waits for somebody who works on the file by hand before it counts as failed.
+/// How long a write waits for another process, such as an operator's `sqlite3`, before it fails.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const TABLES: &str = include_str!("tables.sql");
 
-/// A step from the format before to this one.
+/// Migration from the previous format.
 pub(crate) struct Migration {
     to: u32,
     step: fn(&Transaction<'_>) -> rusqlite::Result<()>,
 }
 
-/// All steps there ever were, in order. There is one format so far.
+/// All migrations, in order. There is only one format so far.
 const MIGRATIONS: &[Migration] = &[];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,10 +43,11 @@ pub(crate) struct Meta {
     pub(crate) tail_chain: Chain,
 }
 
-/// Makes an empty journal. It appears under its name only when it is whole and on disk, so an empty or half-made file
-/// of that name is never one of ours.
+/// Creates an empty journal. The file gets its name only when it is complete and synced, so an empty or partial
+/// file of that name is always damage.
 pub(crate) fn create(path: &Path, kind: &Kind) -> Result<(), JournalError> {
     let wal = beside(path, "-wal");
+    // A log without its database means that the database was deleted. A new one must not adopt the old log.
     if fs::metadata(&wal).is_ok_and(|log| log.len() > 0) {
         let why = format!("the journal itself is gone, but {} is there", wal.display());
         return Err(JournalError::Damaged {
@@ -57,18 +58,21 @@ pub(crate) fn create(path: &Path, kind: &Kind) -> Result<(), JournalError> {
     }
     let unfinished = beside(path, ".new");
     let io = |error: &std::io::Error| JournalError::io(path, "making it", error);
+    // Left over from a start that was interrupted.
     for ending in [".new", ".new-journal"] {
         match fs::remove_file(beside(path, ending)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(&error)),
             _ => {}
         }
     }
+    // Created before SQLite opens it, because SQLite would use the umask.
     make_private(&unfinished).map_err(|error| io(&error))?;
     fill(&unfinished, kind).map_err(|error| JournalError::sqlite(path, "making it", &error))?;
     fs::rename(&unfinished, path).and_then(|()| sync_folder(path)).map_err(|error| io(&error))
 }
 
-/// An empty file that only its owner can read. SQLite gives the files beside a journal the same permissions.
+/// Creates an empty file that only its owner can read. SQLite gives the `-wal` and `-shm` files the same
+/// permissions.
 fn make_private(path: &Path) -> std::io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -93,7 +97,7 @@ fn fill(path: &Path, kind: &Kind) -> rusqlite::Result<()> {
     connection.close().map_err(|(_, error)| error)
 }
 
-/// Which file a path leads to; None where there is none, or where files cannot be told apart.
+/// Device and inode of a file. `None` if there is no file, or on systems without inodes.
 #[cfg(unix)]
 pub(crate) fn file_id(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
@@ -105,7 +109,7 @@ pub(crate) fn file_id(_: &Path) -> Option<(u64, u64)> {
     None
 }
 
-/// Makes a new name in a folder last.
+/// Makes a new directory entry durable.
 #[cfg(unix)]
 fn sync_folder(path: &Path) -> std::io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -117,13 +121,14 @@ fn sync_folder(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Opens a journal to write to it.
+/// Opens a journal for writing.
 pub(crate) fn open_to_write(path: &Path, options: &Options) -> Result<Connection, JournalError> {
     refuse_empty(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
         let connection = Connection::open_with_flags(path, flags)?;
         careful(&connection)?;
+        // Before anything is changed: switching another program's database to WAL would modify it.
         check_magic(&connection)?;
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         let synchronous = if options.durability == Durability::None { "OFF" } else { "FULL" };
@@ -138,8 +143,8 @@ pub(crate) fn open_to_write(path: &Path, options: &Options) -> Result<Connection
     Ok(connection)
 }
 
-/// Opens a journal to read it, also while another process writes to it, and also on a disk that cannot be written. Nothing in
-/// it is changed; SQLite may leave the two files beside it that it shares with writers.
+/// Opens a journal for reading, even while another process writes to it, or on a read-only disk. Does not change
+/// the journal, but SQLite may leave its `-wal` and `-shm` files.
 pub(crate) fn open_to_read(path: &Path) -> Result<Connection, JournalError> {
     if !path.exists() {
         return Err(JournalError::Missing { path: path.to_owned() });
@@ -153,6 +158,7 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection, JournalError> {
         Ok(connection)
     };
     let opened = open(path, flags).or_else(|error| {
+        // `immutable` ignores the write-ahead log. If there is one, its records would be missing without notice.
         if !wants_to_write(&error) || has_log(path) {
             return Err(error);
         }
@@ -164,18 +170,19 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection, JournalError> {
     })
 }
 
-/// SQLite makes files beside a journal before it reads it, unless it is told that nobody writes.
+/// Whether SQLite failed because it could not create its `-wal` and `-shm` files. With `immutable` it does not need
+/// them.
 fn wants_to_write(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{CannotOpen, ReadOnly};
     matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly))
 }
 
-/// Whether a write-ahead log has records that may not be in the journal itself.
+/// Whether the write-ahead log may have records that are not in the database yet.
 fn has_log(path: &Path) -> bool {
     fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0)
 }
 
-/// The address of a journal that nobody writes, for SQLite.
+/// SQLite URI of a journal that is not written to.
 fn immutable(path: &Path) -> PathBuf {
     let mut address = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -189,7 +196,7 @@ fn immutable(path: &Path) -> PathBuf {
     PathBuf::from(address + "?immutable=1")
 }
 
-/// SQLite takes an empty file for an empty database; here it is one whose contents are gone.
+/// SQLite accepts an empty file as an empty database. Here it is a journal whose contents were lost.
 fn refuse_empty(path: &Path) -> Result<(), JournalError> {
     let empty = fs::metadata(path).is_ok_and(|file| file.len() == 0);
     if empty {
@@ -202,10 +209,11 @@ fn refuse_empty(path: &Path) -> Result<(), JournalError> {
 fn careful(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "cell_size_check", true)?;
+    // The file may come from elsewhere: its schema must not run functions.
     connection.pragma_update(None, "trusted_schema", false)
 }
 
-/// No row where the magic is another's.
+/// Returns `QueryReturnedNoRows` for a database of another program; `opening` turns that into an error message.
 fn check_magic(connection: &Connection) -> rusqlite::Result<()> {
     let found: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     if found == APPLICATION { Ok(()) } else { Err(rusqlite::Error::QueryReturnedNoRows) }
@@ -214,14 +222,14 @@ fn check_magic(connection: &Connection) -> rusqlite::Result<()> {
 fn opening(path: &Path, error: &rusqlite::Error) -> JournalError {
     match error {
         rusqlite::Error::QueryReturnedNoRows => {
-            let why = "it is a SQLite database of something else".to_owned();
+            let why = "it is a SQLite database of another program".to_owned();
             JournalError::NotAJournal { path: path.to_owned(), why }
         }
         error => JournalError::reading(path, error),
     }
 }
 
-/// Its format, where that is one we know.
+/// The format version, if it is supported.
 pub(crate) fn format_of(path: &Path, connection: &Connection, known: u32) -> Result<u32, JournalError> {
     let found: i64 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
@@ -232,13 +240,13 @@ pub(crate) fn format_of(path: &Path, connection: &Connection, known: u32) -> Res
             Err(JournalError::Newer { path: path.to_owned(), what: "a format of version", found, known })
         }
         _ => {
-            let damage = Damage::Unreadable(format!("there never was a format {found}"));
+            let damage = Damage::Unreadable(format!("unknown format version {found}"));
             Err(JournalError::Damaged { path: path.to_owned(), damage, more: 0 })
         }
     }
 }
 
-/// Brings it to the format `known`, all steps or none.
+/// Migrates to the format `known` in one transaction.
 fn migrate(
     path: &Path,
     connection: &mut Connection,
@@ -250,6 +258,7 @@ fn migrate(
         return Ok(());
     }
     let mut go = || {
+        // Takes the write lock first, so that it cannot fail halfway for a lock.
         let moving = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for migration in steps.iter().filter(|migration| migration.to > found) {
             (migration.step)(&moving)?;
@@ -257,7 +266,7 @@ fn migrate(
         moving.pragma_update(None, "user_version", known)?;
         moving.commit()
     };
-    go().map_err(|error| JournalError::sqlite(path, "bringing it to the present format", &error))
+    go().map_err(|error| JournalError::sqlite(path, "migrating it", &error))
 }
 
 pub(crate) fn meta(path: &Path, connection: &Connection) -> Result<Meta, JournalError> {
@@ -278,21 +287,23 @@ pub(crate) fn meta(path: &Path, connection: &Connection) -> Result<Meta, Journal
         })
     });
     let mut meta = read.map_err(|error| JournalError::reading(path, &error))?;
+    // Recomputed instead of trusted, so that a changed kind or owner does not match the first record.
     if meta.base == 0 {
         meta.base_chain = Chain::genesis(&meta.what, &meta.owner);
     }
     Ok(meta)
 }
 
-/// CRC-64 as XZ has it, 16 bytes at a time: one at a time took a fifth of the work of the thread that writes the journal.
+/// CRC-64/XZ, 16 bytes at a time: byte by byte it took a fifth of the time of the writer thread.
 static SUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_XZ);
 
-/// The checksum of a record, which stands for all records up to it.
+/// Checksum of a record and, through the chain, of all records before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chain(pub(crate) u64);
 
 impl Chain {
-    /// Before the first record. It depends on whose journal it is, so that records of one do not fit into another.
+    /// Checksum before the first record. It includes kind and owner, so that records of one journal do not fit into
+    /// another.
     pub(crate) fn genesis(what: &str, owner: &str) -> Chain {
         Chain(Sum::new().number(what.len() as u64).bytes(what.as_bytes()).bytes(owner.as_bytes()).done())
     }
@@ -303,7 +314,7 @@ impl Chain {
     }
 }
 
-/// The checksum of a snapshot, which also vouches for the chain up to its record.
+/// Checksum of a snapshot. It includes the chain up to its record.
 pub(crate) fn of_snapshot(up_to: u64, schema: u32, written_at: i64, chain: Chain, state: &[u8]) -> u64 {
     let sum = Sum::new().number(up_to).number(schema.into()).number(written_at.cast_unsigned());
     sum.number(chain.0).bytes(state).done()

@@ -1,6 +1,6 @@
-//! One process for one journal: a file beside it, `….lock`, is locked for as long as the journal is open, and says who
-//! has it. The system gives the lock back when the process ends, however it ends; the file itself stays and means nothing
-//! by itself. SQLite's own lock is not held in between, so that a running journal can be checked and exported.
+//! One process per journal: the file `….lock` is locked while the journal is open, and contains the id of the
+//! process. The system releases the lock when the process ends for any reason; the file stays and means nothing by
+//! itself. SQLite's own lock is not held permanently, so that a running journal can be checked and exported.
 
 use super::error::JournalError;
 use std::ffi::OsString;
@@ -8,25 +8,27 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Held for as long as it lives.
+/// The lock is held as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
 }
 
 impl Drop for Lock {
-    /// Closing the file is not enough: a process that is just being started from this one has it open for a moment, too.
+    /// Unlocks explicitly, because closing the file is not enough: a child process that is being started inherits
+    /// it for a moment.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
 }
 
 impl Lock {
-    /// Takes it, or says at once who has it.
+    /// Takes the lock, or fails at once and names its holder.
     pub(crate) fn take(journal: &Path) -> Result<Lock, JournalError> {
         let path = beside(journal, ".lock");
         let failed = |error: &std::io::Error| JournalError::io(journal, "locking it", error);
         let mut options = OpenOptions::new();
+        // Not truncated: another holder's process id may be in it.
         let options = options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(&path).map_err(|error| failed(&error))?;
         match file.try_lock() {
@@ -40,7 +42,7 @@ impl Lock {
     }
 }
 
-/// Who has the journal open, if anybody has. It takes nothing and makes no file.
+/// The process that has the journal open, if any. Creates no file and keeps no lock.
 pub(crate) fn holder_of(journal: &Path) -> Option<String> {
     let mut file = File::open(beside(journal, ".lock")).ok()?;
     match file.try_lock_shared() {
@@ -52,7 +54,7 @@ pub(crate) fn holder_of(journal: &Path) -> Option<String> {
     }
 }
 
-/// A file beside the journal: `site.journal` and `.lock` make `site.journal.lock`.
+/// Path of a file next to the journal: `site.journal` and `.lock` make `site.journal.lock`.
 pub(crate) fn beside(journal: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(journal.as_os_str());
     name.push(ending);
@@ -65,7 +67,7 @@ fn sign(file: &mut File) -> std::io::Result<()> {
     writeln!(file, "process {}", std::process::id())
 }
 
-/// What the holder wrote; it may be about to write it.
+/// Reads the name of the holder. It may not have written it yet.
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
     let read = file.read_to_string(&mut text);

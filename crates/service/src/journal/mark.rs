@@ -1,7 +1,7 @@
-//! How far a journal was answered for: a small file beside it, `….mark`, with the number of the last record that somebody was told
-//! of. A journal that ends before it has lost records, for instance with its write-ahead log; one that is gone was there. Both are
-//! noticed at the next start. The mark is written after the answers, and not synced: after a power failure it may be behind the
-//! journal, never ahead of it.
+//! High-water mark of a journal: the file `….mark` has the number of the last acknowledged record. A journal that
+//! ends before it has lost records, for instance with its write-ahead log; a journal that is missing was deleted.
+//! Both are detected at the next start. The mark is written after the answers and not synced: after a power failure
+//! it may be behind the journal, never ahead.
 
 use super::error::{Damage, JournalError};
 use super::lock::beside;
@@ -15,7 +15,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Opens the mark of a journal, or makes one, and the number in it; 0 where there is none that can be read.
+    /// Opens or creates the mark of a journal and returns its number; 0 if there is none or it is unreadable.
     pub(crate) fn open(journal: &Path) -> Result<(Mark, u64), JournalError> {
         let path = beside(journal, ".mark");
         let failed = |error: &std::io::Error| JournalError::io(journal, "opening its mark", error);
@@ -25,7 +25,7 @@ impl Mark {
         std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
         let mut file = options.open(&path).map_err(|error| failed(&error))?;
         let mut text = String::new();
-        // What is no number was not written to its end.
+        // A text that is not a number is an interrupted write.
         let read = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
         Ok((Mark { path, file }, read.unwrap_or(0)))
     }
@@ -39,15 +39,16 @@ impl Mark {
             None => "it is gone".to_owned(),
         };
         let why = format!(
-            "{found}, but answers were given for all up to record {marked}; restore it from a backup together with the files \
-             beside it, or, to go on with what there is, delete {}",
+            "{found}, but records up to {marked} were acknowledged; restore it from a backup together with the files \
+             next to it, or, to continue with the rest, delete {}",
             self.path.display()
         );
         Err(JournalError::Damaged { path: journal.to_owned(), damage: Damage::Unreadable(why), more: 0 })
     }
 
-    /// Answers were given for all up to a record. Where it cannot be written, nothing is lost but the check.
+    /// Records up to this one were acknowledged. A failed write is ignored: it only weakens the check.
     pub(crate) fn set(&mut self, sequence: u64) {
+        // Fixed width: it overwrites the old number completely, without truncating the file first.
         let text = format!("{sequence:020}\n");
         let _ = self.file.rewind().and_then(|()| self.file.write_all(text.as_bytes()));
     }

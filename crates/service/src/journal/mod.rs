@@ -1,6 +1,6 @@
-//! The journal of a head: events on disk before an answer leaves. One SQLite file, which an operator can look into with
-//! `sqlite3`; every record is chained to the one before it by a checksum. It relies on the file system to keep what
-//! was synced. It never acknowledges what is not on disk, never skips what is damaged, and knows nothing of what events mean.
+//! The journal of a site or broker: events are on disk before an answer leaves. One SQLite file, readable with
+//! `sqlite3`; every record is chained to its predecessor by a checksum. It relies on the file system to keep synced
+//! data. It never acknowledges an event before it is on disk, never skips damage, and does not interpret events.
 //!
 //! ```
 //! # use bookahead_service::journal::{Journal, Kind};
@@ -16,15 +16,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - *Grouped*: while one transaction is on its way to the disk, appends gather for the next. One sync serves
-//!   them all.
-//! - *Bounded*: so many events may wait ([`MOST_WAITING`]); then [`Journal::append`] blocks.
-//! - *Poisoned*: after a failed write every ticket and every later append fails. Open the journal anew to learn what is
-//!   there.
-//! - *Read while written*: [`check`] and [`export`] read a journal that another process has open.
+//! - *Grouped*: appends that arrive while a transaction is being synced form the next one. One sync serves them
+//!   all.
+//! - *Bounded*: when [`MOST_WAITING`] events wait, [`Journal::append`] blocks.
+//! - *Poisoned*: after a failed write every ticket and every later append fails. Reopen the journal to learn what
+//!   is on disk.
+//! - *Concurrent readers*: [`check`] and [`export`] read a journal that another process has open.
 //!
-//! What cannot be known from the file alone: that its *last* transactions are gone, together with the write-ahead log
-//! that held them. That is what a crash before the sync leaves, too. A log that is broken in the middle is found.
+//! The file alone does not show that its *last* transactions are missing together with their write-ahead log: a
+//! crash before the sync looks the same. The mark next to it does (`mark.rs`). A log that is broken in the middle
+//! is detected.
 
 mod check;
 mod error;
@@ -54,25 +55,25 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use writer::Writer;
 
-/// So many snapshots are kept: the newest, and one to fall back on until the next compaction.
+/// Snapshots to keep: the newest, and one to fall back on until the next compaction.
 pub const KEPT_SNAPSHOTS: u32 = 2;
 
-/// What is in a journal, and whose it is.
+/// Kind and owner of a journal.
 #[derive(Debug, Clone)]
 pub struct Kind {
-    /// The kind of head: `ledger`, `broker`.
+    /// Kind of journal: `ledger` or `broker`.
     pub what: String,
-    /// Whose: the name of the site or broker.
+    /// Name of the site or broker.
     pub owner: String,
-    /// The version of the form of its events, which is written beside each. Raised whenever older events could not be
-    /// read as newer ones.
+    /// Version of the event types, stored with each event. To be raised when older events cannot be parsed as newer
+    /// ones.
     pub schema: u32,
-    /// Makes an event of an older version one of this version; None where they can be read as they are.
+    /// Converts an event of an older version. `None` if older events can be parsed as they are.
     pub upgrade: Option<fn(u32, Value) -> Value>,
 }
 
 impl Kind {
-    /// A kind whose older events, if any, can be read as they are.
+    /// A kind without conversion of older events.
     pub fn new(what: impl Into<String>, owner: impl Into<String>, schema: u32) -> Kind {
         Kind { what: what.into(), owner: owner.into(), schema, upgrade: None }
     }
@@ -81,25 +82,25 @@ impl Kind {
 /// When an append counts as durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// When it is synced, together with others that wait. The one to use.
+    /// After a sync that is shared with other appends. Use this one.
     #[default]
     Grouped,
-    /// When it is synced, each by itself: for comparison.
+    /// After a sync of its own, for benchmarks.
     EachAppend,
-    /// When it was handed to the system, which may lose it when the machine stops: for comparison, and for tests.
+    /// After it was handed to the operating system, which may lose it in a power failure. For benchmarks and tests.
     None,
 }
 
-/// How a journal is opened.
+/// Options for opening a journal.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// When an append counts as durable.
     pub durability: Durability,
-    /// The file may have so many pages of 4096 bytes; beyond that it behaves as on a full disk.
+    /// Largest size of the file, in pages of 4096 bytes; a larger one behaves like a full disk. For tests.
     pub most_pages: Option<u32>,
 }
 
-/// An open journal of events of one type. Appending is for many threads; the journal is for one process.
+/// An open journal of events of one type. Threads can share it, processes cannot.
 pub struct Journal<E> {
     queue: Arc<Queue>,
     writer: Option<JoinHandle<Result<(), JournalError>>>,
@@ -108,19 +109,20 @@ pub struct Journal<E> {
 }
 
 impl<E: Serialize + DeserializeOwned> Journal<E> {
-    /// Opens the journal, or makes it where there is none, and reads and verifies everything in it.
+    /// Opens or creates the journal, and reads and verifies everything in it.
     pub fn open(path: &Path, kind: &Kind) -> Result<(Journal<E>, Replay<E>), JournalError> {
         Journal::open_with(path, kind, &Options::default())
     }
 
-    /// The same, with options.
+    /// Like [`Journal::open`], with options.
     pub fn open_with(
         path: &Path,
         kind: &Kind,
         options: &Options,
     ) -> Result<(Journal<E>, Replay<E>), JournalError> {
-        // The lock of a file is found under one name, whatever link leads there.
+        // The canonical path, so that the lock file is the same for all links to the journal.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        // Before anything else: the steps below must not run while another process writes.
         let lock = Lock::take(&path)?;
         let (mark, marked) = Mark::open(&path)?;
         let fresh = !path.exists();
@@ -128,6 +130,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
             mark.check(&path, marked, None)?;
             format::create(&path, kind)?;
         }
+        // Before SQLite opens the file: recovery would discard the frames behind a damaged one.
         verify::look_for_damage(&path)?;
         let connection = format::open_to_write(&path, options)?;
         let meta = format::meta(&path, &connection)?;
@@ -150,14 +153,14 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         Ok((journal, Replay { fresh, ..replay }))
     }
 
-    /// Hands over events that belong together: after a crash all of them are there or none. Appends are written in the
-    /// order in which they were handed over. Blocks only where [`MOST_WAITING`] events wait already. Without events, the
-    /// ticket says when all that was appended before is on disk.
+    /// Appends events atomically: after a crash all of them are there or none. Appends are written in call order.
+    /// Blocks only while [`MOST_WAITING`] events wait. Without events, the ticket completes when all earlier
+    /// appends are on disk.
     pub fn append(&self, events: &[E]) -> Result<Ticket, JournalError> {
         self.queue.append(written(events)?)
     }
 
-    /// Keeps a state that stands for all events up to one. Blocks until it is on disk, behind what was appended before.
+    /// Stores a state that replaces all events up to one. Blocks until it and all earlier appends are on disk.
     pub fn snapshot<S: Serialize + ?Sized>(&self, up_to: u64, state: &S) -> Result<(), JournalError> {
         let what = || format!("the state up to record {up_to}");
         let state = serde_json::to_string(state);
@@ -167,8 +170,8 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         outcome.wait()
     }
 
-    /// Drops the events that the newest snapshot stands for, and gives their room back; says how many they were. It reads
-    /// and verifies the whole journal first, and drops nothing from one that is damaged. Meanwhile appends wait.
+    /// Drops the events that the newest snapshot replaces, frees their space, and returns their number. Verifies
+    /// the whole journal first, and drops nothing from a damaged one. Appends wait meanwhile.
     pub fn compact(&self) -> Result<u64, JournalError> {
         let (done, outcome) = outcome();
         self.queue.order(Order::Compact { done })?;
@@ -177,7 +180,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
 }
 
 impl<E> Journal<E> {
-    /// Writes what waits, and closes the file. Fails where a write failed at any time.
+    /// Writes all waiting events and closes the file. Fails if any write failed before.
     pub fn close(mut self) -> Result<(), JournalError> {
         self.end()
     }
@@ -191,7 +194,7 @@ impl<E> Journal<E> {
 }
 
 impl<E> Drop for Journal<E> {
-    /// Writes what waits. Whoever wants to know whether that succeeded has tickets, or closes.
+    /// Writes all waiting events. To learn whether that succeeded, wait for the tickets or call [`Journal::close`].
     fn drop(&mut self) {
         let _ = self.end();
     }

@@ -1,6 +1,6 @@
-//! What waits for the writer: a bounded queue. Numbers are given on entering it, so the order in it is the order in the
-//! journal. It never reorders, and once it is poisoned it takes nothing any more.
-//! A sender that is dropped without an outcome counts as a failed write, so that nothing waits for ever.
+//! Bounded queue of the journal writer. Events get their numbers when they enter it, so queue order is journal
+//! order. It never reorders, and accepts nothing once it is poisoned.
+//! A sender that is dropped without an outcome counts as a failed write, so that no caller waits for ever.
 
 use super::error::JournalError;
 use std::collections::VecDeque;
@@ -8,15 +8,14 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// So many events may wait to be written; then appending waits, too. Some seconds' worth on a slow disk, some megabytes of
-/// memory.
+/// Most events that may wait to be written; further appends block. Several seconds' worth on a slow disk, a few
+/// megabytes of memory.
 pub const MOST_WAITING: usize = 16_384;
 
-/// So many events go into one transaction: enough to make the sync cheap, few enough that the first does not wait long for
-/// the last.
+/// Most events in one transaction: enough to amortize the sync, few enough that the first event does not wait long
+/// for the last.
 pub const MOST_IN_A_TRANSACTION: usize = 4_096;
 
-/// What the writer is asked to do.
 pub(crate) enum Order {
     Append(Batch),
     Snapshot {
@@ -24,19 +23,19 @@ pub(crate) enum Order {
         state: String,
         done: Done<()>,
     },
-    /// Drop what the newest snapshot stands for; tells how many records were dropped.
+    /// Drop the records that the newest snapshot replaces; returns their number.
     Compact {
         done: Done<u64>,
     },
 }
 
-/// Events that were appended together, as JSON: they are written all or none.
+/// Events that were appended together, as JSON; written all or none.
 pub(crate) struct Batch {
     pub(crate) events: Vec<String>,
     pub(crate) done: Done<()>,
 }
 
-/// What a batch counts for; one without events takes room, too.
+/// Weight of a batch. An empty one counts, too, so that empty appends cannot fill the memory.
 fn size(events: &[String]) -> usize {
     events.len().max(1)
 }
@@ -54,9 +53,9 @@ pub(crate) struct Queue {
 
 struct State {
     orders: VecDeque<Order>,
-    /// Events in them, by [`size`].
+    /// Total weight by [`size`].
     waiting: usize,
-    /// The number that the next event gets.
+    /// Number of the next event.
     next: u64,
     closing: bool,
     poisoned: Option<String>,
@@ -71,7 +70,7 @@ impl State {
         }
     }
 
-    /// Where nothing waits, there is room for a batch of any size.
+    /// An empty queue accepts a batch of any size: otherwise one larger than the bound would block for ever.
     fn has_room(&self, events: &[String]) -> bool {
         self.waiting == 0 || self.waiting + size(events) <= MOST_WAITING
     }
@@ -96,7 +95,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes events; waits for room.
+    /// Enqueues events; blocks while the queue is full.
     pub(crate) fn append(&self, events: Vec<String>) -> Result<Ticket, JournalError> {
         let mut state = self.state();
         loop {
@@ -112,7 +111,7 @@ impl Queue {
         Ok(ticket)
     }
 
-    /// Takes another order, behind everything that waits.
+    /// Enqueues another order behind everything that waits.
     pub(crate) fn order(&self, order: Order) -> Result<(), JournalError> {
         let mut state = self.state();
         state.refuse()?;
@@ -122,7 +121,8 @@ impl Queue {
         Ok(())
     }
 
-    /// What to do next, with at most `most` batches in one transaction; waits for it. None once it is closed and empty.
+    /// The next work, with at most `most` batches in one transaction. Blocks until there is some. `None` once the
+    /// queue is closed and empty.
     pub(crate) fn next(&self, most: usize) -> Option<Work> {
         let mut state = self.state();
         loop {
@@ -135,7 +135,7 @@ impl Queue {
         }
     }
 
-    /// The batches that go with the first.
+    /// Collects the batches that are written together with the first.
     fn gather(&self, mut state: MutexGuard<'_, State>, first: Batch, most: usize) -> Vec<Batch> {
         let mut events = size(&first.events);
         let mut batches = vec![first];
@@ -150,20 +150,22 @@ impl Queue {
         }
         state.waiting -= events;
         drop(state);
+        // All of them: one large transaction may make room for many appends.
         self.room.notify_all();
         batches
     }
 
-    /// Takes nothing more; what waits is still written.
+    /// Accepts nothing more; waiting events are still written.
     pub(crate) fn close(&self) {
         self.state().closing = true;
         self.work.notify_all();
         self.room.notify_all();
     }
 
-    /// Takes nothing more, and tells everybody who waits.
+    /// Accepts nothing more, and fails all waiting orders.
     pub(crate) fn poison(&self, why: &str) {
         let mut state = self.state();
+        // The first failure is the cause; later ones are consequences.
         let why = state.poisoned.get_or_insert_with(|| why.to_owned()).clone();
         let orders = std::mem::take(&mut state.orders);
         state.waiting = 0;
@@ -179,44 +181,44 @@ impl Queue {
         }
     }
 
-    /// Why it takes nothing more, if it does not.
+    /// Why it accepts nothing more. `None` if it still does.
     pub(crate) fn poisoned(&self) -> Option<String> {
         self.state().poisoned.clone()
     }
 }
 
-/// Says when what was appended is on disk. Dropping it gives up the knowledge, not the events.
+/// Completes when the appended events are on disk. Dropping it does not drop the events.
 #[derive(Debug)]
-#[must_use = "nothing may be acknowledged before the ticket says that it is on disk"]
+#[must_use = "nothing may be acknowledged before the ticket has completed"]
 pub struct Ticket {
     pub(crate) sequences: Range<u64>,
     pub(crate) outcome: Outcome<()>,
 }
 
 impl Ticket {
-    /// The numbers that the events have, if they get onto the disk.
+    /// The numbers of the events, valid once they are on disk.
     pub fn sequences(&self) -> Range<u64> {
         self.sequences.clone()
     }
 
-    /// Blocks until the events, and everything appended before them, are on disk; gives their numbers. After an error it
-    /// is unknown whether they are there: they must not be acknowledged, and opening the journal anew tells.
+    /// Blocks until the events and all earlier ones are on disk, and returns their numbers. After an error it is
+    /// unknown whether they are on disk: they must not be acknowledged. Reopen the journal to find out.
     pub fn wait(self) -> Result<Range<u64>, JournalError> {
         self.outcome.wait()?;
         Ok(self.sequences)
     }
 }
 
-/// Tells the outcome of one order to the writer.
+/// Reports the outcome of one order.
 pub(crate) type Done<T> = SyncSender<Result<T, JournalError>>;
 
-/// A sender and the side that waits for it. Sending never blocks.
+/// A one-shot channel. Sending never blocks, because it has room for the one message.
 pub(crate) fn outcome<T>() -> (Done<T>, Outcome<T>) {
     let (done, outcome) = sync_channel(1);
     (done, Outcome(outcome))
 }
 
-/// What came of an order, when it is known.
+/// The receiving side.
 #[derive(Debug)]
 pub(crate) struct Outcome<T>(Receiver<Result<T, JournalError>>);
 

@@ -1,4 +1,4 @@
-//! What a journal gives back when it is opened: the newest sound snapshot and every event after it, all of it verified.
+//! What opening a journal returns: the newest valid snapshot and all later events, verified.
 
 use super::error::{Damage, JournalError};
 use super::format::{Chain, Meta};
@@ -8,46 +8,45 @@ use rusqlite::Connection;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
-/// What was in the journal: whoever folds `events` onto `snapshot` has the state of before.
+/// Contents of a journal: apply `events` to `snapshot` to restore the state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replay<E> {
-    /// Whether the journal was made just now.
+    /// Whether the journal was just created.
     pub fresh: bool,
-    /// Where to begin; None: with nothing.
+    /// State to start from. `None` for the empty state.
     pub snapshot: Option<Snapshot>,
-    /// What came after, in order and without a gap.
+    /// Later events, in order and without gaps.
     pub events: Vec<Record<E>>,
-    /// Newer snapshots that are damaged and were not needed, since the events they stand for are all there. Worth a
-    /// warning.
+    /// Damaged newer snapshots that were not needed, because all their events are still there. Log a warning.
     pub set_aside: Vec<Damage>,
 }
 
-/// An event and its place.
+/// An event with its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<E> {
-    /// Its number; the first is 1.
+    /// Number of the event, starting at 1.
     pub sequence: u64,
-    /// When it was written, in milliseconds since the epoch by the clock of the machine: for people, never for decisions.
+    /// Wall-clock time of the write in milliseconds since 1970. For people, never for decisions.
     pub written_at: i64,
-    /// The event.
+    /// The event itself.
     pub event: E,
 }
 
-/// A state that stands for all events up to one.
+/// A state that replaces all events up to one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     /// The last of those events.
     pub up_to: u64,
-    /// The version of the form that states and events had then.
+    /// Version of states and events at that time.
     pub schema: u32,
-    /// When it was written, in milliseconds since the epoch.
+    /// Wall-clock time of the write in milliseconds since 1970.
     pub written_at: i64,
-    /// The state.
+    /// The state as JSON.
     pub json: String,
 }
 
 impl Snapshot {
-    /// The state.
+    /// Parses the state.
     pub fn state<S: DeserializeOwned>(&self) -> Result<S, JournalError> {
         serde_json::from_str(&self.json).map_err(|error| JournalError::Json {
             what: format!("the snapshot up to record {}", self.up_to),
@@ -62,7 +61,7 @@ pub(crate) struct Tail {
     pub(crate) chain: Chain,
 }
 
-/// Reads everything, verifies everything, and fails at the first thing that is not as it was written.
+/// Reads and verifies everything. Fails if the journal is damaged.
 pub(crate) fn replay<E: DeserializeOwned>(
     path: &Path,
     connection: &Connection,
@@ -75,6 +74,8 @@ pub(crate) fn replay<E: DeserializeOwned>(
     let mut newest_schema = snapshots.newest.as_ref().map_or(0, |snapshot| snapshot.schema);
     let walked = verify::records(path, connection, meta, &snapshots, |raw| {
         newest_schema = newest_schema.max(raw.schema);
+        // Older records are verified as well, but the snapshot replaces them. Newer schemas are only counted,
+        // because the error below names the newest.
         if raw.sequence > after && raw.schema <= kind.schema {
             let event = event(raw, kind)?;
             events.push(Record { sequence: raw.sequence, written_at: raw.written_at, event });
@@ -85,6 +86,7 @@ pub(crate) fn replay<E: DeserializeOwned>(
         let (what, found, known) = ("events of version", newest_schema, kind.schema);
         return Err(JournalError::Newer { path: path.to_owned(), what, found, known });
     }
+    // Events before the base were dropped. Without a snapshot that covers them, the state cannot be restored.
     let needed = after < meta.base;
     let aside = |damage: &Damage| !needed && snapshots.damages.contains(damage);
     let (set_aside, damages): (Vec<_>, Vec<_>) = walked.damages.into_iter().partition(aside);

@@ -1,12 +1,12 @@
-//! Reading a journal from one end to the other and comparing everything with its checksum. Everyone who reads a journal
-//! reads it through here; nothing is passed over in silence.
+//! Reads a whole journal and verifies every checksum. All readers of a journal use this module; no damage is
+//! skipped silently.
 //!
-//! Looking through the write-ahead log for damage that SQLite would pass over. SQLite takes a log up to the first frame
-//! that is not whole, since that is what a crash leaves; a changed bit in the middle looks the same to it, and the
-//! transactions behind it would vanish without a word. But a transaction is begun only after the one before was synced, so
-//! a crash leaves at most *one* that is not whole. Two ends of transactions behind a broken frame mean damage.
+//! It also checks the write-ahead log for damage that SQLite ignores. SQLite uses a log up to the first invalid
+//! frame, because that is what a crash leaves. A flipped bit in the middle looks the same, and the transactions
+//! behind it would vanish silently. But a transaction starts only after the previous one was synced, so a crash
+//! leaves at most *one* incomplete transaction. Two ends of transactions behind an invalid frame mean damage.
 //!
-//! It only reads. What it cannot see: damage to the very last transaction, and a log that was cut off.
+//! It only reads. It cannot detect damage to the very last transaction, or a truncated log.
 
 use super::error::{Damage, JournalError};
 use super::format::{self, Chain, Meta};
@@ -29,13 +29,13 @@ pub(crate) struct Raw<'a> {
 
 pub(crate) struct Walked {
     pub(crate) records: u64,
-    /// How many snapshots that agree with themselves.
+    /// Number of snapshots with a valid checksum.
     pub(crate) snapshots: usize,
-    /// In the order in which it was found, that of snapshots first.
+    /// In the order of discovery, snapshots first.
     pub(crate) damages: Vec<Damage>,
 }
 
-/// The newest snapshot that is sound, what the others vouch for, and what is wrong with the rest.
+/// The newest valid snapshot, the chain value of each valid one, and damages of the others.
 pub(crate) struct Snapshots {
     pub(crate) newest: Option<Snapshot>,
     pub(crate) chains: BTreeMap<u64, Chain>,
@@ -64,14 +64,14 @@ pub(crate) fn snapshots(
 }
 
 fn snapshot(row: &Row<'_>, meta: &Meta) -> Result<(Snapshot, Chain), String> {
-    let up_to = u64::try_from(integer(row, 0)?).map_err(|_| "its number is below zero")?;
-    let schema = u32::try_from(integer(row, 1)?).map_err(|_| "its version is none")?;
+    let up_to = u64::try_from(integer(row, 0)?).map_err(|_| "its number is negative")?;
+    let schema = u32::try_from(integer(row, 1)?).map_err(|_| "its version is invalid")?;
     let written_at = integer(row, 2)?;
     let chain = Chain(integer(row, 3)?.cast_unsigned());
     let state = text(row, 4)?;
     let sum = format::of_snapshot(up_to, schema, written_at, chain, state.as_bytes());
     if sum != integer(row, 5)?.cast_unsigned() {
-        return Err("it does not agree with its checksum".to_owned());
+        return Err("it does not match its checksum".to_owned());
     }
     if up_to < meta.base || meta.tail < up_to {
         return Err(format!("the journal has records {} to {}", meta.base + 1, meta.tail));
@@ -79,7 +79,7 @@ fn snapshot(row: &Row<'_>, meta: &Meta) -> Result<(Snapshot, Chain), String> {
     Ok((Snapshot { up_to, schema, written_at, json: state.to_owned() }, chain))
 }
 
-/// Reads all records, and hands on those that are sound; `take` may find that one makes no sense.
+/// Reads all records and passes the valid ones to `take`, which may reject a record that it cannot interpret.
 pub(crate) fn records(
     path: &Path,
     connection: &Connection,
@@ -95,6 +95,7 @@ pub(crate) fn records(
         records: 0,
         damages: snapshots.damages.clone(),
     };
+    // A snapshot may end exactly at the base.
     walk.meet_snapshot();
     let query = "SELECT sequence, schema, written_at, event, checksum FROM records ORDER BY sequence";
     each_row(path, connection, query, |row| {
@@ -105,6 +106,7 @@ pub(crate) fn records(
         }
         Ok(())
     })?;
+    // Detects records that were removed from the end.
     if walk.last != meta.tail || !walk.chains.contains(&meta.tail_chain) {
         walk.damages.push(Damage::Tail { said: meta.tail, found: walk.last });
     }
@@ -113,8 +115,8 @@ pub(crate) fn records(
 
 fn raw<'a>(row: &'a Row<'_>) -> Result<Raw<'a>, String> {
     Ok(Raw {
-        sequence: u64::try_from(integer(row, 0)?).map_err(|_| "its number is below zero")?,
-        schema: u32::try_from(integer(row, 1)?).map_err(|_| "its version is none")?,
+        sequence: u64::try_from(integer(row, 0)?).map_err(|_| "its number is negative")?,
+        schema: u32::try_from(integer(row, 1)?).map_err(|_| "its version is invalid")?,
         written_at: integer(row, 2)?,
         event: text(row, 3)?,
         checksum: Chain(integer(row, 4)?.cast_unsigned()),
@@ -123,10 +125,10 @@ fn raw<'a>(row: &'a Row<'_>) -> Result<Raw<'a>, String> {
 
 struct Walk<'a> {
     last: u64,
-    /// What the next record may build on: the checksum of the last as computed and as stored. They differ where the last
-    /// is damaged; then that has been told, and is not to be told of the next again.
+    /// Checksums that the next record may be chained to: that of the last record as computed and as stored. They
+    /// differ if the last record is damaged; accepting both avoids a second report for the next one.
     chains: [Chain; 2],
-    /// The last could not be read, so there is nothing to compare the next with.
+    /// The last record could not be read, so the next one cannot be verified.
     lost: bool,
     expected: &'a BTreeMap<u64, Chain>,
     records: u64,
@@ -175,11 +177,11 @@ impl Walk<'_> {
         sequence == next
     }
 
-    /// A snapshot up to here must have been made of the very records up to here.
+    /// The chain value of a snapshot must match that of the record it ends with.
     fn meet_snapshot(&mut self) {
         let expected = self.expected.get(&self.last);
         if expected.is_some_and(|chain| !self.chains.contains(chain)) {
-            let why = "it was made of other records".to_owned();
+            let why = "it was made from other records".to_owned();
             self.damages.push(Damage::Snapshot { up_to: self.last, why });
         }
     }
@@ -207,16 +209,16 @@ fn each_row(
 fn integer(row: &Row<'_>, at: usize) -> Result<i64, String> {
     match row.get_ref(at) {
         Ok(ValueRef::Integer(number)) => Ok(number),
-        _ => Err(format!("there is no number in its column {}", at + 1)),
+        _ => Err(format!("column {} is not a number", at + 1)),
     }
 }
 
 fn text<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a str, String> {
     match row.get_ref(at) {
         Ok(ValueRef::Text(bytes)) => {
-            std::str::from_utf8(bytes).map_err(|_| format!("the text in its column {} is garbled", at + 1))
+            std::str::from_utf8(bytes).map_err(|_| format!("column {} is not valid UTF-8", at + 1))
         }
-        _ => Err(format!("there is no text in its column {}", at + 1)),
+        _ => Err(format!("column {} is not a text", at + 1)),
     }
 }
 
@@ -224,7 +226,7 @@ const MAGIC: u32 = 0x377f_0682;
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
-/// Fails where the log of a journal is broken in the middle.
+/// Fails if the write-ahead log is damaged in the middle.
 pub(crate) fn look_for_damage(journal: &Path) -> Result<(), JournalError> {
     let failed = |error: &std::io::Error| JournalError::io(journal, "reading its write-ahead log", error);
     let file = match File::open(beside(journal, "-wal")) {
@@ -235,14 +237,15 @@ pub(crate) fn look_for_damage(journal: &Path) -> Result<(), JournalError> {
     match broken_in_the_middle(BufReader::new(file)).map_err(|error| failed(&error))? {
         None => Ok(()),
         Some(frame) => {
-            let why =
-                format!("frame {frame} of its write-ahead log is broken, and whole transactions follow it");
+            let why = format!(
+                "frame {frame} of its write-ahead log is damaged, but complete transactions follow it"
+            );
             Err(JournalError::Damaged { path: journal.to_owned(), damage: Damage::Unreadable(why), more: 0 })
         }
     }
 }
 
-/// The first broken frame, where more follows than a crash can leave; frame 0 is the header.
+/// The first invalid frame, if more follows than a crash can leave. Frame 0 is the header.
 fn broken_in_the_middle(mut log: impl Read) -> std::io::Result<Option<u64>> {
     let mut header = [0; HEADER];
     if !fill(&mut log, &mut header)? {
@@ -251,8 +254,10 @@ fn broken_in_the_middle(mut log: impl Read) -> std::io::Result<Option<u64>> {
     let mut sum = Sum { big_endian: word(&header, 0) & 1 == 1, s: [0, 0] };
     sum.add(&header[..24]);
     let sound = word(&header, 0) & !1 == MAGIC && sum.is(&header[24..]);
+    // With a damaged header the page size is unknown; 4096 is SQLite's default and that of all journals.
     let page = if sound { word(&header, 8) as usize } else { 4_096 };
     let mut frame = vec![0; FRAME_HEADER + page];
+    // Frames of an older generation of the log have other salts. They are leftovers, not damage.
     let mut salts: Option<[u8; 8]> = sound.then(|| copy(&header[16..24]));
     let mut broken = (!sound).then_some(0);
     let (mut at, mut ends_behind) = (0, 0);
@@ -265,6 +270,7 @@ fn broken_in_the_middle(mut log: impl Read) -> std::io::Result<Option<u64>> {
             sum.add(&frame[FRAME_HEADER..]);
             broken = (!ours || !sum.is(&frame[16..24])).then_some(at);
         }
+        // The size of the database is set only in the last frame of a transaction.
         let ends = word(&frame, 4) != 0;
         if broken.is_some() && ours && ends {
             ends_behind += 1;
@@ -273,7 +279,7 @@ fn broken_in_the_middle(mut log: impl Read) -> std::io::Result<Option<u64>> {
     Ok(broken.filter(|_| ends_behind >= 2))
 }
 
-/// Whether there was that much.
+/// Whether the buffer could be filled.
 fn fill(log: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<bool> {
     match log.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -292,7 +298,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(copy(&bytes[at..at + 4]))
 }
 
-/// The running checksum of a log, over pairs of words.
+/// Cumulative checksum of a write-ahead log, as defined by SQLite's file format.
 struct Sum {
     big_endian: bool,
     s: [u32; 2],

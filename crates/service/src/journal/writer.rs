@@ -1,6 +1,6 @@
-//! The thread that owns the connection. It turns what waits into transactions, one sync for as many appends as there are,
-//! and tells those who wait only after SQLite has said that the transaction is on disk. After a failed write it writes
-//! nothing any more: what a disk holds after an error is not known until it is read again.
+//! The thread that owns the connection. It writes waiting events in transactions, with one sync for many appends,
+//! and completes their tickets after SQLite has committed. After a failed write it stops: the state of a disk after
+//! an error is unknown until it is read again.
 
 use super::error::{Damage, JournalError};
 use super::format::Chain;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub(crate) struct Writer {
     pub(crate) path: PathBuf,
-    /// Which file the path led to when it was opened.
+    /// Device and inode of the file when it was opened.
     pub(crate) file: Option<(u64, u64)>,
     pub(crate) mark: Mark,
     pub(crate) connection: Connection,
@@ -25,7 +25,7 @@ pub(crate) struct Writer {
     pub(crate) tail: Tail,
 }
 
-/// Whatever ends the writer, the queue learns of it.
+/// Poisons the queue if the writer panics.
 struct PoisonAtEnd(Arc<Queue>);
 
 impl Drop for PoisonAtEnd {
@@ -37,7 +37,7 @@ impl Drop for PoisonAtEnd {
 }
 
 impl Writer {
-    /// Works until the queue is closed and empty, or a write has failed.
+    /// Runs until the queue is closed and empty, or a write fails.
     pub(crate) fn run(mut self) -> Result<(), JournalError> {
         let _poison = PoisonAtEnd(self.queue.clone());
         let most = if self.durability == Durability::EachAppend { 1 } else { usize::MAX };
@@ -54,11 +54,11 @@ impl Writer {
         self.finish()
     }
 
-    /// One transaction. An error is told to all whose events were in it, and ends the writer.
+    /// Writes one transaction. An error is reported to all its batches and ends the writer.
     fn write(&mut self, batches: Vec<Batch>) -> Result<(), JournalError> {
         let mut events = batches.iter().flat_map(|batch| &batch.events).peekable();
         let written = match events.peek() {
-            // All that was appended before is on disk already.
+            // All earlier appends are on disk already.
             None => Ok(self.tail),
             Some(_) => self
                 .transaction("writing events", |writer| writer.insert(events))
@@ -68,11 +68,12 @@ impl Writer {
             Ok(tail) => {
                 self.tail = tail;
                 batches.into_iter().for_each(|batch| drop(batch.done.send(Ok(()))));
+                // After the answers: a mark ahead of the journal would make the next start refuse a sound journal.
                 self.mark.set(tail.sequence);
                 Ok(())
             }
             Err(error) => {
-                // Later appends are to be refused before anybody learns of this one.
+                // Later appends must be refused before any caller learns of this failure.
                 self.queue.poison(&error.to_string());
                 batches.into_iter().for_each(|batch| drop(batch.done.send(Err(error.clone()))));
                 Err(error)
@@ -80,7 +81,7 @@ impl Writer {
         }
     }
 
-    /// What is written to a file without a name is gone when it is closed.
+    /// Fails if the file was deleted or replaced: writes to an unlinked file are lost when it is closed.
     fn is_there(&self) -> Result<(), JournalError> {
         if format::file_id(&self.path) == self.file {
             return Ok(());
@@ -104,7 +105,7 @@ impl Writer {
                 chain.0.cast_signed(),
             ))?;
         }
-        // The tail on disk must be the one known here: otherwise somebody else wrote to the file.
+        // The tail on disk must be the known one. Otherwise another process wrote to the file.
         let changed = self.connection.execute(
             "UPDATE meta SET tail = ?1, tail_chain = ?2 WHERE tail = ?3 AND tail_chain = ?4",
             (
@@ -121,7 +122,7 @@ impl Writer {
         }
     }
 
-    /// An error here ends the writer. One that left the journal as it was is told to whoever asked, and that is all.
+    /// An error ends the writer. A failure that left the journal unchanged is only reported to the caller.
     fn carry_out(&mut self, order: Order) -> Result<(), JournalError> {
         match order {
             Order::Append(batch) => self.write(vec![batch]),
@@ -184,7 +185,7 @@ impl Writer {
         Ok(found.map(|chain| Chain(chain.cast_unsigned())))
     }
 
-    /// Everything is verified before anything is dropped.
+    /// Verifies everything before it drops anything.
     fn compact(&mut self) -> Result<u64, JournalError> {
         let meta = format::meta(&self.path, &self.connection)?;
         let snapshots = verify::snapshots(&self.path, &self.connection, &meta)?;
@@ -203,18 +204,20 @@ impl Writer {
                 .execute("UPDATE meta SET base = ?1, base_chain = ?2", (up_to, chain.0.cast_signed()))?;
             Ok(())
         })?;
-        self.do_now("giving back the room", "VACUUM")?;
+        // Deleting rows only marks pages as free.
+        self.do_now("freeing space", "VACUUM")?;
         self.checkpoint()?;
         Ok(up_to - meta.base)
     }
 
-    /// All of it is on disk, or none of it is there.
+    /// Commits all of it or nothing.
     fn transaction<T>(
         &self,
         doing: &'static str,
         work: impl FnOnce(&Writer) -> rusqlite::Result<T>,
     ) -> Result<T, JournalError> {
         let go = || {
+            // Takes the write lock at once. A deferred transaction could fail at its first write.
             self.connection.execute_batch("BEGIN IMMEDIATE")?;
             let outcome = work(self)?;
             self.connection.execute_batch("COMMIT")?;
@@ -222,13 +225,13 @@ impl Writer {
         };
         go().map_err(|error: rusqlite::Error| {
             if !self.connection.is_autocommit() {
-                // Where this fails, too, nothing is lost: the transaction ends with the connection.
+                // If this fails, too, nothing is lost: the transaction ends with the connection.
                 let _ = self.connection.execute_batch("ROLLBACK");
             }
             match error {
                 rusqlite::Error::StatementChangedRows(_) => JournalError::Damaged {
                     path: self.path.clone(),
-                    damage: Damage::Unreadable("somebody else wrote to it while it was open".to_owned()),
+                    damage: Damage::Unreadable("another process wrote to it while it was open".to_owned()),
                     more: 0,
                 },
                 error => JournalError::sqlite(&self.path, doing, &error),
@@ -241,9 +244,9 @@ impl Writer {
         done.map_err(|error| JournalError::sqlite(&self.path, doing, &error))
     }
 
-    /// Brings everything from the write-ahead log into the file. Somebody who reads may prevent it, which does no harm.
+    /// Moves everything from the write-ahead log into the database. A reader may prevent it, which does no harm.
     fn checkpoint(&self) -> Result<(), JournalError> {
-        self.do_now("tidying up", "PRAGMA wal_checkpoint(TRUNCATE)")
+        self.do_now("merging the write-ahead log", "PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
     fn finish(self) -> Result<(), JournalError> {
@@ -253,8 +256,8 @@ impl Writer {
     }
 }
 
-/// Whether the writer may not go on. A full disk is no reason where SQLite has undone what was begun and no event was in
-/// it.
+/// Whether the writer must stop. A full disk is no reason: SQLite has rolled back the order, and it contained no
+/// events.
 fn fatal<T>(outcome: &Result<T, JournalError>) -> Result<(), JournalError> {
     match outcome {
         Err(error @ JournalError::Storage { full: false, .. }) => Err(error.clone()),
@@ -262,7 +265,8 @@ fn fatal<T>(outcome: &Result<T, JournalError>) -> Result<(), JournalError> {
     }
 }
 
-/// As far as the clock is believed: a journal whose times ran ahead with a wrong clock would say later that the right one is behind.
+/// The validated wall clock: if it ran ahead for a while, the journal would make the correct clock look late at the
+/// next start.
 fn now() -> i64 {
     time_of_day::now().0
 }

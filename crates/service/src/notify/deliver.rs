@@ -1,5 +1,6 @@
-//! Delivering: a task for each target tries the oldest notice of every reservation until it succeeds or is given up, several
-//! reservations at once. A receiver that fails is tried ever less often, and holds up its own reservations alone.
+//! Delivers notices: one task per target tries the oldest notice of every reservation until it succeeds or is given
+//! up, several reservations at once. A failing receiver is tried less and less often, and delays only its own
+//! reservations.
 
 use super::outbox::{Letter, Outbox};
 use bookahead_protocol::ReservationId;
@@ -10,16 +11,17 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The first wait after a failure; the next are twice as long each.
+/// Wait after the first failure; doubled for each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 
-/// No wait is longer: a receiver that is back is told within the hour.
+/// Upper bound of the wait: a receiver that is back gets its notices within the hour.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
-/// The file is written at most this often. What is delivered meanwhile is delivered again if the service is killed.
+/// How often the file is written at most. Notices delivered since the last write are delivered again if the service
+/// is killed.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
-/// Delivers what is in an outbox, for as long as these tasks live.
+/// Delivers the contents of an outbox while these tasks live.
 pub(crate) fn deliver(outbox: &Arc<Outbox>, tasks: &mut JoinSet<()>) {
     for at in 0..outbox.targets.len() {
         tasks.spawn(Delivery { outbox: outbox.clone(), at, lanes: BTreeMap::new() }.run());
@@ -32,7 +34,7 @@ async fn keep_written(outbox: Arc<Outbox>) {
         outbox.stale.notified().await;
         let saving = outbox.clone();
         if let Ok(Err(why)) = tokio::task::spawn_blocking(move || saving.save()).await {
-            tracing::error!(event = "notices_not_written", "cannot write what waits for owners: {why}");
+            tracing::error!(event = "notices_not_written", "cannot write the file of waiting notices: {why}");
         }
         sleep(WRITE_EVERY).await;
     }
@@ -41,13 +43,13 @@ async fn keep_written(outbox: Arc<Outbox>) {
 struct Delivery {
     outbox: Arc<Outbox>,
     at: usize,
-    /// Reservations whose first letter is being tried, or has failed.
+    /// Reservations whose first notice is being tried, or has failed.
     lanes: BTreeMap<ReservationId, Lane>,
 }
 
 struct Lane {
     tries: u32,
-    /// None while it is being tried.
+    /// `None` while it is being tried.
     due: Option<Instant>,
 }
 
@@ -74,7 +76,7 @@ impl Delivery {
         }
     }
 
-    /// Starts what is due, as far as there is room. Answers when the next one is due.
+    /// Starts deliveries that are due, up to the limit of the target. Returns when the next one is due.
     fn start_due(&mut self, trying: &mut JoinSet<(Letter, Result<(), String>)>) -> Option<Instant> {
         let at_once = self.outbox.targets[self.at].at_once();
         if trying.len() >= at_once {
@@ -82,6 +84,7 @@ impl Delivery {
         }
         let now = Instant::now();
         let mut next: Option<Instant> = None;
+        // Only the first notice of each reservation: notices of one reservation must arrive in order.
         self.outbox.visit_first(self.at, |letter| {
             let lane = self.lanes.entry(letter.reservation).or_insert(Lane { tries: 0, due: Some(now) });
             match lane.due {
@@ -98,7 +101,7 @@ impl Delivery {
             }
             if trying.len() < at_once { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        // Without room the next is looked for when a try has ended.
+        // At the limit, the end of a delivery wakes the task.
         next.filter(|_| trying.len() < at_once)
     }
 
@@ -109,11 +112,13 @@ impl Delivery {
         lane.tries += 1;
         match outcome {
             Err(why) if target.tries_again(letter, lane.tries) => {
+                // The exponent is capped, so that the multiplication cannot overflow.
                 let wait = FIRST_WAIT * 2_u32.saturating_pow(lane.tries - 1).min(1 << 16);
                 lane.due = Some(Instant::now() + wait.min(LONGEST_WAIT));
+                // Only the first failure is logged: an outage of a day would fill the log.
                 if lane.tries == 1 {
                     let event = "notice_failed";
-                    tracing::warn!(event, id, %reservation, to, "notice not delivered, trying again: {why}");
+                    tracing::warn!(event, id, %reservation, to, "notice not delivered, retrying: {why}");
                 }
                 return;
             }

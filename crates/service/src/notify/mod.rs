@@ -1,12 +1,13 @@
-//! Telling owners what happens to their reservations, beside the stream of events: by a webhook that the request names, and by
+//! Notices to owners about their reservations, in addition to the event stream: by the webhook of a request, and by
 //! a command of the operator (`[notify]`).
 //!
-//! - [`Outbox`]: what has to be delivered. Filled when events are durable, and after a restart from the journal
-//! - [`deliver`]: one task for each [`Target`], which tries until it succeeds or gives up, in order for each reservation
-//! - [`prefix`]: which addresses owners may name; [`target`]: how one notice is delivered, and its signature
+//! - [`Outbox`]: notices to deliver, filled when events are durable, and from the journal after a restart
+//! - [`deliver`]: one task for each [`Target`], which retries until it succeeds or gives up, in order for each
+//!   reservation
+//! - [`prefix`]: URLs that owners may use; [`target`]: delivery and signature of one notice
 //!
-//! Nothing here delays the party: it hands over what happened and goes on. A notice is delivered at least once; its id says
-//! which are the same.
+//! Never delays the party, which hands over its notices and continues. Delivery is at least once; repeated
+//! deliveries have the same id.
 
 mod deliver;
 mod outbox;
@@ -24,11 +25,11 @@ use bookahead_protocol::Name;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The file of an outbox, in the state folder of its party.
+/// Name of the outbox file in the state folder.
 const FILE: &str = "notices.json";
 
 impl NotifyConfig {
-    /// All that is told; empty where nothing is configured. Secrets are read, and the command is looked for.
+    /// All configured targets. Reads secrets and checks that the command exists.
     pub(crate) fn targets(&self, base: &Path) -> Result<Vec<Target>, DaemonError> {
         let command = self.command.as_deref().map(|words| Target::command(words, self.timeout.duration()));
         let webhooks = self.webhooks.iter().enumerate().map(|(at, webhook)| {
@@ -41,7 +42,7 @@ impl NotifyConfig {
         command.into_iter().map(Ok).chain(webhooks).collect()
     }
 
-    /// The outbox of a party with this state folder; None where nobody is told.
+    /// The outbox of a party. `None` if no receivers are configured.
     pub(crate) fn outbox(
         &self,
         name: &str,

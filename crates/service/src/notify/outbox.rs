@@ -1,7 +1,7 @@
-//! What has to be delivered, and up to which event of the journal that is known. The journal is the truth: what happened
-//! after the event that the file names is found there again after a restart. So the file may be behind by a second, and must
-//! be up to date only before a snapshot takes the place of events ([`Outbox::settle`]). What was delivered since it was last
-//! written is delivered again, with the same id.
+//! Notices to deliver, and the last event of the journal that they cover. The journal is authoritative: later
+//! events are found there after a restart. So the file may lag by a second, and must be current only before a
+//! snapshot replaces events ([`Outbox::settle`]). Notices delivered since the last write are delivered again, with
+//! the same id.
 
 use super::target::{self, Target};
 use crate::replace_file::replace_file;
@@ -18,50 +18,50 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Notices that may wait for one target: some megabytes. What comes when there are as many is dropped, and counted as failed.
+/// Most notices that may wait for one target: a few megabytes. Further ones are dropped and counted as failed.
 const MOST_WAITING: usize = 10_000;
 
-/// The file is written when it is this many events behind, even if no notice has come or gone: so few are looked at again
-/// after a restart.
+/// The file is also written when it is this many events behind, even without new notices. It bounds the events to
+/// scan after a restart.
 const EVENTS_BEHIND: u64 = 10_000;
 
-/// How long a snapshot waits for the events before it to be durable.
+/// How long a snapshot waits until the events before it are durable.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What has to be delivered.
+/// Notices to deliver.
 pub struct Outbox {
     service: Name,
     path: PathBuf,
     pub(super) targets: Vec<Target>,
     queues: Mutex<Queues>,
-    /// Tells that events were seen.
+    /// Signals that events were processed.
     seen: Condvar,
-    /// Held while the file is written.
+    /// Held while the file is written, so that an older state never replaces a newer one.
     writing: Mutex<()>,
-    /// For each target: something came.
+    /// One per target: signals a new notice.
     pub(super) came: Vec<Notify>,
-    /// The file is out of date.
+    /// Signals that the file is out of date.
     pub(super) stale: Notify,
 }
 
 #[derive(Default)]
 struct Queues {
-    /// Tells the notices of one journal from those of another that had its place.
+    /// Random number of the journal, so that notice ids differ from those of an earlier journal.
     epoch: u64,
-    /// All events up to this one are delivered or in a queue.
+    /// All events up to this one are delivered or queued.
     seen: u64,
-    /// The same in the file.
+    /// The value of `seen` in the file.
     written: u64,
-    /// For each target, by event.
+    /// One queue per target, keyed by event number.
     waiting: Vec<BTreeMap<u64, Letter>>,
     counts: Vec<Counts>,
 }
 
-/// What became of notices to one target.
+/// Counters of one target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     pub(crate) delivered: u64,
-    /// Given up, or dropped since too many waited.
+    /// Given up, or dropped because the queue was full.
     pub(crate) failed: u64,
     pub(crate) waiting: usize,
 }
@@ -69,18 +69,18 @@ pub(crate) struct Counts {
 /// A notice for one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Letter {
-    /// The number of its event.
+    /// Number of its event.
     pub(super) sequence: u64,
     pub(super) id: String,
     pub(super) reservation: ReservationId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) webhook: Option<String>,
-    /// Milliseconds since 1970 when it came here.
+    /// Time of arrival in milliseconds since 1970.
     since_ms: u64,
     pub(super) body: String,
 }
 
-/// The file, as it is written and read.
+/// Contents of the file.
 #[derive(Serialize, Deserialize)]
 struct Written {
     epoch: u64,
@@ -89,7 +89,7 @@ struct Written {
 }
 
 impl Letter {
-    /// When it came here, since 1970.
+    /// Time of arrival since 1970.
     pub(super) fn since(&self) -> Duration {
         Duration::from_millis(self.since_ms)
     }
@@ -118,22 +118,22 @@ impl Outbox {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over what the file says of a journal that ends with this event and whose first is still after `snapshot`. Answers
-    /// the last event of which nothing is to be done. Without a file, owners are told from now on.
+    /// Loads the file. `last` is the last event of the journal, and events up to `snapshot` are gone. Returns the
+    /// last event that needs no more processing. Without a file, only new events lead to notices.
     pub(crate) fn open(&self, snapshot: u64, last: u64) -> io::Result<u64> {
         let written = match std::fs::read(&self.path) {
             Ok(bytes) => serde_json::from_slice::<Written>(&bytes).map_err(|why| {
-                let advice = "remove it to have owners told from now on";
+                let advice = "remove it to notify owners of new events only";
                 io::Error::new(ErrorKind::InvalidData, format!("{}: {why}; {advice}", self.path.display()))
             })?,
             Err(why) if why.kind() == ErrorKind::NotFound => Written::new(last)?,
             Err(why) => return Err(why),
         };
-        // A journal that is behind its outbox is another one.
+        // The journal is shorter than the outbox says, so it is another journal.
         let written = if written.seen > last { Written::new(last)? } else { written };
         if written.seen < snapshot {
             let event = "notices_lost";
-            tracing::error!(event, party = %self.service, "events before the last snapshot were not told to owners");
+            tracing::error!(event, party = %self.service, "no notices were sent for some events before the last snapshot");
         }
         let mut queues = self.queues();
         (queues.epoch, queues.seen) = (written.epoch, written.seen);
@@ -145,10 +145,11 @@ impl Outbox {
         Ok(written.seen)
     }
 
-    /// Takes notice of all events up to `last`.
+    /// Processes all events up to `last`.
     pub(crate) fn note<'a>(&self, last: u64, notices: impl Iterator<Item = (u64, &'a Notice)>) {
         let mut queues = self.queues();
         let mut came = false;
+        // After a restart the journal repeats events that the file covers already.
         for (sequence, notice) in notices.filter(|(sequence, _)| *sequence > queues.seen).collect::<Vec<_>>()
         {
             for letter in self.letters(queues.epoch, sequence, notice) {
@@ -162,7 +163,7 @@ impl Outbox {
         self.seen.notify_all();
     }
 
-    /// A notice for the command, and one for the webhook of the reservation.
+    /// One notice for the command, and one for the webhook of the reservation.
     fn letters(&self, epoch: u64, sequence: u64, notice: &Notice) -> Vec<Letter> {
         let (Some(what), Some(reservation), Some(owner)) =
             (notice.told_owner(), notice.id, notice.owner.as_ref())
@@ -185,7 +186,7 @@ impl Outbox {
             missing: notice.missing.as_ref().map(|missing| missing.capacity.0),
             could_begin: begins.filter_map(|begin| (*begin).try_into().ok()).collect(),
         };
-        // Numbers and texts can always be written.
+        // Serialization of these types cannot fail.
         let body = serde_json::to_string(&document).unwrap_or_default();
         let since_ms = u64::try_from(target::now().as_millis()).unwrap_or(u64::MAX);
         let letter = Letter { sequence, id, reservation, webhook: None, since_ms, body };
@@ -194,19 +195,24 @@ impl Outbox {
         [letter].into_iter().chain(to_webhook).collect()
     }
 
-    /// Puts a letter into the queue of its target; whether there is one, and room in it.
+    /// Queues a notice. Returns `false` if it has no target, or the queue is full.
     fn put(&self, queues: &mut Queues, letter: Letter) -> bool {
         let is_for = |target: &Target| target.is_for(letter.webhook.as_deref());
         let Some(at) = self.targets.iter().position(is_for) else {
             if let Some(webhook) = &letter.webhook {
                 let (event, id) = ("notice_dropped", &letter.id);
-                tracing::warn!(event, id, webhook, "no [[notify.webhook]] covers the webhook any more");
+                tracing::warn!(
+                    event,
+                    id,
+                    webhook,
+                    "notice dropped: no [[notify.webhook]] covers the webhook any more"
+                );
             }
             return false;
         };
         if queues.waiting[at].len() >= MOST_WAITING {
             let (event, id, to) = ("notice_dropped", &letter.id, self.targets[at].name());
-            tracing::error!(event, id, to, "{MOST_WAITING} notices wait already");
+            tracing::error!(event, id, to, "notice dropped: {MOST_WAITING} notices are waiting already");
             queues.counts[at].failed += 1;
             return false;
         }
@@ -215,7 +221,7 @@ impl Outbox {
         true
     }
 
-    /// Shows the first letter of each reservation that waits for a target, in order of their events, until told to stop.
+    /// Visits the first waiting notice of each reservation for a target, in order of events, until `visit` stops.
     pub(super) fn visit_first(&self, at: usize, mut visit: impl FnMut(&Letter) -> ControlFlow<()>) {
         let queues = self.queues();
         let mut seen = BTreeSet::new();
@@ -226,7 +232,7 @@ impl Outbox {
         }
     }
 
-    /// A letter was delivered, or is given up.
+    /// A notice was delivered or given up.
     pub(super) fn done(&self, at: usize, sequence: u64, delivered: bool) {
         let mut queues = self.queues();
         queues.waiting[at].remove(&sequence);
@@ -235,7 +241,7 @@ impl Outbox {
         self.stale.notify_one();
     }
 
-    /// Names of the targets, and what became of their notices.
+    /// Names and counters of the targets.
     pub(crate) fn counts(&self) -> Vec<(String, Counts)> {
         let queues = self.queues();
         let counts = queues.counts.iter().zip(&queues.waiting);
@@ -243,16 +249,17 @@ impl Outbox {
         self.targets.iter().map(Target::name).zip(counts).collect()
     }
 
-    /// Why a webhook cannot be used here; it names the setting.
+    /// Why a webhook cannot be used; names the setting that would allow it.
     pub(crate) fn refuses(&self, webhook: &str) -> Option<String> {
         if let Err(why) = super::prefix::sound(webhook) {
-            return Some(format!("the webhook {} cannot be used: {why}", webhook.escape_debug()));
+            return Some(format!("cannot use the webhook {}: {why}", webhook.escape_debug()));
         }
         let covered = self.targets.iter().any(|target| target.is_for(Some(webhook)));
         (!covered).then(|| not_allowed(webhook))
     }
 
-    /// Writes the file if all events up to this one were seen, for which it waits: a snapshot takes their place.
+    /// Waits until all events up to this one are processed, and writes the file. Required before a snapshot
+    /// replaces the events.
     pub(crate) fn settle(&self, up_to: u64) -> io::Result<()> {
         let behind = |queues: &mut Queues| queues.seen < up_to;
         let waited = self.seen.wait_timeout_while(self.queues(), PATIENCE, behind);
@@ -266,6 +273,7 @@ impl Outbox {
 
     /// Writes the file.
     pub(crate) fn save(&self) -> io::Result<()> {
+        // `queues` is not locked while the file is written, so that the party never waits for the disk here.
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let queues = self.queues();
         let waiting = queues.waiting.iter().flat_map(BTreeMap::values).cloned().collect();
@@ -277,22 +285,22 @@ impl Outbox {
     }
 }
 
-/// That no webhook may be there.
+/// Error text for a webhook that the configuration does not allow.
 pub(crate) fn not_allowed(webhook: &str) -> String {
     format!(
-        "the webhook {} is below no address that this service may call; its operator allows one with \
+        "the webhook {} is not below an allowed URL; the operator allows one with \
          [[notify.webhook]] prefix in the configuration",
         webhook.escape_debug()
     )
 }
 
 impl Written {
-    /// Nothing to do up to an event.
+    /// An outbox without notices that covers all events up to `seen`.
     fn new(seen: u64) -> io::Result<Written> {
         let mut bytes = [0; 8];
         SystemRandom::new()
             .fill(&mut bytes)
-            .map_err(|_| io::Error::other("the system gives no random numbers"))?;
+            .map_err(|_| io::Error::other("the system provides no random numbers"))?;
         Ok(Written { epoch: u64::from_be_bytes(bytes), seen, waiting: Vec::new() })
     }
 }

@@ -1,18 +1,18 @@
-//! Which addresses owners may name. An address is compared as it was parsed: scheme, host, port, and the path by its segments.
-//! It must be written in the only form that every parser reads alike, so that the receiver's parser and ours agree on it.
+//! Webhook URLs that owners may use. URLs are compared after parsing: scheme, host, port, and path segments. A URL
+//! must be in normal form, so that the receiver's parser and ours agree on its meaning.
 
 use bookahead_client::Url;
 use std::fmt;
 
-/// Longer addresses are refused: proxies and servers usually take no more than this.
+/// Longest URL: proxies and servers usually accept no more.
 const LONGEST: usize = 2_000;
 
-/// An address, of which all below may be named.
+/// A URL; owners may use it and all URLs below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prefix(Url);
 
 impl Prefix {
-    /// Says why it cannot be one, and what to write instead.
+    /// Fails with the reason and a remedy.
     pub(crate) fn parse(text: &str) -> Result<Prefix, String> {
         let url = sound(text)?;
         if url.query().is_some() {
@@ -20,17 +20,19 @@ impl Prefix {
         }
         if url.scheme() == "http" && !is_loopback(&url) {
             return Err(
-                "http is for this machine alone (127.0.0.1, [::1], localhost); write https".to_owned()
+                "http is allowed on this machine only (127.0.0.1, [::1], localhost); write https".to_owned()
             );
         }
         Ok(Prefix(url))
     }
 
-    /// Whether an address is this one or below it.
+    /// Whether a URL is this one or below it.
     pub(crate) fn covers(&self, url: &Url) -> bool {
         let place = |url: &Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port());
         let (own, mut named) = (segments(&self.0), segments(url));
         place(&self.0) == place(url)
+            // Whole segments: `/hooks` does not cover `/hooksa`. A trailing slash of the prefix is an empty
+            // segment.
             && own.filter(|segment| !segment.is_empty()).all(|segment| named.next() == Some(segment))
     }
 }
@@ -41,24 +43,27 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// An address as it is parsed, if it has only one meaning.
+/// Parses a URL, and refuses one with more than one interpretation.
 pub(crate) fn sound(text: &str) -> Result<Url, String> {
     if text.len() > LONGEST {
-        return Err(format!("it has {} characters; at most {LONGEST} are taken", text.len()));
+        return Err(format!("it has {} characters; at most {LONGEST} are allowed", text.len()));
     }
-    let url = Url::parse(text).map_err(|why| format!("it is no address: {why}"))?;
+    let url = Url::parse(text).map_err(|why| format!("it is not a URL: {why}"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("it does not begin with https://".to_owned());
+        return Err("it must begin with https://".to_owned());
     }
     if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() {
-        return Err("it has a user or a fragment in it; leave that out".to_owned());
+        return Err("it must not contain a user or a fragment".to_owned());
     }
+    // The parser normalizes case, default ports and dot segments. If that changed anything, another parser may
+    // disagree.
     if url.as_str() != text {
-        return Err(format!("it can be read in more than one way; write it as {url}"));
+        return Err(format!("it is ambiguous; write it as {url}"));
     }
     if segments(&url).any(is_ambiguous) {
         return Err(
-            "its path has a dot segment, or an encoded dot, slash, backslash or percent sign".to_owned()
+            "its path must not have a dot segment, or an encoded dot, slash, backslash or percent sign"
+                .to_owned(),
         );
     }
     Ok(url)
@@ -68,9 +73,10 @@ fn segments(url: &Url) -> impl Iterator<Item = &str> {
     url.path_segments().into_iter().flatten()
 }
 
-/// Whether a server could take a segment for a step up, or for two segments.
+/// Whether a server could take a segment for `..`, or for two segments.
 fn is_ambiguous(segment: &str) -> bool {
     let lower = segment.to_ascii_lowercase();
+    // Some servers strip path parameters (`;…`) before they resolve dot segments.
     let name = lower.split(';').next().unwrap_or_default();
     matches!(name, "." | "..") || ["%2e", "%2f", "%5c", "%25", "%00"].iter().any(|code| lower.contains(code))
 }
@@ -150,7 +156,7 @@ mod tests {
     #[test]
     fn a_url_that_can_be_read_in_two_ways_is_refused_with_the_one_to_write() {
         let why = sound("https://PORTAL.example.org:443/hooks/../a").unwrap_err();
-        assert_eq!(why, "it can be read in more than one way; write it as https://portal.example.org/a");
+        assert_eq!(why, "it is ambiguous; write it as https://portal.example.org/a");
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! One notice to one who is told: a POST with a signature, or a command that reads it. What a try came to, and nothing of
-//! when the next one is.
+//! One delivery attempt of a notice: a signed POST, or a command that reads it. Does not schedule attempts.
 
 use super::outbox::Letter;
 use super::prefix::{self, Prefix};
@@ -14,30 +13,29 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 
-/// Shorter secrets can be guessed.
+/// Shortest secret in bytes. Shorter ones can be guessed.
 const SHORTEST_SECRET: usize = 16;
 
-/// Commands at once: enough that a slow one does not hold up the next reservation, few enough to be no load.
+/// Concurrent commands: enough that a slow one does not delay the next reservation, few enough to cause no load.
 const COMMANDS_AT_ONCE: usize = 4;
 
-/// Posts at once below one prefix.
+/// Concurrent requests below one prefix.
 const POSTS_AT_ONCE: usize = 8;
 
-/// A command that fails is run this many times in all: it is on this machine, and does not come back by itself.
+/// Attempts of a failing command: it runs on this machine, so waiting does not help.
 const COMMAND_TRIES: u32 = 5;
 
-/// A webhook is tried for this long. Its receiver may be down overnight.
+/// How long delivery to a webhook is tried. Its receiver may be down overnight.
 const POSTED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Somewhere that notices are delivered to.
+/// A receiver of notices.
 pub(crate) enum Target {
     /// A command of the operator, for every notice.
     Command { words: Vec<String>, timeout: Duration },
-    /// Webhooks below a prefix, for the reservations that name one.
+    /// Webhooks below a prefix, for the reservations that use one.
     Webhook(Box<Webhook>),
 }
 
-/// Webhooks below a prefix.
 pub(crate) struct Webhook {
     prefix: Prefix,
     secret: Key,
@@ -49,13 +47,15 @@ impl Target {
     pub(super) fn command(words: &[String], timeout: Duration) -> Result<Target, Wrong> {
         let wrong = |why: String| Wrong::new("command", why);
         let Some(program) = words.first().filter(|program| !program.is_empty()) else {
-            return Err(wrong("command names no program; write command = [\"/path/program\"]".to_owned()));
+            return Err(wrong("command must name a program; write command = [\"/path/program\"]".to_owned()));
         };
         if !Path::new(program).is_absolute() {
-            return Err(wrong(format!("{program} is no absolute path; write command = [\"/path/program\"]")));
+            return Err(wrong(format!(
+                "{program} is not an absolute path; write command = [\"/path/program\"]"
+            )));
         }
         if !is_executable(Path::new(program)) {
-            let why = format!("{program} is no file that can be run; check the path, and chmod +x {program}");
+            let why = format!("{program} is not executable; check the path, and chmod +x {program}");
             return Err(wrong(why));
         }
         Ok(Target::Command { words: words.to_vec(), timeout })
@@ -84,7 +84,7 @@ impl Target {
         Ok(Target::Webhook(Box::new(Webhook { prefix, secret, poster, timeout })))
     }
 
-    /// Whom it tells, for metrics and logs.
+    /// Name for metrics and logs.
     pub(crate) fn name(&self) -> String {
         match self {
             Target::Command { .. } => "command".to_owned(),
@@ -92,7 +92,7 @@ impl Target {
         }
     }
 
-    /// Whether it delivers what is for this webhook, or for none.
+    /// Whether it delivers notices for this webhook. `None` stands for the command.
     pub(super) fn is_for(&self, webhook: Option<&str>) -> bool {
         match (self, webhook) {
             (Target::Command { .. }, None) => true,
@@ -110,7 +110,7 @@ impl Target {
         }
     }
 
-    /// Whether a letter is tried again after this many tries.
+    /// Whether to retry after this many attempts.
     pub(super) fn tries_again(&self, letter: &Letter, tries: u32) -> bool {
         match self {
             Target::Command { .. } => tries < COMMAND_TRIES,
@@ -118,7 +118,7 @@ impl Target {
         }
     }
 
-    /// Tries once. Says why it failed.
+    /// Makes one attempt.
     pub(super) async fn attempt(&self, letter: &Letter) -> Result<(), String> {
         match self {
             Target::Command { words, timeout } => run(words, *timeout, &letter.body).await,
@@ -135,6 +135,7 @@ impl Webhook {
             ("bookahead-signature", signature(&self.secret, &timestamp, &letter.body)),
             ("bookahead-timestamp", timestamp),
         ];
+        // `is_for` has matched this URL with the prefix, so the request cannot leave it.
         let url = letter.webhook.as_deref().unwrap_or_default();
         match self.poster.post(url, &headers, letter.body.clone(), self.timeout).await {
             Ok(200..=299) => Ok(()),
@@ -144,12 +145,12 @@ impl Webhook {
     }
 }
 
-/// The time of day: a receiver compares timestamps with its own.
+/// The system clock, not the validated one: receivers compare timestamps with their own clocks.
 pub(super) fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// What a receiver computes again with the shared secret.
+/// HMAC of timestamp and body. The receiver computes it with the shared secret.
 fn signature(secret: &Key, timestamp: &str, body: &str) -> String {
     let tag = sign(secret, format!("{timestamp}.{body}").as_bytes());
     let digits: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -167,13 +168,14 @@ fn is_executable(path: &Path) -> bool {
     path.is_file()
 }
 
-/// Runs the command on a thread of its own, which nobody waits for at the end. `env -i` leaves our environment behind.
+/// Runs the command on a thread of its own, so that stopping the service does not wait for it. `env -i` clears the
+/// environment, which may contain secrets.
 async fn run(words: &[String], timeout: Duration, body: &str) -> Result<(), String> {
     let kept =
         ["PATH", "HOME"].iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)));
     let command = Command::new("env").arg("-i").args(kept).args(words).input(body);
     let (tell, told) = oneshot::channel();
-    // A runner of its own: one that remembers that a command took too long would refuse the next.
+    // A new runner for each command: after a timeout a runner refuses further commands.
     let work = move || drop(tell.send(Runner::local(timeout).run(&command)));
     std::thread::Builder::new().name("notice".into()).spawn(work).map_err(|why| why.to_string())?;
     match told.await {
@@ -184,7 +186,7 @@ async fn run(words: &[String], timeout: Duration, body: &str) -> Result<(), Stri
             Err(format!("it ended with {code}: {said}"))
         }
         Ok(Err(why)) => Err(why.to_string()),
-        Err(_) => Err("it was not run".to_owned()),
+        Err(_) => Err("it did not run".to_owned()),
     }
 }
 
@@ -213,7 +215,7 @@ mod tests {
             Target::command(&words, Duration::from_secs(1)).map(|_| ()).map_err(|wrong| wrong.why)
         };
         assert_eq!(wrong(&["/bin/sh", "-c", "true"]), Ok(()));
-        assert!(wrong(&[]).unwrap_err().contains("names no program"));
+        assert!(wrong(&[]).unwrap_err().contains("must name a program"));
         assert!(wrong(&["sh"]).unwrap_err().contains("absolute"));
         assert!(wrong(&["/etc/passwd"]).unwrap_err().contains("chmod +x"));
         assert!(wrong(&["/no/such"]).unwrap_err().contains("check the path"));

@@ -1,5 +1,6 @@
-//! Who calls on a Unix socket: the account that connected, as the system tells it. Root and the account of the service are
-//! operators, and may speak for others as brokers do; everybody else is a user, unless the configuration says more.
+//! Callers on a Unix socket: the connected account, as reported by the system. Root and the account of the service
+//! are operators, and may call on behalf of others like brokers. All other accounts are users, unless the
+//! configuration gives them more roles.
 
 use super::authenticator::{Behalf, Identity, Role};
 use super::name::user_name;
@@ -12,16 +13,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long the name of an account may take to be looked up: it may be kept in a directory on the network.
+/// Timeout for the lookup of an account name, which may be in a network directory.
 const LOOK_UP_WITHIN: Duration = Duration::from_secs(5);
 
-/// Names that are remembered; more accounts than most machines have.
+/// Most cached names: more accounts than most machines have.
 const MOST_NAMES: usize = 10_000;
 
-/// Tells who calls on a Unix socket.
+/// Identifies callers on a Unix socket.
 #[derive(Debug)]
 pub struct Accounts {
-    /// Of the service.
+    /// User id of the service.
     own: u32,
     operators: BTreeSet<String>,
     brokers: BTreeSet<String>,
@@ -30,7 +31,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// With the rights that the configuration gives to accounts.
+    /// With the roles that the configuration gives to accounts.
     pub fn new(security: &Security) -> Accounts {
         Accounts {
             own: geteuid().as_raw(),
@@ -41,7 +42,7 @@ impl Accounts {
         }
     }
 
-    /// Who calls, and for whom.
+    /// Identifies the caller, and the user that it calls for.
     pub async fn identify(&self, account: u32, headers: &HeaderMap) -> Result<Identity, Problem> {
         let behalf = Behalf::read(headers)?;
         let user = self.name(account).await?;
@@ -62,16 +63,16 @@ impl Accounts {
         if let Some(name) = names().get(&account) {
             return Ok(name.clone());
         }
+        // The lookup may block on the network, so it must not run on a thread of the runtime.
         let look_up = tokio::task::spawn_blocking(move || account_name(account));
         let found = tokio::time::timeout(LOOK_UP_WITHIN, look_up).await;
         let Ok(Ok(found)) = found else {
-            let detail = format!(
-                "the name of your account (uid {account}) could not be looked up; ask again in a moment"
-            );
+            let detail =
+                format!("cannot look up the name of your account (uid {account}); try again in a moment");
             return Err(Problem::new(Code::Unavailable, detail));
         };
         let name = found.ok_or_else(|| {
-            let detail = format!("your account (uid {account}) has no name that can be shown; use a token");
+            let detail = format!("your account (uid {account}) has no valid name; use a token");
             Problem::new(Code::Forbidden, detail)
         })?;
         let mut names = names();
@@ -88,12 +89,12 @@ fn account_name(account: u32) -> Option<Name> {
     user_name(&user.name)
 }
 
-/// The account that runs this program, by its name.
+/// Name of the account that runs this program.
 pub fn own_account() -> Option<Name> {
     account_name(geteuid().as_raw())
 }
 
-/// Whether this program runs with all rights.
+/// Whether this program runs as root.
 pub fn is_root() -> bool {
     geteuid().is_root()
 }

@@ -1,6 +1,6 @@
-//! From the headers and the certificate of a request to who calls, or to a problem that says why it is refused. A broker
-//! says in `Bookahead-User` and `Bookahead-Roles` for whom it calls; others may only name themselves there, and can only
-//! ask for fewer roles than they have. It remembers no caller; keys can be read anew while it is in use.
+//! Authenticates requests by their headers and certificates. A broker names the user that it calls for in
+//! `Bookahead-User` and `Bookahead-Roles`; other callers may only name themselves there, and can only drop roles.
+//! Keeps no state of callers; keys can be reloaded while it is in use.
 
 use super::claims::{Claims, TokenRules};
 use super::error::TokenFault;
@@ -22,13 +22,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What goes into `WWW-Authenticate` with status 401.
+/// Value of `WWW-Authenticate` with status 401.
 pub const CHALLENGE: &str = "Bearer realm=\"bookahead\"";
 
-/// Who everybody is where nobody is asked who he is.
+/// Default user without authentication.
 const ANYBODY: &str = "anonymous";
 
-/// Tells who calls.
+/// Authenticates callers.
 #[derive(Debug)]
 pub struct Authenticator(Option<Guard>);
 
@@ -41,32 +41,32 @@ struct Guard {
     broker_passes_roles: bool,
 }
 
-/// Where keys come from.
+/// Origin of the keys.
 #[derive(Debug)]
 enum Source {
     File(RwLock<Arc<Keys>>),
     Provider(Arc<Provider>),
 }
 
-/// Why somebody is not let in.
+/// Why a caller is refused.
 enum Denial {
     Token(TokenFault),
     Problem(Problem),
 }
 
 impl Authenticator {
-    /// No authentication: everybody is who he says he is in `Bookahead-User`, with the roles user, operator and broker, or
-    /// those that he names in `Bookahead-Roles`. For loopback only ([`super::may_listen`]).
+    /// No authentication: callers are the user in `Bookahead-User`, with the roles user, operator and broker, or
+    /// those in `Bookahead-Roles`. For loopback only ([`super::may_listen`]).
     pub fn open() -> Authenticator {
         Authenticator(None)
     }
 
-    /// Lets in who has a token that holds by these keys and rules.
+    /// Accepts tokens that are valid by these keys and rules.
     pub fn new(keys: Keys, rules: TokenRules) -> Authenticator {
         Authenticator::guarding(Source::File(RwLock::new(Arc::new(keys))), rules)
     }
 
-    /// Lets in who has a token that holds by the keys of an identity provider, for this audience.
+    /// Accepts tokens with keys of an identity provider, for this audience.
     pub fn by_provider(provider: Arc<Provider>, audience: String) -> Authenticator {
         let rules = TokenRules { audience: Some(audience), issuer: Some(provider.issuer().to_owned()) };
         Authenticator::guarding(Source::Provider(provider), rules)
@@ -77,7 +77,7 @@ impl Authenticator {
         Authenticator(Some(Guard { keys, rules, peers, brokers, broker_passes_roles: true }))
     }
 
-    /// Lets in who comes with one of these certificates, too.
+    /// Also accepts these client certificates.
     #[must_use]
     pub fn with_peers(mut self, peers: impl IntoIterator<Item = PeerCertificate>) -> Authenticator {
         if let Some(guard) = &mut self.0 {
@@ -90,7 +90,7 @@ impl Authenticator {
         self
     }
 
-    /// Accepts the tokens that these brokers make, too.
+    /// Also accepts tokens minted by these brokers.
     #[must_use]
     pub(super) fn with_brokers(mut self, brokers: TrustedBrokers) -> Authenticator {
         if let Some(guard) = &mut self.0 {
@@ -99,7 +99,7 @@ impl Authenticator {
         self
     }
 
-    /// Whether a broker is believed which roles the user has for whom it calls; it is unless told otherwise.
+    /// Whether to accept the roles of users that a broker passes on. Default: true.
     #[must_use]
     pub fn broker_passes_roles(mut self, yes: bool) -> Authenticator {
         if let Some(guard) = &mut self.0 {
@@ -108,12 +108,12 @@ impl Authenticator {
         self
     }
 
-    /// Whether it lets everybody in.
+    /// Whether there is no authentication.
     pub fn is_open(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The identity provider whose keys are fetched, if there is one.
+    /// The identity provider, if keys are fetched from one.
     pub fn provider(&self) -> Option<&Arc<Provider>> {
         match &self.0 {
             Some(Guard { keys: Source::Provider(provider), .. }) => Some(provider),
@@ -121,13 +121,13 @@ impl Authenticator {
         }
     }
 
-    /// How the identity provider is, if there is one.
+    /// Health of the identity provider, if there is one.
     pub fn provider_health(&self) -> Option<ProviderHealth> {
         self.provider().map(|provider| provider.health())
     }
 
-    /// Reads the keys anew from where they were read. If that fails the old ones stay, and the log says why. Whether there
-    /// are new ones. Those of an identity provider are fetched in the background.
+    /// Reads the key files again. If that fails, the old keys stay in use, and the log says why. Returns whether
+    /// there are new keys. Those of an identity provider are fetched in the background.
     pub fn reload(&self) -> bool {
         let of_brokers = self.0.as_ref().is_some_and(|guard| guard.brokers.reload());
         self.reload_keys() || of_brokers
@@ -145,29 +145,29 @@ impl Authenticator {
         let old = keys.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(path) = old.source() else { return false };
         match Keys::read(path) {
-            // A secret in place of public keys, or the reverse, is another file than was meant.
+            // A secret in place of public keys, or the reverse, is likely the wrong file.
             Ok(new) if new.secret().is_some() != old.secret().is_some() => {
                 tracing::error!(
                     path = %path.display(),
-                    "keys not read anew: secrets and public keys are not exchanged without a restart"
+                    "keys not reloaded: changing between a secret and public keys requires a restart"
                 );
                 false
             }
             Ok(new) => {
-                tracing::info!(path = %path.display(), keys = new.len(), "keys read anew");
+                tracing::info!(path = %path.display(), keys = new.len(), "keys reloaded");
                 *keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
                 true
             }
             Err(fault) => {
-                tracing::error!(%fault, "keys not read anew; those of before stay in use");
+                tracing::error!(%fault, "keys not reloaded; the old ones stay in use");
                 false
             }
         }
     }
 
-    /// Who calls. A token counts for more than a certificate, and one that is not believed is never made up for by one.
-    /// Waits only where the key of a token is not known and the identity provider may have published it meanwhile, and then
-    /// for a short time.
+    /// Authenticates the caller. A token has precedence over a certificate, and a certificate never makes up for an
+    /// invalid token. Waits only, and for a short time, if the key of a token is unknown and the identity provider
+    /// may have published it meanwhile.
     pub async fn authenticate(
         &self,
         headers: &HeaderMap,
@@ -182,7 +182,7 @@ impl Authenticator {
         judged.map_err(|denial| self.problem(denial))
     }
 
-    /// Who calls, by the keys that are known now.
+    /// Authenticates the caller with the keys known now.
     pub fn identify(
         &self,
         headers: &HeaderMap,
@@ -191,7 +191,7 @@ impl Authenticator {
         self.identify_at(headers, certificate, wall_seconds())
     }
 
-    /// The same at a time of day, in seconds since 1970.
+    /// The same at a given time, in seconds since 1970.
     pub fn identify_at(
         &self,
         headers: &HeaderMap,
@@ -208,6 +208,8 @@ impl Authenticator {
         now: i64,
     ) -> Result<Identity, Denial> {
         let behalf = Behalf::read(headers)?;
+        // Without authentication `Host` is checked instead: a web page could send requests to this machine through
+        // the user's browser.
         let Some(guard) = &self.0 else {
             local_host_only(headers)?;
             return Ok(as_he_says(behalf));
@@ -218,12 +220,12 @@ impl Authenticator {
         let caller = caller.map_err(Denial::Token)?;
         if caller.roles.is_empty() {
             let detail = format!(
-                "{} has none of the roles user, operator, broker and reader; they stand in the claim roles",
+                "{} has none of the roles user, operator, broker and reader; add one to the claim roles of the token",
                 caller.user
             );
             return Err(Problem::new(Code::Forbidden, detail).into());
         }
-        // A token that a broker made is for one user, whatever its headers say.
+        // A token minted by a broker is for one user; headers cannot name another.
         Ok(if is_minted {
             behalf.of_itself(caller)?
         } else {
@@ -231,13 +233,13 @@ impl Authenticator {
         })
     }
 
-    /// Without keys it is not the caller's fault that the token cannot be checked.
+    /// Without keys of the provider, an unverifiable token is not the caller's fault.
     fn problem(&self, denial: Denial) -> Problem {
         match (denial, self.provider()) {
             (Denial::Problem(problem), _) => problem,
             (Denial::Token(TokenFault::UnknownKey), Some(provider)) if provider.keys().is_none() => {
-                let detail = "the keys of the identity provider could not be fetched, so the token cannot be checked; \
-                              ask again in a moment";
+                let detail = "the keys of the identity provider could not be fetched, so the token cannot be verified; \
+                              try again in a moment";
                 Problem::new(Code::Unavailable, detail)
             }
             (Denial::Token(fault), _) => Problem::new(Code::Unauthenticated, fault.to_string()),
@@ -259,7 +261,7 @@ impl Guard {
         }
     }
 
-    /// Who calls with a token that a broker made; None where the token is none of those.
+    /// Authenticates a token minted by a broker. `None` if the token is of another kind.
     fn minted(&self, headers: &HeaderMap, now: i64) -> Option<Result<Identity, TokenFault>> {
         let token = bearer(headers).ok().flatten()?;
         self.brokers.identify(token, self.broker_passes_roles, now)
@@ -281,7 +283,7 @@ impl Guard {
     }
 }
 
-/// The token in `Authorization`, if that is there.
+/// The token in `Authorization`, if present.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, TokenFault> {
     let text = only(headers, AUTHORIZATION.as_str()).map_err(|_| TokenFault::NotBearer)?;
     let Some(text) = text else { return Ok(None) };
@@ -295,16 +297,17 @@ fn as_he_says(behalf: Behalf) -> Identity {
     Identity { user, roles, through: None }
 }
 
-/// A page from elsewhere that makes a browser call this machine under another name must not get in where everybody does.
+/// Refuses requests for another host name: a web page could make the browser of a local user call this machine (DNS
+/// rebinding).
 fn local_host_only(headers: &HeaderMap) -> Result<(), Problem> {
     let host = only(headers, HOST.as_str())?;
-    // A page of the web that a browser on this machine shows has no business here either.
+    // The same for a page of another origin.
     let origin =
         only(headers, ORIGIN.as_str())?.map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
     if [host, origin].into_iter().flatten().all(names_this_machine) {
         return Ok(());
     }
-    let detail = "without authentication, only calls to localhost or a loopback address are taken; \
+    let detail = "without authentication, only calls to localhost or a loopback address are accepted; \
                   configure security.keys or security.issuer to serve others";
     Err(Problem::new(Code::Forbidden, detail))
 }
@@ -316,17 +319,17 @@ pub(super) fn names_this_machine(host: &str) -> bool {
     address || name == "localhost" || name.ends_with(".localhost")
 }
 
-/// The time of day: tokens know no other, also where a party lives in a faster time.
+/// The system clock, which tokens are based on, even if the service has an accelerated clock.
 pub(super) fn wall_seconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// What the headers of a request say.
+/// User and roles in the headers of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Behalf {
     pub(super) user: Option<Name>,
-    /// With which roles; words that are no roles of ours are for others. An empty list is none.
+    /// Requested roles; unknown words are ignored. `None` if the header is missing or empty.
     pub(super) roles: Option<BTreeSet<Role>>,
 }
 
@@ -339,7 +342,7 @@ impl Behalf {
                 let name =
                     header::read_name(text).map_err(|fault| bad(format!("Bookahead-User: {fault}")))?;
                 let visible = user_name(name.as_str());
-                let fault = "Bookahead-User must have 1 to 255 characters, all visible";
+                let fault = "Bookahead-User must have 1 to 255 visible characters";
                 Some(visible.ok_or_else(|| bad(fault.into()))?)
             }
         };
@@ -355,7 +358,8 @@ impl Behalf {
         Ok(Behalf { user, roles })
     }
 
-    /// For whom `caller` calls, if he may. Where brokers do not pass on roles, whomever they name has the role user only.
+    /// The identity that `caller` acts for, if allowed. If brokers do not pass on roles, their users have the role
+    /// user only.
     pub(super) fn of(self, caller: Identity, broker_passes_roles: bool) -> Result<Identity, Problem> {
         match self.user {
             Some(user) if caller.roles.contains(&Role::Broker) => {
@@ -367,15 +371,12 @@ impl Behalf {
         }
     }
 
-    /// The same for one who may not call for others.
+    /// The same for a caller that may not act for others.
     fn of_itself(self, caller: Identity) -> Result<Identity, Problem> {
         match self.user {
             Some(user) if user != caller.user => Err(Problem::new(
                 Code::Forbidden,
-                format!(
-                    "{} may not call for {user}: only the role broker may name another user",
-                    caller.user
-                ),
+                format!("{} may not call on behalf of {user}; this requires the role broker", caller.user),
             )),
             _ => {
                 let roles = self.roles.map_or_else(|| caller.roles.clone(), |wanted| &caller.roles & &wanted);
@@ -389,51 +390,51 @@ fn just_user() -> BTreeSet<Role> {
     BTreeSet::from([Role::User])
 }
 
-/// To speak for others is no role that one can be given by others.
+/// The role broker cannot be passed on: a user must not act for others.
 fn passed_on(mut roles: BTreeSet<Role>) -> BTreeSet<Role> {
     roles.remove(&Role::Broker);
     roles
 }
 
-/// The value of a header that may be there once.
+/// The value of a header that may appear once.
 pub(super) fn only<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Problem> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let text = value.to_str().ok().filter(|_| values.next().is_none());
-    let fault = || Problem::new(Code::BadRequest, format!("{name} may be there once, as plain ASCII"));
+    let fault = || Problem::new(Code::BadRequest, format!("{name} must appear once, in plain ASCII"));
     text.map(Some).ok_or_else(fault)
 }
 
-/// What somebody is to a site or a broker.
+/// Role of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Books for himself, and sees and changes what is his.
+    /// Books, and sees and changes its own reservations and jobs.
     User,
     /// Sees and changes everything.
     Operator,
-    /// Speaks for others: whatever user it names is believed; may register as a peer.
+    /// Calls on behalf of any user, and may register as a peer.
     Broker,
     /// Sees everything, and changes nothing.
     Reader,
 }
 
-/// Who calls.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Whose limits count, and who owns what is made.
+    /// The user: owner of new reservations, and subject to limits.
     pub user: Name,
-    /// What he may.
+    /// Roles of the user.
     pub roles: BTreeSet<Role>,
-    /// Who spoke for him, where somebody did: for the audit.
+    /// The broker that calls on behalf of the user, if any. For the audit log.
     pub through: Option<Name>,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Role; 4] = [Role::User, Role::Operator, Role::Broker, Role::Reader];
 
-    /// Its name in tokens and configurations.
+    /// Name in tokens and configurations.
     pub fn word(self) -> &'static str {
         match self {
             Role::User => "user",
@@ -443,35 +444,35 @@ impl Role {
         }
     }
 
-    /// The role of a name.
+    /// The role with this name.
     pub fn of(word: &str) -> Option<Role> {
         Role::ALL.into_iter().find(|role| role.word() == word)
     }
 }
 
 impl Identity {
-    /// Whether he may book and change.
+    /// Whether the caller may book and change.
     pub fn may_change(&self) -> bool {
         self.roles.contains(&Role::User) || self.roles.contains(&Role::Operator)
     }
 
-    /// Whether he may register peers.
+    /// Whether the caller may register peers.
     pub fn may_register(&self) -> bool {
         self.roles.contains(&Role::Broker) || self.roles.contains(&Role::Operator)
     }
 
-    /// Whom the token or certificate of the call names: the broker, where it calls for a user.
+    /// Subject of the token or certificate: the broker, if it calls on behalf of a user.
     pub fn subject(&self) -> &Name {
         self.through.as_ref().unwrap_or(&self.user)
     }
 
-    /// As one who calls a head.
+    /// The caller as the protocol knows it.
     pub fn caller(&self) -> Caller {
         let roles = self.roles.iter().map(|role| Name::from(role.word())).collect();
         Caller { user: self.user.clone(), roles }
     }
 
-    /// As one who looks.
+    /// The viewer for queries.
     pub fn viewer(&self) -> Viewer {
         let sees_all = self.roles.contains(&Role::Operator) || self.roles.contains(&Role::Reader);
         Viewer { user: self.user.clone(), sees_all }

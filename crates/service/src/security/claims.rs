@@ -1,4 +1,4 @@
-//! What a token says (RFC 7519), and whether it holds now and here. The time of day is an argument.
+//! Claims of a token (RFC 7519), and their validation. The current time is an argument.
 
 use super::authenticator::Role;
 use super::error::TokenFault;
@@ -12,34 +12,34 @@ use serde::Deserialize;
 use serde_json::{Number, Value, json};
 use std::collections::BTreeSet;
 
-/// How far the clocks of an issuer and of this service may be apart, in seconds.
+/// Tolerated difference between the clocks of an issuer and of this service, in seconds.
 pub(super) const LEEWAY: i64 = 30;
 
-/// What a token must say beside a user and an expiry.
+/// Required claims besides user and expiry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TokenRules {
-    /// Whom it must be meant for. Without one, tokens that are meant for somebody are refused: they are not for us.
+    /// Required audience. Without one, tokens with an audience are refused, because they are for another service.
     pub audience: Option<String>,
-    /// Whom it must be from.
+    /// Required issuer.
     pub issuer: Option<String>,
 }
 
-/// What a token says that was found to be true.
+/// Validated claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
-    /// Who.
+    /// The user (`sub`).
     pub user: Name,
-    /// What he may. Never empty in a token that is believed.
+    /// Roles of the user. Unknown words are ignored.
     pub roles: BTreeSet<Role>,
-    /// Until when, in seconds since 1970.
+    /// Expiry, in seconds since 1970 (`exp`).
     pub expires: i64,
-    /// From when on.
+    /// Start of validity (`nbf`).
     pub not_before: Option<i64>,
-    /// When it was issued.
+    /// Time of issue (`iat`).
     pub issued: Option<i64>,
-    /// Whom it is meant for.
+    /// Audience that matched (`aud`).
     pub audience: Option<String>,
-    /// Whom it is from.
+    /// Issuer (`iss`).
     pub issuer: Option<String>,
 }
 
@@ -55,7 +55,7 @@ struct Written {
     scope: Option<String>,
 }
 
-/// One or several, as issuers please.
+/// Issuers write one string or a list.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Words {
@@ -64,15 +64,14 @@ enum Words {
 }
 
 impl Claims {
-    /// Reads the content of a token whose signature is right. `now` is in seconds since 1970.
+    /// Validates the payload of a token whose signature is valid. `now` is in seconds since 1970.
     pub(super) fn read(json: &[u8], rules: &TokenRules, now: i64) -> Result<Claims, TokenFault> {
         let written: Written = serde_json::from_slice(json)
             .map_err(|_| TokenFault::Claims("they are not JSON, or one is of a wrong type"))?;
         let user = written.sub.as_deref().ok_or(TokenFault::Claims("sub, the user, is missing"))?;
         let expires = written.exp.as_ref().ok_or(TokenFault::Claims("exp, the expiry, is missing"))?;
         let claims = Claims {
-            user: user_name(user)
-                .ok_or(TokenFault::Claims("sub must have 1 to 255 characters, all visible"))?,
+            user: user_name(user).ok_or(TokenFault::Claims("sub must have 1 to 255 visible characters"))?,
             roles: written.roles(),
             expires: seconds(expires),
             not_before: written.nbf.as_ref().map(seconds),
@@ -99,7 +98,7 @@ impl Claims {
 }
 
 impl Written {
-    /// Words that are no roles of ours are for others.
+    /// Ignores words that are not roles of this service.
     fn roles(&self) -> BTreeSet<Role> {
         match (&self.roles, &self.scope) {
             (Some(Words::Several(all)), _) => all.iter().filter_map(|word| Role::of(word)).collect(),
@@ -111,7 +110,7 @@ impl Written {
     }
 }
 
-/// Whom of those it is meant for we are.
+/// The audience of this service, if the token names it.
 fn audience(named: Option<&Words>, ours: Option<&str>) -> Result<Option<String>, TokenFault> {
     let among = |ours: &str| match named {
         None => false,
@@ -126,13 +125,13 @@ fn audience(named: Option<&Words>, ours: Option<&str>) -> Result<Option<String>,
     }
 }
 
-/// Issuers may write fractions of a second; they are cut off. What is out of all bounds becomes the bound.
+/// Issuers may write fractions of a second, which are truncated. Values out of range become the nearest bound.
 fn seconds(number: &Number) -> i64 {
     let whole = number.as_i64();
     whole.unwrap_or_else(|| number.as_f64().map_or(i64::MAX, |fraction| fraction.floor() as i64))
 }
 
-/// A token that says this, signed with HS256.
+/// A token with these claims, signed with HS256.
 pub fn mint(secret: &Secret, claims: &Claims) -> String {
     let header = json!({"alg": "HS256", "typ": "JWT"});
     let signed = format!("{}.{}", encoded(header.to_string()), encoded(written(claims).to_string()));
@@ -140,8 +139,9 @@ pub fn mint(secret: &Secret, claims: &Claims) -> String {
     format!("{signed}.{signature}")
 }
 
-/// A secret that nobody knows yet, as a key file has it; None where the system gives no random numbers.
+/// A new secret in the format of a key file. `None` if the system provides no random numbers.
 pub fn new_secret() -> Option<String> {
+    // 48 bytes: more than the 32 that HS256 requires, and base64 without padding.
     let mut bytes = [0; 48];
     SystemRandom::new().fill(&mut bytes).ok()?;
     Some(format!("base64:{}\n", STANDARD.encode(bytes)))

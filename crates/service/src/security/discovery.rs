@@ -1,6 +1,6 @@
-//! Where an identity provider publishes its keys (OpenID Connect Discovery 1.0), and fetching them. A provider answers
-//! over https, or over http on loopback; it is bounded in time and size, and redirects are not followed, so that nothing
-//! is fetched from an address that neither the operator nor the provider's own configuration names.
+//! Fetches the keys of an identity provider (OpenID Connect Discovery 1.0). The provider must use https, or http on
+//! loopback. Answers are bounded in time and size, and redirects are not followed, so nothing is fetched from an
+//! address that neither the operator nor the provider's configuration names.
 
 use super::authenticator::names_this_machine;
 use super::error::{ProviderFault, SecurityError};
@@ -10,16 +10,16 @@ use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Ten times the largest that providers publish, certificate chains included.
+/// Largest document: ten times the largest that providers publish, including certificate chains.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Addresses in logs are cut off here: a provider may send anything.
+/// Longest URL in logs: a provider may send anything.
 const SHOWN: usize = 200;
 
 /// An identity provider whose keys can be fetched.
 #[derive(Debug)]
 pub(super) struct Discovery {
-    /// As it is configured, and as tokens must say it.
+    /// As configured, and as tokens must name it.
     pub(super) issuer: String,
     is_https: bool,
     document: String,
@@ -33,7 +33,7 @@ struct Configuration {
 }
 
 impl Discovery {
-    /// Checks the address, and reads the authorities. `timeout` is for each of the two documents.
+    /// Checks the URL and reads the certificate authorities. `timeout` applies to each of the two documents.
     pub(super) fn new(
         issuer: &str,
         ca: Option<PathBuf>,
@@ -42,7 +42,7 @@ impl Discovery {
         let url = checked(issuer).map_err(|why| {
             let issuer = shown(issuer);
             let text = format!(
-                "security.issuer {issuer:?} {why}; without security.keys it is the address that keys are fetched from, \
+                "security.issuer {issuer:?} {why}; without security.keys it is the URL that keys are fetched from, \
                  such as \"https://id.example.org\""
             );
             SecurityError::Settings(text)
@@ -57,7 +57,7 @@ impl Discovery {
         })
     }
 
-    /// The keys, and how long the provider says that they can be cached.
+    /// The keys, and how long the provider allows to cache them.
     pub(super) async fn fetch(&self) -> Result<(Keys, Option<Duration>), ProviderFault> {
         let configuration = self.get(&self.document).await?;
         let url = self.keys_url(&configuration.body)?;
@@ -87,19 +87,21 @@ impl Discovery {
         let url = || self.document.clone();
         let said: Configuration =
             serde_json::from_slice(document).map_err(|_| ProviderFault::NotAConfiguration { url: url() })?;
+        // Required by the specification: otherwise one provider could publish keys in the name of another.
         if said.issuer != self.issuer {
             let (wanted, found) = (self.issuer.clone(), shown(&said.issuer));
             return Err(ProviderFault::OtherIssuer { url: url(), wanted, found });
         }
         let bad = || ProviderFault::BadKeysUrl { url: url(), found: shown(&said.jwks_uri) };
         let keys = Url::parse(&said.jwks_uri).map_err(|_| bad())?;
+        // Keys must not be fetched over a weaker transport than the configuration.
         let is_sound = if self.is_https { keys.scheme() == "https" } else { is_plain_and_local(&keys) };
         if is_sound && is_anonymous(&keys) { Ok(keys.into()) } else { Err(bad()) }
     }
 }
 
 fn checked(issuer: &str) -> Result<Url, &'static str> {
-    let url = Url::parse(issuer).map_err(|_| "is no URL")?;
+    let url = Url::parse(issuer).map_err(|_| "is not a URL")?;
     if url.scheme() != "https" && !is_plain_and_local(&url) {
         return Err("must be https, or http on loopback");
     }
@@ -135,7 +137,7 @@ mod tests {
             discovery(sound).unwrap();
         }
         for (wrong, why) in [
-            ("portal", "is no URL"),
+            ("portal", "is not a URL"),
             ("http://id.example.org", "must be https"),
             ("http://127.0.0.1.example.org", "must be https"),
             ("http://192.0.2.1", "must be https"),

@@ -1,4 +1,4 @@
-//! What can be wrong with tokens, keys and settings. Every sentence says what to do, and none repeats a secret or a token.
+//! Errors of tokens, keys and settings. Messages say what to do, and never contain a secret or a token.
 
 use bookahead_client::ClientError;
 use std::io;
@@ -6,43 +6,43 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Why security cannot be set up as it is configured.
+/// Why security cannot be set up as configured.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum SecurityError {
     #[error("cannot read {what} {path}: {source}; check the path and that the service may read it")]
     Unreadable { what: &'static str, path: PathBuf, source: io::Error },
-    #[error("{what} {path} is larger than {most} bytes; it is hardly the right file")]
+    #[error("{what} {path} is larger than {most} bytes; check that it is the right file")]
     TooLarge { what: &'static str, path: PathBuf, most: usize },
     #[error(
-        "{what} {path} holds a secret and everybody may read it (mode {mode:o}); say: chmod o-rwx {path}"
+        "{what} {path} contains a secret but is readable by all users (mode {mode:o}); run: chmod o-rwx {path}"
     )]
     Exposed { what: &'static str, path: PathBuf, mode: u32 },
-    #[error("everybody may write {what} {path} (mode {mode:o}); say: chmod o-w {path}")]
+    #[error("{what} {path} is writable by all users (mode {mode:o}); run: chmod o-w {path}")]
     Writable { what: &'static str, path: PathBuf, mode: u32 },
-    #[error("the key file {path} cannot be used: {fault}")]
+    #[error("cannot use the key file {path}: {fault}")]
     Keys { path: PathBuf, fault: KeyFault },
-    #[error("{path} holds no {what} in PEM ({fault}); it should have a line -----BEGIN {label}-----")]
+    #[error("{path} contains no {what} in PEM ({fault}); it must have a line -----BEGIN {label}-----")]
     Pem {
         what: &'static str,
-        /// The label of a section that would do.
+        /// Label of an acceptable PEM section.
         label: &'static str,
         path: PathBuf,
         fault: String,
     },
-    #[error("TLS cannot be set up with {path}: {fault}")]
+    #[error("cannot set up TLS with {path}: {fault}")]
     Tls { path: PathBuf, fault: String },
-    #[error("security.issuer: keys cannot be fetched: {0}")]
+    #[error("security.issuer: cannot fetch keys: {0}")]
     Provider(#[from] ClientError),
     #[error("{0}")]
     Settings(String),
 }
 
-/// What is wrong with keys.
+/// What is wrong with a key file or document.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum KeyFault {
-    #[error("it is empty; it should hold a secret, public keys in PEM, or a JWKS document")]
+    #[error("it is empty; it must contain a secret, public keys in PEM, or a JWKS document")]
     Empty,
     #[error(
         "the secret has {found} bytes and must have at least {least}; make one with: openssl rand -base64 48"
@@ -54,26 +54,26 @@ pub enum KeyFault {
     Unmarked,
     #[error("{0} is not valid base64")]
     NotBase64(String),
-    #[error("it is not a JWKS document (line {line}, column {column}); it should be {{\"keys\": [...]}}")]
+    #[error("it is not a JWKS document (line {line}, column {column}); it must be {{\"keys\": [...]}}")]
     NotJwks { line: usize, column: usize },
     #[error("key {key}: {what}")]
     Jwk {
-        /// Which, by its kid or its place.
+        /// The key, by its `kid` or position.
         key: String,
         what: String,
     },
-    #[error("no key in it can check HS256, RS256, RS384, RS512, ES256 or EdDSA signatures")]
+    #[error("it has no key for HS256, RS256, RS384, RS512, ES256 or EdDSA signatures")]
     NoUsableKey,
     #[error("it publishes a symmetric key (oct); only public keys can be fetched, so all of it is refused")]
     PublishedSecret,
     #[error("it publishes a private key (d), so all of it is refused; replace that key at the provider")]
     PublishedPrivateKey,
-    #[error("it has {found} keys; at most {most} are taken")]
+    #[error("it has {found} keys; at most {most} are allowed")]
     TooManyKeys { found: usize, most: usize },
     #[error("its PEM cannot be read: {0}")]
     Pem(String),
     #[error(
-        "it has a section that is no public key; openssl pkey -pubout makes one from a private key, \
+        "it has a section that is not a public key; openssl pkey -pubout makes one from a private key, \
          openssl x509 -pubkey -noout from a certificate"
     )]
     NotPublic,
@@ -106,22 +106,22 @@ pub enum ProviderFault {
     #[error("{url} is not an OpenID configuration with issuer and jwks_uri")]
     NotAConfiguration { url: String },
     #[error(
-        "{url} is the configuration of {found:?} and not of {wanted:?}; both must be equal, also in a / at the end"
+        "{url} is the configuration of {found:?} and not of {wanted:?}; both must be equal, including a trailing slash"
     )]
     OtherIssuer { url: String, wanted: String, found: String },
     #[error("{url} names {found:?} as jwks_uri; it must be https, or http on loopback if the issuer is")]
     BadKeysUrl { url: String, found: String },
-    #[error("the keys at {url} cannot be used: {fault}")]
+    #[error("cannot use the keys at {url}: {fault}")]
     Keys { url: String, fault: KeyFault },
 }
 
-/// Why a token is not believed.
+/// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum TokenFault {
     #[error("there is no token and no known client certificate; send Authorization: Bearer and a token")]
     Missing,
-    #[error("Authorization is not understood; send it once, as Bearer and a token")]
+    #[error("Authorization is invalid; send it once, as Bearer and a token")]
     NotBearer,
     #[error("the token has more than {most} characters")]
     TooLong { most: usize },
@@ -129,7 +129,7 @@ pub enum TokenFault {
     Malformed(&'static str),
     #[error("the token's algorithm is not accepted; HS256, RS256, RS384, RS512, ES256 and EdDSA are")]
     Algorithm,
-    #[error("the token is signed with a key that is not known here, or not for its algorithm")]
+    #[error("the token is signed with an unknown key, or one for another algorithm")]
     UnknownKey,
     #[error("the token's signature is wrong")]
     Signature,
@@ -139,7 +139,7 @@ pub enum TokenFault {
     Expired,
     #[error("the token is not valid yet; compare the clocks of its issuer and of this service")]
     NotYet,
-    #[error("the token is meant for another audience")]
+    #[error("the token is for another audience")]
     Audience,
     #[error("the token names an audience and this service has none; set security.audience")]
     NoAudience,

@@ -1,5 +1,5 @@
-//! A key that checks signatures, and what it may be used for. Which algorithms a key takes is decided when it is read; a
-//! token can only choose among those. Relies on ring for all of the arithmetic.
+//! A key that verifies signatures. The algorithms that a key accepts are fixed when it is read; a token can only
+//! choose among them. Relies on ring for all cryptography.
 
 use super::error::KeyFault;
 use ring::agreement::{ECDH_P256, EphemeralPrivateKey};
@@ -12,7 +12,7 @@ use ring::signature::{
 use ring::{agreement, hmac};
 use std::fmt;
 
-/// As many bytes as SHA-256 gives: RFC 7518 wants no fewer.
+/// Shortest secret in bytes: the output length of SHA-256, as RFC 7518 requires.
 const LEAST_SECRET: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// The algorithm of a name. `none` is none.
+    /// The algorithm with this name. `none` is not supported.
     pub(super) fn of(name: &str) -> Option<Algorithm> {
         Some(match name {
             "HS256" => Algorithm::Hs256,
@@ -40,12 +40,12 @@ impl Algorithm {
     }
 }
 
-/// A secret that tokens are signed and checked with. It cannot be looked at.
+/// A secret that signs and verifies tokens. It cannot be printed.
 #[derive(Clone)]
 pub struct Secret(hmac::Key);
 
 impl Secret {
-    /// From its bytes, at least 32.
+    /// From at least 32 bytes.
     pub fn new(bytes: &[u8]) -> Result<Secret, KeyFault> {
         if bytes.len() < LEAST_SECRET {
             return Err(KeyFault::ShortSecret { found: bytes.len(), least: LEAST_SECRET });
@@ -66,7 +66,7 @@ impl fmt::Debug for Secret {
 
 #[derive(Debug, Clone)]
 pub(super) struct Key {
-    /// What tokens call it (`kid`).
+    /// Name of the key in tokens (`kid`).
     pub(super) id: Option<String>,
     material: Material,
 }
@@ -77,7 +77,7 @@ enum Material {
     Rsa {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
-        /// Where the key says what it is for.
+        /// Set if the key is restricted to one algorithm.
         only: Option<Algorithm>,
     },
     P256(Vec<u8>),
@@ -89,7 +89,7 @@ impl Key {
         Key::without_name(Material::Secret(secret))
     }
 
-    /// From numbers, the highest byte first; leading zeros do not count.
+    /// From big-endian numbers; leading zeros are ignored.
     pub(super) fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<Key, KeyFault> {
         let (modulus, exponent) = (significant(modulus), significant(exponent));
         let odd = |number: &[u8]| number.last().is_some_and(|byte| byte % 2 == 1);
@@ -117,7 +117,7 @@ impl Key {
         Key { id: None, material }
     }
 
-    /// Binds an RSA key to one of its algorithms. None where the key is not for it.
+    /// Restricts an RSA key to one algorithm. `None` if the key does not support it.
     pub(super) fn only_for(mut self, algorithm: Algorithm) -> Option<Key> {
         if !self.takes(algorithm) {
             return None;
@@ -136,7 +136,7 @@ impl Key {
         if let Material::Ed25519(bytes) = &self.material { Some(bytes) } else { None }
     }
 
-    /// Whether signatures of this kind are checked with it.
+    /// Whether it verifies signatures of this algorithm.
     pub(super) fn takes(&self, algorithm: Algorithm) -> bool {
         use Algorithm::{EdDsa, Es256, Hs256, Rs256, Rs384, Rs512};
         match &self.material {
@@ -149,13 +149,13 @@ impl Key {
         }
     }
 
-    /// Whether it made the signature, or its other half did. Never, if it does not take the algorithm.
+    /// Whether the signature is valid. Always false for an algorithm that the key does not accept.
     pub(super) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         if !self.takes(algorithm) {
             return false;
         }
         let verified = match &self.material {
-            // Takes as long for a wrong signature as for the right one.
+            // In constant time.
             Material::Secret(secret) => hmac::verify(&secret.0, message, signature),
             Material::Rsa { modulus, exponent, .. } => RsaPublicKeyComponents { n: modulus, e: exponent }
                 .verify(rsa_parameters(algorithm), message, signature),
@@ -176,14 +176,13 @@ fn rsa_parameters(algorithm: Algorithm) -> &'static RsaParameters {
     }
 }
 
-/// Agreeing on something with the point's owner is how ring looks at a point: a wrong key is found when it is read, and not
-/// by tokens that are refused for no reason.
+/// ring checks a point only when it is used for key agreement. So an invalid key is found when it is read, and not
+/// by tokens that fail later.
 fn on_curve(point: &[u8]) -> Result<(), Unspecified> {
     let ours = EphemeralPrivateKey::generate(&ECDH_P256, &SystemRandom::new())?;
     agreement::agree_ephemeral(ours, &agreement::UnparsedPublicKey::new(&ECDH_P256, point), |_| ())
 }
 
-/// Without leading zeros.
 fn significant(number: &[u8]) -> &[u8] {
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
     &number[zeros..]

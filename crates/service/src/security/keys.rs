@@ -1,6 +1,7 @@
-//! The keys of a service, from one file: a secret, public keys in PEM (RFC 5280's SubjectPublicKeyInfo), or a JWKS document
-//! (RFC 7517, 7518, 8037). What is in the file is told from its content, and a file with a secret must not be open to
-//! everybody. Or from a JWKS document at a URL, which never holds secrets. DER is walked strictly; errors name a key by its id or place and never repeat its content.
+//! Keys of a service from one file: a secret, public keys in PEM (SubjectPublicKeyInfo, RFC 5280), or a JWKS
+//! document (RFC 7517, 7518, 8037). The format is detected from the content, and a file with a secret must be
+//! private. Also keys from a JWKS document at a URL, which never contains secrets. DER is parsed strictly. Errors
+//! name a key by its id or position and never quote its content.
 
 use super::error::{KeyFault, SecurityError};
 use super::key::{Algorithm, Key, Secret};
@@ -12,15 +13,15 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::path::{Path, PathBuf};
 
-/// A token without a key's name is tried with all of them.
+/// Most keys: a token without `kid` is tried with all of them.
 const MOST_KEYS: usize = 64;
 
-/// Before a secret: as it is, or in base64. A file without it is never taken for a secret: public keys in a format that is not
-/// recognised, or the error page of a proxy, would be a secret that everybody knows.
+/// Prefix of a secret, plain or in base64. A file without it is never taken for a secret: public keys in an unknown
+/// format, or the error page of a proxy, would be a secret that is publicly known.
 const SECRET: &[u8] = b"secret:";
 const BASE64: &[u8] = b"base64:";
 
-/// What signatures are checked with.
+/// Keys that verify signatures.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
     keys: Vec<Key>,
@@ -28,18 +29,18 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// No keys: no token is believed.
+    /// No keys: all tokens are refused.
     pub fn none() -> Keys {
         Keys::default()
     }
 
-    /// One secret.
+    /// A single secret.
     pub fn of_secret(secret: Secret) -> Keys {
         Keys { keys: vec![Key::secret(secret)], source: None }
     }
 
-    /// Reads a key file: a JWKS document (or a single JWK), public keys in PEM, or a secret of at least 32 bytes after
-    /// `secret:`, or after `base64:` in base64. A line break at the end of a secret does not count.
+    /// Reads a key file: a JWKS document (or a single JWK), public keys in PEM, or a secret of at least 32 bytes
+    /// after `secret:`, or after `base64:` in base64. A trailing line break is not part of a secret.
     pub fn read(path: &Path) -> Result<Keys, SecurityError> {
         let content = Content::read("the key file", path)?;
         let keys =
@@ -50,7 +51,7 @@ impl Keys {
         Ok(Keys { source: Some(path.into()), ..keys })
     }
 
-    /// Reads what is in a key file.
+    /// Parses the content of a key file.
     pub fn parse(content: &[u8]) -> Result<Keys, KeyFault> {
         let keys = match content.trim_ascii_start() {
             [] => return Err(KeyFault::Empty),
@@ -70,8 +71,8 @@ impl Keys {
         Ok(Keys { keys, source: None })
     }
 
-    /// Reads a JWKS document that was fetched from a URL. A document with a secret or a private key is refused as a whole:
-    /// whatever can be fetched is known to everybody. Other keys that cannot be used are ignored.
+    /// Parses a JWKS document from a URL. A document with a secret or a private key is refused as a whole, because
+    /// its content is public. Other unusable keys are ignored.
     pub(super) fn published(document: &[u8]) -> Result<Keys, KeyFault> {
         let all = parsed::<Set>(document)?.keys;
         if all.len() > MOST_KEYS {
@@ -88,7 +89,7 @@ impl Keys {
         if keys.is_empty() { Err(KeyFault::NoUsableKey) } else { Ok(Keys { keys, source: None }) }
     }
 
-    /// Each by itself and without a name, with the bytes of its public key; all must be Ed25519.
+    /// Each key by itself and without a name, with the bytes of its public key. All must be Ed25519.
     pub(super) fn ed25519(self) -> Result<Vec<(Vec<u8>, Keys)>, KeyFault> {
         let each = self.keys.into_iter().map(|mut key| {
             key.id = None;
@@ -98,32 +99,32 @@ impl Keys {
         each.collect()
     }
 
-    /// What tokens call them.
+    /// Names of the keys in tokens (`kid`).
     pub(super) fn ids(&self) -> impl Iterator<Item = Option<&str>> {
         self.keys.iter().map(|key| key.id.as_deref())
     }
 
-    /// Where they were read from.
+    /// Path of the key file, if they were read from one.
     pub fn source(&self) -> Option<&Path> {
         self.source.as_deref()
     }
 
-    /// How many there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The first secret among them: what tokens of our own are signed with.
+    /// The first secret, which signs tokens of this service.
     pub fn secret(&self) -> Option<&Secret> {
         self.keys.iter().find_map(Key::as_secret)
     }
 
-    /// Those that a token may have been signed with. A key without a name may be any.
+    /// Keys that may have signed a token. A key without a name matches any `kid`.
     pub(super) fn candidates(&self, algorithm: Algorithm, id: Option<&str>) -> impl Iterator<Item = &Key> {
         let named = move |key: &&Key| match (id, key.id.as_deref()) {
             (Some(wanted), Some(name)) => wanted == name,
@@ -144,7 +145,7 @@ fn secret(content: &[u8]) -> Result<Secret, KeyFault> {
     Secret::new(&decoded)
 }
 
-/// Base64 as tokens and JWKS documents have it. One text for one value: no padding, no stray bits.
+/// Strict base64url: no padding and no stray bits, so that each value has one encoding.
 pub(super) fn base64url(text: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text).ok()
 }
@@ -168,17 +169,17 @@ struct Jwk {
     x: Option<String>,
     y: Option<String>,
     k: Option<String>,
-    /// The private half, which has no business here.
+    /// Private part of a key; must not be present.
     d: Option<IgnoredAny>,
 }
 
-/// Only what tells a set from a single key.
+/// Distinguishes a set from a single key.
 #[derive(Deserialize)]
 struct Shape {
     kty: Option<IgnoredAny>,
 }
 
-/// Reads the keys of a document that can check signatures.
+/// The keys of a document that can verify signatures.
 pub(super) fn read_jwks(text: &[u8]) -> Result<Vec<Key>, KeyFault> {
     let shape: Shape = parsed(text)?;
     let all = if shape.kty.is_some() { vec![parsed(text)?] } else { parsed::<Set>(text)?.keys };
@@ -189,13 +190,13 @@ pub(super) fn read_jwks(text: &[u8]) -> Result<Vec<Key>, KeyFault> {
     keys.collect()
 }
 
-/// Says where it goes wrong and not what is there: that may be a secret.
+/// Reports the position of an error but not the content, which may be a secret.
 fn parsed<'t, T: Deserialize<'t>>(text: &'t [u8]) -> Result<T, KeyFault> {
     serde_json::from_slice(text)
         .map_err(|error| KeyFault::NotJwks { line: error.line(), column: error.column() })
 }
 
-/// A key; None where it is for something else.
+/// A key, or `None` if it is for another purpose.
 fn key(at: usize, jwk: &Jwk) -> Result<Option<Key>, KeyFault> {
     let wrong = |what: String| KeyFault::Jwk {
         key: jwk.kid.as_ref().map_or_else(|| format!("number {}", at + 1), |id| format!("{id:?}")),
@@ -205,7 +206,7 @@ fn key(at: usize, jwk: &Jwk) -> Result<Option<Key>, KeyFault> {
         return Ok(None);
     }
     if jwk.d.is_some() {
-        return Err(wrong("holds a private key (d); give only the public part".into()));
+        return Err(wrong("contains a private key (d); give only the public part".into()));
     }
     let number = |name: &str, field: &Option<String>| {
         let text = field.as_ref().ok_or_else(|| wrong(format!("{name} is missing")))?;
@@ -237,12 +238,12 @@ const SEQUENCE: u8 = 0x30;
 const BIT_STRING: u8 = 0x03;
 const INTEGER: u8 = 0x02;
 
-/// What stands in an AlgorithmIdentifier: rsaEncryption and NULL; id-ecPublicKey and prime256v1; id-Ed25519.
+/// Contents of AlgorithmIdentifier: rsaEncryption and NULL; id-ecPublicKey and prime256v1; id-Ed25519.
 const RSA: &[u8] = &[6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1, 5, 0];
 const P256: &[u8] = &[6, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1, 6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
 const ED25519: &[u8] = &[6, 3, 0x2b, 0x65, 0x70];
 
-/// Reads all public keys of a text.
+/// All public keys of a PEM text.
 pub(super) fn read_pem(text: &[u8]) -> Result<Vec<Key>, KeyFault> {
     let sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(text);
     sections
@@ -267,7 +268,7 @@ fn public_key(der: &[u8]) -> Result<Key, KeyFault> {
     }
 }
 
-/// The algorithm and the key's bits.
+/// The algorithm and the bits of the key.
 fn info(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (algorithm, rest) = element(SEQUENCE, whole(SEQUENCE, der)?)?;
     match whole(BIT_STRING, rest)? {
@@ -282,7 +283,7 @@ fn rsa_numbers(der: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((positive(modulus)?, positive(exponent)?))
 }
 
-/// A number above zero in its shortest form.
+/// A positive number in its shortest form.
 fn positive(number: &[u8]) -> Option<&[u8]> {
     match number {
         [0, next, ..] if *next < 0x80 => None,
@@ -291,16 +292,17 @@ fn positive(number: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The content of an element that is all there is.
+/// Content of an element without trailing data.
 fn whole(tag: u8, der: &[u8]) -> Option<&[u8]> {
     element(tag, der).and_then(|(content, rest)| rest.is_empty().then_some(content))
 }
 
-/// The content of the first element, and what comes after it.
+/// Content of the first element, and the rest.
 fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = der.strip_prefix(&[tag])?;
     let (length, rest) = match *rest {
         [short @ 0..=0x7f, ref rest @ ..] => (usize::from(short), rest),
+        // Longer forms than necessary are refused: DER has one encoding for each length.
         [0x81, long @ 0x80..=0xff, ref rest @ ..] => (usize::from(long), rest),
         [0x82, high @ 1..=0xff, low, ref rest @ ..] => (usize::from(high) << 8 | usize::from(low), rest),
         _ => return None,

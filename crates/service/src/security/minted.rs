@@ -1,6 +1,7 @@
-//! Tokens that a broker makes for its peers. Each is for one peer (`aud`), for one user or for the broker itself (`sub`), and
-//! expires within minutes, so a peer cannot use it anywhere else. A service verifies them with the public keys of the brokers that
-//! its configuration names (`[[security.broker]]`). The user of such a token is fixed: no header names another.
+//! Tokens that a broker mints for its peers. Each is for one peer (`aud`), for one user or for the broker itself
+//! (`sub`), and expires within minutes, so a peer cannot use it elsewhere. A service verifies them with the public
+//! keys of the brokers in its configuration (`[[security.broker]]`). The user of such a token is fixed: headers
+//! cannot name another.
 
 use super::authenticator::{Identity, Role, wall_seconds};
 use super::claims::LEEWAY;
@@ -24,13 +25,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// How long a token is valid, in seconds. A call takes at most 90 seconds; the rest is for clocks that differ.
+/// Lifetime of a token in seconds. A call takes at most 90 seconds; the rest allows for clock differences.
 const LIFETIME: i64 = 5 * 60;
 
-/// No token is accepted that expires later than this many seconds from now: one that leaks is of use for a short time only.
+/// Longest accepted remaining lifetime in seconds, so that a leaked token is useful for a short time only.
 const LONGEST_LIFETIME: i64 = 15 * 60;
 
-/// The key with which a broker signs the tokens for its peers. It cannot be looked at.
+/// The key with which a broker signs tokens for its peers. It cannot be printed.
 pub struct CallsKey {
     broker: Name,
     pair: Ed25519KeyPair,
@@ -38,13 +39,13 @@ pub struct CallsKey {
 }
 
 impl CallsKey {
-    /// A new private key as PKCS#8 in PEM; None where the system gives no random numbers.
+    /// A new private key, PKCS#8 in PEM. `None` if the system provides no random numbers.
     pub fn generate() -> Option<String> {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).ok()?;
         Some(pem("PRIVATE KEY", document.as_ref()))
     }
 
-    /// The key of the broker with this name.
+    /// Parses the key of the broker with this name.
     pub fn parse(broker: &str, pem: &[u8]) -> Result<CallsKey, KeyFault> {
         let document =
             PrivatePkcs8KeyDer::from_pem_slice(pem).map_err(|fault| KeyFault::Pem(fault.to_string()))?;
@@ -54,25 +55,25 @@ impl CallsKey {
         Ok(CallsKey { broker: broker.into(), pair, id })
     }
 
-    /// What tokens call it (`kid`): its thumbprint by RFC 7638.
+    /// Name of the key in tokens (`kid`): its thumbprint (RFC 7638).
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The public half as SubjectPublicKeyInfo in PEM.
+    /// The public key, SubjectPublicKeyInfo in PEM.
     pub fn public_pem(&self) -> String {
         // SEQUENCE { SEQUENCE { id-Ed25519 }, BIT STRING } (RFC 8410).
         let head = [0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
         pem("PUBLIC KEY", &[&head, self.pair.public_key().as_ref()].concat())
     }
 
-    /// Makes the tokens for one peer.
+    /// Mints tokens for one peer.
     pub fn minter(self: &Arc<CallsKey>, audience: &str) -> TokenMinter {
         let (key, audience) = (self.clone(), audience.to_owned());
         TokenMinter::new(move |caller| key.mint(&audience, caller, wall_seconds()))
     }
 
-    /// For a user, or for the broker itself where there is no `caller`. `now` is in seconds since 1970.
+    /// A token for a user, or without `caller` for the broker itself. `now` is in seconds since 1970.
     fn mint(&self, audience: &str, caller: Option<&Caller>, now: i64) -> String {
         let header = json!({"alg": "EdDSA", "typ": "JWT", "kid": self.id});
         let mut claims =
@@ -81,6 +82,7 @@ impl CallsKey {
             Some(caller) => {
                 claims["sub"] = json!(caller.user);
                 claims["roles"] = json!(passed_roles(&caller.roles));
+                // `act` names the broker, so that the peer can tell a call for a user from one by the user.
                 claims["act"] = json!({"sub": self.broker});
             }
             None => {
@@ -140,12 +142,12 @@ struct Trusted {
     name: Name,
     audience: String,
     path: PathBuf,
-    /// By what tokens call them. Several while a key is being replaced.
+    /// Keys by `kid`. Several while one replaces another.
     keys: RwLock<Arc<Vec<(String, Keys)>>>,
 }
 
 impl TrustedBrokers {
-    /// Reads their keys. Paths that are not absolute are below `base`.
+    /// Reads the keys. Relative paths start at `base`.
     pub(super) fn read(settings: &[TrustedBroker], base: &Path) -> Result<TrustedBrokers, SecurityError> {
         let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
         let mut brokers = Vec::new();
@@ -153,25 +155,26 @@ impl TrustedBrokers {
             let fault =
                 |text: &str| Err(SecurityError::Settings(format!("security.broker {broker:?}: {text}")));
             if user_name(broker.as_str()).is_none() {
-                return fault("a name has 1 to 255 characters, all visible");
+                return fault("a name must have 1 to 255 visible characters");
             }
             if !names.insert(broker) {
-                return fault("another one has the same name; put both keys into one file");
+                return fault("another broker has the same name; put both keys into one file");
             }
             let Some(audience) = audience.clone().filter(|audience| !audience.is_empty()) else {
-                return fault("audience is empty; leave it out to use the name of this service");
+                return fault("audience is empty; remove it to use the name of this service");
             };
             let path = base.join(key);
             let keys = read_keys(&path)?;
             if !keys.iter().all(|(id, _)| ids.insert(id.clone())) {
-                return fault("another one has the same key; each broker has a key of its own");
+                return fault("another broker has the same key; each broker needs its own key");
             }
             brokers.push(Trusted { name: broker.clone(), audience, path, keys: RwLock::new(Arc::new(keys)) });
         }
         Ok(TrustedBrokers(brokers))
     }
 
-    /// Reads all keys again. Where that fails the old ones stay, and the log says why. Whether there are new ones.
+    /// Reads all keys again. If that fails, the old keys stay in use, and the log says why. Returns whether there
+    /// are new keys.
     pub(super) fn reload(&self) -> bool {
         let mut any = false;
         for broker in &self.0 {
@@ -191,7 +194,7 @@ impl TrustedBrokers {
         any
     }
 
-    /// Who calls with this token; None where no key of a broker is meant. `now` is in seconds since 1970.
+    /// Identifies the caller of a token. `None` if it names no key of a broker. `now` is in seconds since 1970.
     pub(super) fn identify(
         &self,
         token: &str,
@@ -201,6 +204,7 @@ impl TrustedBrokers {
         if self.0.is_empty() {
             return None;
         }
+        // The `kid` alone selects the key, so a token cannot fall back to the keys of other issuers.
         let id = key_id(token)?;
         self.0.iter().find_map(|broker| {
             let keys = broker.keys.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -216,7 +220,7 @@ fn read_keys(path: &Path) -> Result<Vec<(String, Keys)>, SecurityError> {
     Ok(each.into_iter().map(|(public, key)| (thumbprint(&public), key)).collect())
 }
 
-/// What such a token says; all but `act` must be there.
+/// Claims of such a token; all except `act` are required.
 #[derive(Deserialize)]
 struct Written {
     iss: String,
@@ -225,7 +229,7 @@ struct Written {
     iat: i64,
     exp: i64,
     roles: Vec<String>,
-    /// Who acts for `sub` (RFC 8693); absent where the broker calls for itself.
+    /// The party that acts for `sub` (RFC 8693). Missing if the broker calls for itself.
     act: Option<Actor>,
 }
 
@@ -237,7 +241,7 @@ struct Actor {
 impl Trusted {
     fn identity(&self, content: &[u8], passes_roles: bool, now: i64) -> Result<Identity, TokenFault> {
         let written: Written = serde_json::from_slice(content)
-            .map_err(|_| TokenFault::Claims("iss, sub, aud, iat, exp and roles must be there once"))?;
+            .map_err(|_| TokenFault::Claims("iss, sub, aud, iat, exp and roles are required, once each"))?;
         if written.aud != self.audience {
             return Err(TokenFault::Audience);
         }
@@ -254,8 +258,8 @@ impl Trusted {
         if written.exp > latest.saturating_add(LONGEST_LIFETIME) {
             return Err(TokenFault::Claims("a token of a broker must expire within 15 minutes"));
         }
-        let user = user_name(&written.sub)
-            .ok_or(TokenFault::Claims("sub must have 1 to 255 characters, all visible"))?;
+        let user =
+            user_name(&written.sub).ok_or(TokenFault::Claims("sub must have 1 to 255 visible characters"))?;
         let mut roles: BTreeSet<Role> = written.roles.iter().filter_map(|role| Role::of(role)).collect();
         match written.act {
             None if user == self.name => {
@@ -269,7 +273,9 @@ impl Trusted {
                 }
                 Ok(Identity { user, roles, through: Some(self.name.clone()) })
             }
-            _ => Err(TokenFault::Claims("act must name the broker, and be there where sub is another")),
+            _ => {
+                Err(TokenFault::Claims("act must name the broker, and is required if sub is not the broker"))
+            }
         }
     }
 }

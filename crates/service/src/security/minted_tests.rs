@@ -1,4 +1,4 @@
-//! Tokens of brokers: for one peer, for one user, for minutes; and how they cannot be turned into more.
+//! Tokens of brokers: for one peer, for one user, for minutes; and attempts to get more from them.
 
 use super::super::claims::TokenRules;
 use super::super::key::Secret;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const NOW: i64 = 1_800_000_000;
 
-/// The key of a broker, and a folder with its public half.
+/// The key of a broker, and a folder with its public key.
 struct Grid {
     key: Arc<CallsKey>,
     folder: tempfile::TempDir,
@@ -24,7 +24,7 @@ fn grid() -> Grid {
 }
 
 impl Grid {
-    /// What a service with this name makes of the tokens of this broker.
+    /// A service with this name that trusts the broker.
     fn trusted_by(&self, service: &str) -> Authenticator {
         let trusted =
             TrustedBroker { name: "grid".into(), key: "grid.pub".into(), audience: Some(service.to_owned()) };
@@ -170,7 +170,7 @@ fn a_token_cannot_choose_how_the_key_of_a_broker_is_used() {
     let none =
         format!("{}.{payload}.", URL_SAFE_NO_PAD.encode(json!({"alg": "none", "kid": kid}).to_string()));
     assert_eq!(identify(&north, &none, &[], NOW).unwrap_err().status, 401);
-    // The public key as if it were a secret, in the forms in which everybody knows it.
+    // The public key as a secret, in the forms that an attacker could know.
     let public = grid.key.pair.public_key().as_ref().to_vec();
     for material in [public, grid.key.public_pem().into_bytes()] {
         let header = URL_SAFE_NO_PAD.encode(json!({"alg": "HS256", "kid": kid}).to_string());
@@ -179,7 +179,7 @@ fn a_token_cannot_choose_how_the_key_of_a_broker_is_used() {
         let forged = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag));
         assert_eq!(identify(&north, &forged, &[], NOW).unwrap_err().status, 401);
     }
-    // By the name of the broker's key, only the broker's key counts; without that name it counts for nothing.
+    // With the `kid` of the broker, only the broker's key counts; without it, that key is not used.
     let header = URL_SAFE_NO_PAD.encode(json!({"alg": "HS256", "kid": kid}).to_string());
     let signed = format!("{header}.{payload}");
     let tag = Secret::new(&[7; 32]).unwrap().sign(signed.as_bytes());

@@ -1,17 +1,18 @@
-//! Who calls, and what he may do: tokens, client certificates, roles, TLS, and where one may listen at all.
+//! Authentication and authorization: tokens, client certificates, roles, TLS, and addresses to listen on.
 //!
-//! - [`Authenticator`]: from the headers of a request to an [`Identity`], or to a problem that says why not
-//! - [`Accounts`]: the same on a Unix socket, where the system says who connects
-//! - [`Provider`]: an identity provider whose keys are fetched from its URL
-//! - [`Keys`]: what signatures are checked with; [`Secret`], [`mint`]: tokens of our own
-//! - [`TokenRules`], [`Claims`]: what a token must say
-//! - [`ClientCertificate`], [`PeerCertificate`]: certificates known by their fingerprints
-//! - [`server_config`]: TLS of a listener; [`may_listen`]: where one may listen without it
-//! - [`CallsKey`]: makes the tokens of a broker for its peers; [`TrustedBroker`]: a broker whose tokens are accepted
-//! - [`Security`]: what an operator writes about all of it
+//! - [`Authenticator`]: from the headers of a request to an [`Identity`], or to a problem
+//! - [`Accounts`]: the same on a Unix socket, where the system identifies the account
+//! - [`Provider`]: an identity provider whose keys are fetched
+//! - [`Keys`]: keys that verify signatures; [`Secret`], [`mint`]: tokens of this service
+//! - [`TokenRules`], [`Claims`]: claims of a token
+//! - [`ClientCertificate`], [`PeerCertificate`]: certificates identified by their fingerprints
+//! - [`server_config`]: TLS of a listener; [`may_listen`]: addresses that need it
+//! - [`CallsKey`]: signs the tokens of a broker for its peers; [`TrustedBroker`]: a broker whose tokens are
+//!   accepted
+//! - [`Security`]: the table `[security]`
 //!
-//! The algorithm of a signature is bound to the key and never taken from the token alone. Nothing here prints a secret or a
-//! token, and no X.509 is read here: certificates are compared by their fingerprints, chains are checked by rustls.
+//! The algorithm of a signature is bound to the key and never taken from the token alone. No secret or token is
+//! printed. X.509 is not parsed here: certificates are compared by fingerprint, and rustls verifies chains.
 
 mod accounts;
 mod authenticator;

@@ -1,18 +1,18 @@
-//! Names of users: one rule for tokens, `Bookahead-User`, certificates and configurations. Two names that look the same in
-//! a list or a log should not be two users, so characters that show nothing are refused.
+//! Names of users: one rule for tokens, `Bookahead-User`, certificates and configurations. Names that look the same
+//! in a list or a log must be the same user, so invisible characters are refused.
 
 use bookahead_protocol::Name;
 
-/// Longer than any account or address of mail.
+/// Longest name in characters: longer than any account or mail address.
 const LONGEST_NAME: usize = 255;
 
-/// The name of a user: 1 to 255 visible characters. None where the text is no such name.
+/// A user name: 1 to 255 visible characters. `None` for other texts.
 pub fn user_name(text: &str) -> Option<Name> {
     let fits = !text.is_empty() && text.chars().take(LONGEST_NAME + 1).count() <= LONGEST_NAME;
     (fits && text.chars().all(is_visible)).then(|| Name::from(text))
 }
 
-/// Whether something is seen of a character and it leaves the direction of a text alone.
+/// Whether a character is visible and does not change the text direction.
 pub(crate) fn is_visible(character: char) -> bool {
     !character.is_control()
         && !character.is_whitespace()
@@ -21,7 +21,7 @@ pub(crate) fn is_visible(character: char) -> bool {
         && !has_no_meaning(character)
 }
 
-/// Default_Ignorable_Code_Point of Unicode 16: joiners, selectors, fillers, tags, and marks that turn the direction.
+/// Default_Ignorable_Code_Point of Unicode 16: joiners, selectors, fillers, tags, and direction marks.
 fn is_ignorable(character: char) -> bool {
     matches!(character, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -29,13 +29,14 @@ fn is_ignorable(character: char) -> bool {
         | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Others without ink: marks of annotations, blanks of Braille, music and Khitan, and controls of hieroglyphs.
+/// Other characters without ink: annotation marks, blanks of Braille, music and Khitan, and controls of
+/// hieroglyphs.
 fn is_blank(character: char) -> bool {
     matches!(character, '\u{70f}' | '\u{2800}' | '\u{fff9}'..='\u{fffc}' | '\u{13430}'..='\u{1343f}' | '\u{16fe4}'
         | '\u{1d159}')
 }
 
-/// Private use and noncharacters: nobody else sees what was meant.
+/// Private use and noncharacters: their appearance depends on the font.
 fn has_no_meaning(character: char) -> bool {
     matches!(character, '\u{e000}'..='\u{f8ff}' | '\u{fdd0}'..='\u{fdef}' | '\u{f0000}'..)
         || character as u32 & 0xfffe == 0xfffe

@@ -1,7 +1,7 @@
-//! The keys of an identity provider: fetched by one task, cached, and replaced while the service runs. Checking a token
-//! with a known key never waits for the provider. A token with an unknown key has the keys fetched anew, at most once in
-//! [`Timing::on_demand`] however many such tokens come, and its caller waits for that at most [`Timing::wait`]. While the
-//! provider fails, the keys of before stay in use, for at most [`Timing::keep`].
+//! Keys of an identity provider: fetched by one task, cached, and replaced while the service runs. Verifying a
+//! token with a known key never waits for the provider. A token with an unknown key triggers a fetch, at most one
+//! in [`Timing::on_demand`] for any number of such tokens, and its caller waits at most [`Timing::wait`]. While the
+//! provider fails, the old keys stay in use for at most [`Timing::keep`].
 
 use super::discovery::Discovery;
 use super::error::{ProviderFault, SecurityError};
@@ -12,26 +12,27 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-/// A provider that asks for more frequent fetches than this is not obeyed.
+/// Shortest interval that a provider can request with `max-age`.
 const LEAST_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// The longest wait before a failed fetch is repeated: users should not notice for long that the provider is back.
+/// Longest wait before a failed fetch is repeated, so that the service recovers soon after the provider.
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// How often keys are fetched, and how long is waited.
+/// Intervals and timeouts of fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Longest time between two fetches. A provider can shorten it by `Cache-Control: max-age`, to one minute at least.
+    /// Longest interval between two fetches. A provider can shorten it with `Cache-Control: max-age`, to one minute
+    /// at least.
     pub refresh: Duration,
-    /// How long keys stay in use after they were fetched if the provider fails.
+    /// How long to use fetched keys while the provider fails.
     pub keep: Duration,
-    /// Least time between two fetches that tokens with unknown keys cause.
+    /// Shortest interval between fetches caused by tokens with unknown keys.
     pub on_demand: Duration,
-    /// First wait before a failed fetch is repeated; the next are twice as long each, up to a minute.
+    /// Wait before the first repetition of a failed fetch; doubled for each further one, up to a minute.
     pub retry: Duration,
-    /// Time limit of each of the two requests of a fetch.
+    /// Timeout of each of the two requests of a fetch.
     pub timeout: Duration,
-    /// How long the caller with an unknown key waits for a fetch.
+    /// How long the caller of a token with an unknown key waits for a fetch.
     pub wait: Duration,
 }
 
@@ -49,22 +50,21 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// How long after a fetch the next one is due.
+    /// Interval until the next fetch.
     fn next_fetch(&self, max_age: Option<Duration>) -> Duration {
         max_age.map_or(self.refresh, |age| age.max(LEAST_MAX_AGE).min(self.refresh))
     }
 }
 
-/// An identity provider, and its keys as they were last fetched. Nothing is fetched unless [`Provider::keep_fetching`]
-/// runs.
+/// An identity provider and its cached keys. Nothing is fetched unless [`Provider::keep_fetching`] runs.
 #[derive(Debug)]
 pub struct Provider {
     discovery: Discovery,
     timing: Timing,
     state: Mutex<State>,
-    /// Wakes the task that fetches.
+    /// Wakes the fetching task.
     wanted: Notify,
-    /// Number of fetches that have ended. Changed while `state` is locked.
+    /// Number of completed fetches. Changed while `state` is locked.
     ended: watch::Sender<u64>,
 }
 
@@ -72,9 +72,9 @@ pub struct Provider {
 struct State {
     fetched: Option<Fetched>,
     failing_since: Option<Instant>,
-    /// Whether a fetch is under way, or will begin at once.
+    /// Whether a fetch is in progress or about to start.
     under_way: bool,
-    /// When a token last caused a fetch.
+    /// Time of the last fetch caused by a token.
     on_demand: Option<Instant>,
 }
 
@@ -84,31 +84,31 @@ struct Fetched {
     at: Instant,
 }
 
-/// How a provider is.
+/// Health of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderHealth {
     /// Whether its keys can be fetched and used.
     pub state: ProviderState,
-    /// Age of the keys; None where there are none.
+    /// Age of the keys. `None` if there are none.
     pub age: Option<Duration>,
-    /// How long no fetch has succeeded; None where the last one did, or none was tried.
+    /// Time since fetches fail. `None` if the last one succeeded, or none was tried.
     pub failing_for: Option<Duration>,
 }
 
 /// Whether the keys of a provider can be fetched and used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderState {
-    /// They were fetched at the last try.
+    /// The last fetch succeeded.
     Ok,
-    /// The last try failed; the keys of before are in use.
+    /// The last fetch failed; the old keys are in use.
     Failing,
-    /// There are none, or they are too old: no token can be checked.
+    /// There are no keys, or they are too old. No token can be verified.
     NoKeys,
 }
 
 impl Provider {
-    /// With the address of an issuer, and the authorities of its certificate, if those are not the system's. Nothing is
-    /// fetched yet.
+    /// `issuer` is the URL of the provider, `ca` its certificate authorities, if not those of the system. Does not
+    /// fetch yet.
     pub fn new(issuer: &str, ca: Option<PathBuf>, timing: Timing) -> Result<Provider, SecurityError> {
         let discovery = Discovery::new(issuer, ca, timing.timeout)?;
         Ok(Provider {
@@ -124,19 +124,19 @@ impl Provider {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its address.
+    /// URL of the provider.
     pub fn issuer(&self) -> &str {
         &self.discovery.issuer
     }
 
-    /// The keys; None before they were fetched, and where they are too old.
+    /// The keys. `None` before the first fetch, and if they are too old.
     pub(super) fn keys(&self) -> Option<Arc<Keys>> {
         let state = self.state();
         let usable = state.fetched.as_ref().filter(|fetched| fetched.at.elapsed() <= self.timing.keep);
         usable.map(|fetched| fetched.keys.clone())
     }
 
-    /// How it is.
+    /// Current health.
     pub fn health(&self) -> ProviderHealth {
         let state = self.state();
         let age = state.fetched.as_ref().map(|fetched| fetched.at.elapsed());
@@ -149,14 +149,15 @@ impl Provider {
         ProviderHealth { state, age, failing_for }
     }
 
-    /// Has the keys fetched at once, whenever they were last.
+    /// Requests a fetch at once, regardless of the last one.
     pub(super) fn fetch_soon(&self) {
         self.wanted.notify_one();
     }
 
-    /// After a token with an unknown key: has the keys fetched, if that may be now, and waits for it, or for the fetch that is
-    /// under way. Whether one has ended meanwhile, so that another look at the keys makes sense.
+    /// After a token with an unknown key: triggers a fetch, if allowed, and waits for it or for the one in
+    /// progress. Returns whether a fetch has completed, so that the keys should be checked again.
     pub(super) async fn fetched_for_unknown_key(&self) -> bool {
+        // Subscribes under the lock: a fetch that completes in between would go unnoticed otherwise.
         let mut ended = {
             let mut state = self.state();
             if !state.under_way {
@@ -173,12 +174,12 @@ impl Provider {
         matches!(timeout(self.timing.wait, ended.changed()).await, Ok(Ok(())))
     }
 
-    /// Fetches the keys once, and says how many there are. They are not used.
+    /// Fetches the keys once and returns their number, without using them.
     pub async fn examine(&self) -> Result<usize, ProviderFault> {
         self.discovery.fetch().await.map(|(keys, _)| keys.len())
     }
 
-    /// Fetches the keys again and again.
+    /// Fetches the keys periodically.
     pub async fn keep_fetching(self: Arc<Provider>) {
         let mut retry = self.timing.retry;
         loop {
@@ -203,7 +204,7 @@ impl Provider {
         }
     }
 
-    /// Takes over what was fetched, and says in the log what has changed.
+    /// Stores the result of a fetch, and logs changes.
     fn note(&self, fetched: Result<Keys, ProviderFault>) {
         let (issuer, mut state) = (self.issuer(), self.state());
         state.under_way = false;
@@ -222,22 +223,21 @@ impl Provider {
         self.ended.send_modify(|ended| *ended += 1);
     }
 
-    /// The first failure in a row is a warning. That keys have become too old is an error, once.
+    /// The first of several failures is a warning. Keys that become too old are an error, logged once.
     fn note_failure(&self, state: &mut State, fault: &ProviderFault) {
         let (event, issuer) = ("provider_fetch_failed", self.issuer());
         let age = state.fetched.as_ref().map(|fetched| fetched.at.elapsed());
-        let consequence =
-            if age.is_some() { "the keys of before stay in use" } else { "no token can be checked" };
+        let consequence = if age.is_some() { "the old keys stay in use" } else { "no token can be verified" };
         if state.failing_since.is_some() {
             tracing::debug!(event, issuer, "cannot fetch keys: {fault}");
         } else {
-            tracing::warn!(event, issuer, "cannot fetch keys, trying again; {consequence}: {fault}");
+            tracing::warn!(event, issuer, "cannot fetch keys, retrying; {consequence}: {fault}");
         }
         state.failing_since.get_or_insert_with(Instant::now);
         if age.is_some_and(|age| age > self.timing.keep) {
             state.fetched = None;
             let event = "provider_keys_expired";
-            tracing::error!(event, issuer, "the keys are too old and not used any more: {fault}");
+            tracing::error!(event, issuer, "the keys are too old and no longer used: {fault}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The examples of RFC 7515 (appendix A) and RFC 8037 (appendix A), for tests: keys, and tokens that were signed with them.
+//! Examples of RFC 7515 (appendix A) and RFC 8037 (appendix A): keys, and tokens signed with them.
 
 use serde_json::{Value, json};
 
-/// RFC 7515, appendix A: what is signed in the examples A.1 to A.3.
+/// RFC 7515, appendix A: payload of the examples A.1 to A.3.
 const CLAIMS: &str =
     "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
-/// The same in plain text.
+/// The payload in plain text.
 pub(super) const SAID: &str =
     "{\"iss\":\"joe\",\r\n \"exp\":1300819380,\r\n \"http://example.com/is_root\":true}";
 

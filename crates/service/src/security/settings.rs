@@ -1,5 +1,5 @@
-//! What an operator writes about security: the table `[security]` of a configuration. Settings that contradict each other,
-//! or that would have no effect, are errors, since somebody relies on them.
+//! The table `[security]` of a configuration. Settings that contradict each other, or have no effect, are errors,
+//! because the operator relies on them.
 
 use super::authenticator::Authenticator;
 use super::claims::TokenRules;
@@ -17,10 +17,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// More often would be a load on the provider.
+/// Shortest refresh interval. More frequent fetches would be a load on the provider.
 const LEAST_REFRESH: Length = Length::of_seconds(1);
 
-/// The table `[security]`. Without it nobody is asked who he is, and the service listens on loopback only.
+/// The table `[security]`. Without it there is no authentication, and the service listens on loopback only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -43,7 +43,7 @@ pub struct Security {
     pub socket_brokers: Vec<String>,
 }
 
-/// The table `[security.tls]`. All files are in PEM.
+/// The table `[security.tls]`. All files are PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -78,12 +78,12 @@ impl Default for Security {
 }
 
 impl Security {
-    /// Whether callers must say who they are.
+    /// Whether callers are authenticated.
     pub fn is_guarded(&self) -> bool {
         self.keys.is_some() || self.issuer.is_some() || !self.peers.is_empty() || !self.brokers.is_empty()
     }
 
-    /// The same for a service with this name: it is the audience of the tokens of brokers for which none is configured.
+    /// The same for a service with this name, which is the default audience of tokens from brokers.
     #[must_use]
     pub fn for_service(&self, name: &str) -> Security {
         let mut security = self.clone();
@@ -93,7 +93,8 @@ impl Security {
         security
     }
 
-    /// The authenticator. Paths that are not absolute are below `base`. Without keys, issuer, peers and brokers it is open.
+    /// The authenticator. Relative paths start at `base`. Without keys, issuer, peers and brokers there is no
+    /// authentication.
     pub fn authenticator(&self, base: &Path) -> Result<Authenticator, SecurityError> {
         self.check()?;
         let authenticator = match (&self.keys, &self.issuer) {
@@ -125,7 +126,7 @@ impl Security {
         Ok(Authenticator::by_provider(Arc::new(provider), audience))
     }
 
-    /// TLS of the listener, if there is any. Paths that are not absolute are below `base`.
+    /// TLS of the listener, if configured. Relative paths start at `base`.
     pub fn server(&self, base: &Path) -> Result<Option<Arc<ServerConfig>>, SecurityError> {
         self.check()?;
         let Some(tls) = &self.tls else { return Ok(None) };
@@ -134,7 +135,7 @@ impl Security {
         server_config(&base.join(&tls.certificate), &base.join(&tls.key), clients).map(Some)
     }
 
-    /// Whether one may listen at this address with these settings; says what to do where one may not.
+    /// Whether the service may listen on this address. The error says what to change.
     pub fn may_listen(
         &self,
         address: SocketAddr,
@@ -149,7 +150,7 @@ impl Security {
         let authorities = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         if self.keys.is_none() && self.issuer.is_none() && self.audience.is_some() {
             return fault(
-                "security.audience is about tokens; set security.keys or security.issuer too".into(),
+                "security.audience applies to tokens; set security.keys or security.issuer as well".into(),
             );
         }
         self.check_fetching()?;
@@ -158,7 +159,7 @@ impl Security {
         }
         if !self.peers.is_empty() && !authorities {
             return fault(
-                "security.peer needs security.tls.client_ca: without it no client shows a certificate".into(),
+                "security.peer needs security.tls.client_ca: without it clients send no certificate".into(),
             );
         }
         self.check_peers()
@@ -173,13 +174,13 @@ impl Security {
             || self.issuer_keep != default.issuer_keep;
         if said && !fetches {
             return fault(
-                "security.issuer_ca, issuer_refresh and issuer_keep are about fetching keys; \
-                 set security.issuer and leave out security.keys",
+                "security.issuer_ca, issuer_refresh and issuer_keep apply to fetched keys; \
+                 set security.issuer and remove security.keys",
             );
         }
         let is_plain = self.issuer.as_ref().is_some_and(|issuer| issuer.starts_with("http:"));
         if is_plain && self.issuer_ca.is_some() {
-            return fault("security.issuer_ca has no effect with an issuer over http; leave it out");
+            return fault("security.issuer_ca has no effect with an issuer over http; remove it");
         }
         if self.issuer_refresh < LEAST_REFRESH {
             return fault("security.issuer_refresh must be at least 1s; usually \"10m\"");
@@ -196,7 +197,9 @@ impl Security {
             let name = &peer.name;
             let fault = |text: String| Err(SecurityError::Settings(text));
             if user_name(name.as_str()).is_none() {
-                return fault(format!("security.peer {name:?}: a name has 1 to 255 characters, all visible"));
+                return fault(format!(
+                    "security.peer {name:?}: a name must have 1 to 255 visible characters"
+                ));
             }
             if peer.roles.is_empty() {
                 return fault(format!(
@@ -211,22 +214,22 @@ impl Security {
     }
 }
 
-/// Whether one may listen at this address. `protected`: by TLS, or, by the operator's word (`insecure_plain_http`), by
-/// something in front of the service. Says what to do where one may not.
+/// Whether a service may listen on this address. `protected`: by TLS, or, according to the operator
+/// (`insecure_plain_http`), by a proxy in front of it. The error says what to change.
 pub fn may_listen(address: SocketAddr, authenticator: &Authenticator, protected: bool) -> Result<(), String> {
     if address.ip().to_canonical().is_loopback() {
         return Ok(());
     }
     if authenticator.is_open() {
         return Err(format!(
-            "refusing to listen on {address} without authentication: everybody could book and cancel; \
+            "refusing to listen on {address} without authentication: anyone could book and cancel; \
              set security.keys to a key file or security.issuer to an identity provider, or listen on 127.0.0.1"
         ));
     }
     if !protected {
         return Err(format!(
-            "refusing to listen on {address} without TLS: tokens could be read on the way; set security.tls, or, \
-             behind a proxy that does TLS, security.insecure_plain_http = true, or listen on 127.0.0.1"
+            "refusing to listen on {address} without TLS: tokens would be sent unencrypted; set security.tls, or, \
+             behind a proxy that provides TLS, security.insecure_plain_http = true, or listen on 127.0.0.1"
         ));
     }
     Ok(())
@@ -266,10 +269,10 @@ mod tests {
     fn settings_that_would_have_no_effect_are_errors() {
         for (text, what) in [
             ("audience = \"a\"".into(), "security.keys"),
-            ("issuer_keep = \"2d\"".into(), "leave out security.keys"),
+            ("issuer_keep = \"2d\"".into(), "remove security.keys"),
             (
                 "keys = \"k\"\nissuer = \"http://localhost\"\nissuer_ca = \"ca.pem\"".into(),
-                "leave out security.keys",
+                "remove security.keys",
             ),
             ("audience = \"a\"\nissuer = \"http://localhost\"\nissuer_ca = \"ca.pem\"".into(), "over http"),
             (
@@ -315,7 +318,7 @@ mod tests {
         for (text, what) in [
             ("issuer = \"http://localhost\"", "needs security.audience"),
             ("issuer = \"http://localhost\"\naudience = \"\"", "needs security.audience"),
-            ("issuer = \"portal\"\naudience = \"north\"", "is no URL"),
+            ("issuer = \"portal\"\naudience = \"north\"", "is not a URL"),
             ("issuer = \"http://id.example.org\"\naudience = \"north\"", "must be https"),
             ("issuer = \"https://id.example.org\"\naudience = \"a\"\nissuer_ca = \"no.pem\"", "no.pem"),
         ] {

@@ -1,5 +1,5 @@
-//! Signed tokens in their compact form (RFC 7515): three texts in base64url with dots between them. Gives back what was
-//! signed, and nothing unless the signature is right. What it says is not looked at here.
+//! Signed tokens in compact form (RFC 7515): three base64url texts separated by dots. Returns the payload only if
+//! the signature is valid. Does not interpret the payload.
 
 use super::error::TokenFault;
 use super::key::Algorithm;
@@ -7,16 +7,17 @@ use super::keys::{Keys, base64url};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-/// Longer than any token that names one user and a few roles; short enough to look at for nothing.
+/// Longest token: more than one with a user and a few roles needs, and short enough to parse without cost.
 pub(super) const LONGEST_TOKEN: usize = 8192;
 
-/// What a token says about its signature. Keys that come with a token are not even looked at.
+/// Header of a token. Keys in the header are ignored.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
-    /// Whether there are extensions that must be understood (RFC 7515, 4.1.11): none is, so any value is too much, also null.
+    /// Whether there are critical extensions (RFC 7515, 4.1.11). None is supported, so any value is refused, even
+    /// null.
     #[serde(default, deserialize_with = "is_there")]
     crit: bool,
 }
@@ -25,7 +26,7 @@ fn is_there<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(from).map(|IgnoredAny| true)
 }
 
-/// What was signed, if one of the keys, or its other half, signed it.
+/// The payload, if one of the keys verifies the signature.
 pub(super) fn signed_content(token: &str, keys: &Keys) -> Result<Vec<u8>, TokenFault> {
     if token.len() > LONGEST_TOKEN {
         return Err(TokenFault::TooLong { most: LONGEST_TOKEN });
@@ -36,32 +37,33 @@ pub(super) fn signed_content(token: &str, keys: &Keys) -> Result<Vec<u8>, TokenF
     let (header, payload, signature) = (decoded(header)?, decoded(payload)?, decoded(signature)?);
     let (algorithm, id) = read_header(&header)?;
     let mut candidates = keys.candidates(algorithm, id.as_deref()).peekable();
+    // Distinguished from a wrong signature, because an identity provider may have published the key meanwhile.
     candidates.peek().ok_or(TokenFault::UnknownKey)?;
     let genuine = candidates.any(|key| key.verifies(algorithm, signed.as_bytes(), &signature));
     if genuine { Ok(payload) } else { Err(TokenFault::Signature) }
 }
 
-/// What a token calls the key that it was signed with, before anything of it is believed.
+/// The `kid` of a token, before anything of it is verified.
 pub(super) fn key_id(token: &str) -> Option<String> {
     let header = token.split('.').next().filter(|_| token.len() <= LONGEST_TOKEN)?;
     serde_json::from_slice::<Header>(&base64url(header)?).ok()?.kid
 }
 
-/// The algorithm, and the name of the key.
+/// The algorithm and the `kid`.
 fn read_header(json: &[u8]) -> Result<(Algorithm, Option<String>), TokenFault> {
     let header: Header =
-        serde_json::from_slice(json).map_err(|_| TokenFault::Malformed("its header cannot be read"))?;
+        serde_json::from_slice(json).map_err(|_| TokenFault::Malformed("its header is invalid"))?;
     if header.crit {
-        return Err(TokenFault::Malformed("it needs an extension that is not known here (crit)"));
+        return Err(TokenFault::Malformed("it needs an unsupported extension (crit)"));
     }
     if header.typ.as_deref().is_some_and(|kind| !is_access_token(kind)) {
-        return Err(TokenFault::Malformed("it is a token for another use (typ)"));
+        return Err(TokenFault::Malformed("it is a token for another purpose (typ)"));
     }
     let algorithm = Algorithm::of(&header.alg).ok_or(TokenFault::Algorithm)?;
     Ok((algorithm, header.kid))
 }
 
-/// Issuers sign other things too, such as notices of a logout, with the same keys.
+/// Issuers sign other documents with the same keys, such as logout tokens.
 fn is_access_token(kind: &str) -> bool {
     ["jwt", "at+jwt", "application/at+jwt"].iter().any(|known| kind.eq_ignore_ascii_case(known))
 }

@@ -1,6 +1,6 @@
-//! TLS of a listener, by rustls with the provider ring: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1, and, where an authority is
-//! named, certificates of clients, which are known by their fingerprints so that no X.509 is read here. Files are bounded
-//! in size, and refused where everybody could read a secret or put in something else.
+//! TLS of a listener, with rustls and ring: TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1, and, if an authority is
+//! configured, client certificates, which are identified by fingerprint so that X.509 is not parsed here. Files are
+//! bounded in size, and refused if all users can read a secret or write to them.
 
 use super::authenticator::Role;
 use super::error::SecurityError;
@@ -22,8 +22,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The chain of certificates with its key, both in PEM. `clients`: the authorities that certificates of clients must come
-/// from, in PEM, and whether every client must have one.
+/// TLS with a certificate chain and its key, both PEM files. `clients`: PEM file with the authorities of client
+/// certificates, and whether every client must have one.
 pub fn server_config(
     certificate: &Path,
     key: &Path,
@@ -75,7 +75,7 @@ fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'s
         fault,
     };
     let all = all.map_err(|fault| missing(fault.to_string()))?;
-    if all.is_empty() { Err(missing("there is none".into())) } else { Ok(all) }
+    if all.is_empty() { Err(missing("none found".into())) } else { Ok(all) }
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SecurityError> {
@@ -89,7 +89,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SecurityError> {
     })
 }
 
-/// More than any key file, certificate chain or list of authorities has.
+/// Largest file: more than any key file, certificate chain or list of authorities has.
 const MOST_BYTES: usize = 1 << 20;
 
 pub(crate) struct Content {
@@ -100,15 +100,17 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Reads a file that nobody else may change.
+    /// Reads a file. Fails if all users can write to it.
     pub(crate) fn read(what: &'static str, path: &Path) -> Result<Content, SecurityError> {
         let unreadable = |source| SecurityError::Unreadable { what, path: path.into(), source };
+        // Opened once: permissions and content are those of the same file, even if the path is replaced meanwhile.
         let file = File::open(path).map_err(unreadable)?;
         let mode = permissions(&file).map_err(unreadable)?;
         if mode & 0o002 != 0 {
             return Err(SecurityError::Writable { what, path: path.into(), mode });
         }
         let mut bytes = Vec::new();
+        // One byte more than allowed, to tell a large file from one of exactly this size.
         file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
         if bytes.len() > MOST_BYTES {
             return Err(SecurityError::TooLarge { what, path: path.into(), most: MOST_BYTES });
@@ -116,7 +118,7 @@ impl Content {
         Ok(Content { what, path: path.into(), mode, bytes })
     }
 
-    /// Says no where everybody may read it.
+    /// Fails if all users can read it.
     pub(crate) fn must_be_private(&self) -> Result<(), SecurityError> {
         if self.mode & 0o004 == 0 {
             return Ok(());
@@ -131,33 +133,33 @@ fn permissions(file: &File) -> std::io::Result<u32> {
     Ok(file.metadata()?.permissions().mode() & 0o7777)
 }
 
-/// Elsewhere permissions are no three digits; they are the operator's care.
+/// Other systems have no such permission bits.
 #[cfg(not(unix))]
 fn permissions(_: &File) -> std::io::Result<u32> {
     Ok(0o600)
 }
 
-/// The SHA-256 of a certificate, as `openssl x509 -noout -fingerprint -sha256` prints it.
+/// SHA-256 of a certificate, as printed by `openssl x509 -noout -fingerprint -sha256`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Fingerprint([u8; 32]);
 
-/// A text that is no fingerprint.
+/// A text that is not a fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{0:?} is no fingerprint; it should be 64 hexadecimal digits, with colons or without, \
+    "invalid fingerprint {0:?}; it must have 64 hexadecimal digits, with or without colons, \
      as openssl x509 -noout -fingerprint -sha256 prints them"
 )]
 pub struct NotAFingerprint(String);
 
-/// What a client showed when it connected.
+/// Certificate of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// Its fingerprint.
+    /// SHA-256 of the certificate.
     pub fingerprint: Fingerprint,
 }
 
-/// Who has a certificate, and what he may: `[[security.peer]]`.
+/// A client certificate with its name and roles: `[[security.peer]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "reference/*.toml describes the fields")]
@@ -168,7 +170,7 @@ pub struct PeerCertificate {
 }
 
 impl ClientCertificate {
-    /// From the certificate in DER, as TLS hands it over.
+    /// From the certificate in DER, as received by TLS.
     pub fn of(der: &[u8]) -> ClientCertificate {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest(&SHA256, der).as_ref());

@@ -1,20 +1,20 @@
-//! Over what a token may be sent: TLS, or a connection that stays on this machine.
+//! Connections that may carry a token: TLS, or connections within this machine.
 
 use bookahead_client::Url;
 use std::net::IpAddr;
 
-/// Whether a token that is sent to this address can be read by nobody else on its way. Names other than `localhost` are looked up, and
-/// may come to mean another machine.
+/// Whether a token sent to this URL cannot be read by others. Host names other than `localhost` count as remote,
+/// because they may resolve to another machine.
 pub(crate) fn carries_tokens(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.scheme() != "http" || is_local(&url))
 }
 
-/// Whether the service at this address runs on this machine.
+/// Whether the service at this URL runs on this machine.
 pub(crate) fn is_on_this_machine(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| is_local(&url))
 }
 
-/// An address without a host is a path, such as that of a socket.
+/// A URL without a host is a path, such as that of a Unix socket.
 fn is_local(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return true };
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();

@@ -1,5 +1,5 @@
-//! What a party's orders to its batch system go to: nothing, the built-in scheduler inside the party thread, or a worker on
-//! threads of its own.
+//! Receivers of a party's orders to its batch system: none, the built-in scheduler inside the party thread, or a
+//! worker on threads of its own.
 
 use super::Message;
 use bookahead_lrms::Builtin;
@@ -8,37 +8,39 @@ use bookahead_protocol::{Moment, ReservationId};
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-/// Takes orders that are durable, without waiting for them.
+/// Takes durable orders without waiting for their execution.
 pub type OrderSink = Box<dyn Fn(Vec<BatchOrder>) + Send>;
 
 /// The batch system of a party.
 pub enum BatchSide {
-    /// None, as brokers have it.
+    /// None, as in a broker.
     None,
-    /// The built-in scheduler, which the party thread owns: nothing waits for it, and it forgets with this process.
+    /// The built-in scheduler, owned by the party thread: calls to it do not block, and its state ends with the
+    /// process.
     Inline(Box<Builtin>),
-    /// Orders go to a worker, which reports by [`super::PartyHandle::tell`].
+    /// A worker, which reports with [`super::PartyHandle::tell`].
     Worker(OrderSink),
 }
 
-/// The part of it that the party thread owns.
+/// The part that the party thread owns.
 pub(super) struct Inline {
     scheduler: Option<Box<Builtin>>,
-    /// Groups with orders that are not durable yet.
+    /// Number of groups with orders that are not durable yet.
     on_their_way: usize,
-    /// What was ordered at once while others were on their way: older orders for the same reservation are out of date.
+    /// Latest immediate order for each reservation while others are not durable yet. Older orders for the same
+    /// reservation are obsolete.
     newest: BTreeMap<ReservationId, OrderId>,
 }
 
 impl BatchSide {
-    /// What stays in the party thread, and where durable orders go.
+    /// Splits it into the part of the party thread and the sink for durable orders.
     pub(super) fn split(self, inbox: &Sender<Message>) -> (Inline, OrderSink) {
         let (scheduler, orders): (_, OrderSink) = match self {
             BatchSide::None => (None, Box::new(|_| {})),
             BatchSide::Worker(orders) => (None, orders),
             BatchSide::Inline(scheduler) => {
                 let inbox = inbox.clone();
-                // Where the party thread has ended, so has the scheduler.
+                // If the party thread has ended, so has the scheduler.
                 (Some(scheduler), Box::new(move |orders| drop(inbox.send(Message::Orders(orders)))))
             }
         };
@@ -47,28 +49,28 @@ impl BatchSide {
 }
 
 impl Inline {
-    /// When time changes something in it.
+    /// Time of the next event of the scheduler.
     pub(super) fn next_event(&self) -> Option<Moment> {
         self.scheduler.as_ref().and_then(|scheduler| scheduler.next_event())
     }
 
-    /// What time has brought.
+    /// Reports of everything that happened until now.
     pub(super) fn advance(&mut self, now: Moment) -> Vec<BatchReport> {
         self.scheduler.as_mut().map_or_else(Vec::new, |scheduler| scheduler.advance(now))
     }
 
-    /// Whether no order is on its way.
+    /// Whether all orders are carried out.
     pub(super) fn is_quiet(&self) -> bool {
         self.on_their_way == 0
     }
 
-    /// Notes that orders leave for the journal; they come back when they are durable.
+    /// Counts orders that wait for the journal. They come back when they are durable.
     pub(super) fn note_leaving(&mut self, orders: &[BatchOrder]) {
         self.on_their_way += usize::from(self.scheduler.is_some() && !orders.is_empty());
     }
 
-    /// Carries out what may be ordered before it is durable; what else happened because of it is reported. Hands the orders
-    /// back where there is no scheduler.
+    /// Carries out orders that need not be durable first, and returns other reports that they cause. Returns the
+    /// orders as an error if there is no scheduler.
     pub(super) fn carry_out_now(
         &mut self,
         now: Moment,
@@ -83,6 +85,7 @@ impl Inline {
             {
                 self.newest.insert(backing.id, number);
             }
+            // The party knows the outcome of its own immediate order, so only the other reports are passed on.
             let told = scheduler.carry_out(now, order).into_iter();
             reports.extend(
                 told.filter(|report| !matches!(report, BatchReport::Kept { order, .. } if *order == number)),
@@ -91,7 +94,7 @@ impl Inline {
         Ok(reports)
     }
 
-    /// Carries out orders that are durable.
+    /// Carries out durable orders.
     pub(super) fn carry_out(&mut self, now: Moment, orders: Vec<BatchOrder>) -> Vec<BatchReport> {
         let Some(scheduler) = &mut self.scheduler else { return Vec::new() };
         let mut reports = Vec::new();
@@ -100,6 +103,7 @@ impl Inline {
                 BatchOrder::Keep { order, backing }
                     if self.newest.get(&backing.id).is_some_and(|newest| newest > order) =>
                 {
+                    // A newer immediate order has replaced this one. Carrying it out now would undo the newer one.
                     reports.push(BatchReport::Kept { order: *order, id: backing.id, outcome: Ok(()) });
                 }
                 _ => reports.extend(scheduler.carry_out(now, order)),
@@ -133,7 +137,7 @@ mod tests {
         BatchOrder::Keep { order: OrderId(order), backing }
     }
 
-    /// Whether room is kept for the reservation: a job in it is taken.
+    /// Whether capacity is kept for the reservation: a job in it is accepted.
     fn is_kept(inline: &mut Inline, number: u64) -> bool {
         let job = Job {
             id: JobId(u128::from(number)),

@@ -1,8 +1,9 @@
-//! Copies of a party for readers. Each durable group of events is appended once to a shared log; a reader takes a free copy,
-//! applies what that copy does not have yet, and reads. So a reader waits neither for the party nor for a reader of the other
-//! kind, the book is copied only at the start, and appending costs the writer no more than the group itself.
+//! Copies of a party for readers. Each durable group of events is appended once to a shared log. A reader takes a
+//! free copy, applies the changes that the copy lacks, and reads. So a reader waits neither for the party nor for a
+//! reader of the other kind, the state is copied only at the start, and the writer only pays for appending.
 //!
-//! Relies on the releaser to append a group before its replies leave: a reader that comes after a reply sees what it said.
+//! Relies on the release thread to append a group before its replies leave: a reader that comes after a reply sees
+//! its effects.
 
 use super::lock;
 use bookahead_party::{Party, Queries};
@@ -11,38 +12,39 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Long reads at the same time, each on a copy of its own. Two: one long probe does not delay the next one, and a copy costs
-/// as much memory as the party.
+/// Concurrent long reads, each on its own copy. Two, so that one long probe does not delay the next; each copy
+/// takes as much memory as the party.
 pub(super) const LONG_READS: usize = 2;
 
-/// One more for short reads.
+/// One more copy for short reads.
 const COPIES: usize = LONG_READS + 1;
 
-/// Idle copies are brought up to date at least this often, so that the next reader has little to apply.
+/// How often idle copies are updated at least, so that the next reader has little to apply.
 const CATCH_UP_EVERY: Duration = Duration::from_secs(1);
 
-/// And whenever this many groups have gathered: some megabytes at most, and some milliseconds to apply.
+/// Number of waiting groups after which idle copies are updated: a few megabytes at most, and some milliseconds to
+/// apply.
 const CATCH_UP_AFTER: usize = 1_024;
 
-/// How long a read may take, which decides the copy that it gets.
+/// Expected duration of a read, which selects its copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadKind {
     /// A few milliseconds at most, such as one reservation or one page.
     Short,
-    /// A search or a walk through the whole book. Waits for other long reads, never delays short ones.
+    /// A search or a scan of the whole ledger. Waits for other long reads, never delays short ones.
     Long,
 }
 
-/// What readers can see of a group of events.
+/// The part of a group of events that readers see.
 pub(super) struct Change<P: Party> {
     pub(super) events: Vec<P::Event>,
-    /// Where they are other than before.
+    /// Set if they changed.
     pub(super) facts: Option<P::Facts>,
 }
 
-/// The copies of a party, whichever it is.
+/// Copies of a party, independent of its type.
 pub(super) trait ReadCopies: Send + Sync {
-    /// A copy that is up to date, for as long as the reader needs it. Blocks while all copies of its kind are in use.
+    /// An up-to-date copy for the time of the read. Blocks while all copies of its kind are in use.
     fn take(&self, kind: ReadKind) -> Box<dyn UpToDate + '_>;
 }
 
@@ -52,37 +54,37 @@ pub(super) trait UpToDate {
 
 pub(super) struct Copies<P: Party> {
     log: Mutex<Log<P>>,
-    /// The log has grown, or is closed.
+    /// Signals that the log has grown or was closed.
     grown: Condvar,
     short: Pool<P>,
     long: Pool<P>,
 }
 
-/// What not all copies have yet.
+/// Changes that some copy lacks.
 struct Log<P: Party> {
-    /// The number of the first change in the log.
+    /// Number of the first change in the log.
     first: u64,
     changes: VecDeque<Arc<Change<P>>>,
-    /// For each copy, the number of the first change that it does not have.
+    /// For each copy: number of the first change that it lacks.
     next: [u64; COPIES],
     closed: bool,
 }
 
-/// Copies that are used for one kind of reads.
+/// Copies for one kind of reads.
 struct Pool<P: Party> {
     copies: Vec<Mutex<Copy<P>>>,
-    /// The places of those that are not in use.
+    /// Indexes of the copies not in use.
     free: Mutex<Vec<usize>>,
     returned: Condvar,
 }
 
 struct Copy<P: Party> {
-    /// Its place in [`Log::next`].
+    /// Index in [`Log::next`].
     number: usize,
     party: P,
 }
 
-/// A copy in use, which is free again when this is dropped.
+/// A copy in use; returned when dropped.
 struct Taken<'a, P: Party> {
     pool: &'a Pool<P>,
     place: usize,
@@ -101,7 +103,7 @@ impl<P: Party> Copies<P> {
         Copies { log: Mutex::new(log), grown: Condvar::new(), short: pool(0..1), long: pool(1..COPIES) }
     }
 
-    /// Shows a durable group to all readers that come from now on.
+    /// Makes a durable group visible to later readers.
     pub(super) fn append(&self, change: Change<P>) {
         if change.events.is_empty() && change.facts.is_none() {
             return;
@@ -119,7 +121,7 @@ impl<P: Party> Copies<P> {
         self.grown.notify_one();
     }
 
-    /// Brings idle copies up to date now and then, until it is closed.
+    /// Updates idle copies periodically until closed.
     pub(super) fn keep_up(&self) {
         loop {
             let log = lock(&self.log);
@@ -137,11 +139,12 @@ impl<P: Party> Copies<P> {
     }
 
     fn bring_up_to_date(&self, Taken { copy, .. }: &mut Taken<'_, P>) {
+        // The log is locked only to fetch the changes: applying them must not delay the release thread.
         let pending = lock(&self.log).take_pending(copy.number);
         for change in &pending {
             change.events.iter().for_each(|event| copy.party.apply(event));
         }
-        // Only the newest facts are shown, whatever came between.
+        // Only the newest facts matter.
         if let Some(facts) = pending.iter().rev().find_map(|change| change.facts.clone()) {
             copy.party.set_facts(facts);
         }
@@ -167,14 +170,15 @@ impl<P: Party> UpToDate for Taken<'_, P> {
 }
 
 impl<P: Party> Log<P> {
-    /// What a copy does not have yet: its holder applies it before anything else. What all copies have is dropped.
+    /// Changes that a copy lacks; its holder must apply them first. Drops changes that all copies have.
     fn take_pending(&mut self, copy: usize) -> Vec<Arc<Change<P>>> {
         let index = |number: u64, first: u64| usize::try_from(number - first).unwrap_or(usize::MAX);
         let from = index(self.next[copy], self.first);
         let pending: Vec<_> = self.changes.range(from..).cloned().collect();
         self.next[copy] = self.first + self.changes.len() as u64;
         let oldest = self.next.iter().copied().min().unwrap_or(self.first);
-        // Whatever is dropped here is in `pending` too, since only the slowest copy moves the oldest: it is freed later.
+        // Everything dropped here is also in `pending`, because only the slowest copy moves the oldest number. So
+        // it is freed after the lock is released.
         drop(self.changes.drain(..index(oldest, self.first)));
         self.first = oldest;
         pending
@@ -185,7 +189,7 @@ impl<P: Party> Pool<P> {
     fn take(&self) -> Taken<'_, P> {
         let mut free = lock(&self.free);
         loop {
-            // The one that was used last has the least to apply.
+            // The copy used last has the least to apply.
             if let Some(place) = free.pop() {
                 drop(free);
                 return self.taken(place);
@@ -194,7 +198,7 @@ impl<P: Party> Pool<P> {
         }
     }
 
-    /// This very copy, if it is not in use.
+    /// A specific copy, if it is not in use.
     fn take_idle(&self, place: usize) -> Option<Taken<'_, P>> {
         let mut free = lock(&self.free);
         let at = free.iter().position(|one| *one == place)?;

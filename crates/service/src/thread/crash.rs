@@ -1,25 +1,25 @@
-//! Places at which a test wants a daemon to stop dead, so that it can be killed there. Only in debug builds, and only where
-//! the environment asks for it: `BOOKAHEAD_STOP_AT=written:3` stops the thread that passes the point `written` for the third
-//! time, for ever, and says so on standard error.
+//! Points at which a test can stop a daemon, to kill it there. Debug builds only, controlled by the environment:
+//! `BOOKAHEAD_STOP_AT=written:3` stops the thread that passes the point `written` for the third time, for ever, and
+//! prints a line to standard error.
 
-/// A place at which a daemon can be stopped.
+/// A point at which a daemon can be stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
-    /// Something was decided, and nothing of it is written.
+    /// Decided, nothing written.
     Decided,
-    /// It is written and durable, and nothing of it is sent.
+    /// Written and durable, nothing sent.
     Written,
-    /// Part of it is sent.
+    /// Partly sent.
     Sending,
-    /// All of it is sent.
+    /// All sent.
     Sent,
 }
 
 impl Point {
-    /// All of them, in the order in which they are passed.
+    /// All points, in the order in which they are passed.
     pub const ALL: [Point; 4] = [Point::Decided, Point::Written, Point::Sending, Point::Sent];
 
-    /// Its name.
+    /// Name in `BOOKAHEAD_STOP_AT`.
     pub fn word(self) -> &'static str {
         match self {
             Point::Decided => "decided",

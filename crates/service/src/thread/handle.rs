@@ -1,5 +1,5 @@
-//! The handle of a party: calls go in by it, and replies come out when they are durable; reads are answered by copies. It can
-//! be cloned and shared, never waits for room in the inbox, and says so where there is none.
+//! Handle of a party: accepts calls, and delivers replies when they are durable. Queries are answered by copies. It
+//! can be cloned and shared, and never waits for room in the inbox: a full inbox is an error.
 
 use super::copies::{ReadCopies, ReadKind};
 use super::watch::Watch;
@@ -17,16 +17,17 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-/// Calls that may wait in the inbox: a second's worth. Beyond that, callers are told to come back.
+/// Calls that may wait in the inbox: about a second's worth. Further ones are refused.
 const INBOX: usize = 4_096;
 
-/// A party thread that has not been heard of for this long is stuck: it beats five times as often.
+/// A party thread without a sign of life for this long is stuck; it gives five in this time.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
-/// A journal that takes this long to write a group does not work. Compacting a large journal holds writers up for seconds.
+/// A journal that takes this long to write a group is stuck. Compaction of a large journal blocks writes for
+/// seconds.
 const JOURNAL_STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// A way to a party.
+/// Handle of a party.
 #[derive(Clone)]
 pub struct PartyHandle {
     pub(super) inbox: Sender<Message>,
@@ -37,60 +38,62 @@ pub struct PartyHandle {
 /// Why there is no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NoReply {
-    /// Too many calls wait already.
-    #[error("too many calls wait already; ask again in a moment")]
+    /// Too many calls are waiting.
+    #[error("too many calls are waiting; try again in a moment")]
     Full,
     /// The party has ended, or could not write its journal.
-    #[error("it is shutting down, or could not write its journal; ask again when it is back")]
+    #[error("the service is shutting down, or could not write its journal; try again later")]
     Gone,
-    /// It took too long, and may still be done.
-    #[error("no answer in time; what was asked may still be done: repeat it with the same key to learn")]
+    /// Timeout. The call may still take effect.
+    #[error(
+        "no answer in time; the call may still take effect: repeat it with the same key to get its outcome"
+    )]
     Late,
 }
 
-/// Whether a party goes on.
+/// Whether a party makes progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Liveness {
-    /// Its threads work.
+    /// Its threads are working.
     Alive,
-    /// Its thread, or its journal, has made no progress for too long.
+    /// Its thread or its journal has made no progress for too long.
     Stuck,
     /// It has ended.
     Ended,
 }
 
 impl PartyHandle {
-    /// The name of the party.
+    /// Name of the party.
     pub fn name(&self) -> &Name {
         &self.shared.name
     }
 
-    /// The clock that the party goes by.
+    /// Clock of the party.
     pub fn clock(&self) -> Clock {
         self.shared.clock
     }
 
-    /// Why the clock is not right, if that is known.
+    /// What is wrong with the clock, if anything is known.
     pub fn clock_problem(&self) -> Option<String> {
         self.shared.clock_problem()
     }
 
-    /// Where notices are told.
+    /// Stream of notices.
     pub fn watch(&self) -> &Watch {
         &self.shared.watch
     }
 
-    /// How long the party thread has worked since the start.
+    /// Busy time of the party thread since the start.
     pub fn busy(&self) -> Duration {
         Duration::from_micros(self.shared.busy.load(Ordering::Relaxed))
     }
 
-    /// The number of the last event that is durable.
+    /// Number of the last durable event.
     pub fn durable(&self) -> u64 {
         self.shared.durable.load(Ordering::Acquire)
     }
 
-    /// Whether the party goes on. Asks no thread, so it never waits.
+    /// Whether the party makes progress. Never blocks.
     pub fn liveness(&self) -> Liveness {
         let shared = &self.shared;
         if shared.ended.load(Ordering::Acquire) {
@@ -102,7 +105,7 @@ impl PartyHandle {
         }
     }
 
-    /// Makes a call and waits for its reply, at most this long.
+    /// Makes a call and waits for its reply, at most `patience` long.
     pub async fn ask(
         &self,
         patience: Duration,
@@ -111,12 +114,13 @@ impl PartyHandle {
         if self.shared.closing.load(Ordering::Acquire) {
             return Err(NoReply::Gone);
         }
+        // Registered before the call is sent: the reply may arrive at once.
         let waiting = self.shared.replies.expect();
         self.enqueue(input(waiting.call))?;
         waiting.reply(patience).await
     }
 
-    /// The same for a call about a reservation.
+    /// [`PartyHandle::ask`] for a call about a reservation.
     pub async fn call(
         &self,
         patience: Duration,
@@ -129,7 +133,7 @@ impl PartyHandle {
         }
     }
 
-    /// The same for a call about a job.
+    /// [`PartyHandle::ask`] for a call about a job.
     pub async fn job_call(
         &self,
         patience: Duration,
@@ -141,7 +145,7 @@ impl PartyHandle {
         }
     }
 
-    /// The same for a peer that says that it is there; with the time that it took to ask it, where it was asked.
+    /// [`PartyHandle::ask`] for the heartbeat of a peer; with the round-trip time, if the peer was queried.
     pub async fn register(
         &self,
         patience: Duration,
@@ -155,28 +159,27 @@ impl PartyHandle {
         }
     }
 
-    /// Hands in something that has no reply, such as a report of the batch system. It is taken however much waits already:
-    /// whoever sends bounds how much there can be.
+    /// Sends an input without a reply, such as a report of the batch system. Accepted regardless of the queue
+    /// length; the senders bound their number.
     pub fn tell(&self, input: Input) {
-        // Where the party has ended nothing needs to know it.
+        // If the party has ended, the input does not matter.
         let _ = self.inbox.send(Message::Input(Box::new(input)));
     }
 
-    /// Hands in the answer of a peer. `on_released` is called when the calls that the party decided on before it saw the answer
-    /// have left: until then it may still repeat the call that is answered.
+    /// Sends the answer of a peer. `on_released` is called when all calls that the party decided on before it saw
+    /// the answer have left. Until then it may still repeat the answered call.
     pub fn tell_answer(&self, answer: Input, on_released: OnReleased) {
-        // Where the party has ended nothing needs to know it.
+        // If the party has ended, the answer does not matter.
         let _ = self.inbox.send(Message::Answer(Box::new(answer), on_released));
     }
 
-    /// Reads a copy of the party. Blocks while all copies for that kind of reads are in use, and for as long as the reader
-    /// takes.
+    /// Reads a copy of the party. Blocks while all copies of that kind are in use, and while the reader runs.
     pub fn read<T>(&self, kind: ReadKind, reader: impl FnOnce(&mut dyn Queries, Moment) -> T) -> T {
         let mut copy = self.copies.take(kind);
         reader(copy.queries(), self.clock().now())
     }
 
-    /// The same for a long read, on a thread that may block; waits at most this long.
+    /// The same for a long read, on a blocking thread; waits at most `patience` long.
     pub async fn read_long<T: Send + 'static>(
         &self,
         patience: Duration,
@@ -184,6 +187,7 @@ impl PartyHandle {
     ) -> Result<T, NoReply> {
         let handle = self.clone();
         let reading = async move {
+            // The permit is acquired before a thread: waiting reads must not occupy the blocking threads.
             let turn = handle.shared.long_reads.clone().acquire_owned().await.map_err(|_| NoReply::Gone)?;
             let read = move || {
                 let seen = handle.read(ReadKind::Long, reader);
@@ -195,15 +199,16 @@ impl PartyHandle {
         tokio::time::timeout(patience, reading).await.unwrap_or(Err(NoReply::Late))
     }
 
-    /// Lets the party end: calls that came in before are still answered, and no more are taken.
+    /// Lets the party end: earlier calls are still answered, and no more are accepted.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
-        // Where it has ended already there is nothing to close.
+        // If it has ended already, there is nothing to close.
         let _ = self.inbox.send(Message::Close);
     }
 
     fn enqueue(&self, input: Input) -> Result<(), NoReply> {
         let queued = &self.shared.queued;
+        // Added first and taken back: two callers must not both take the last place.
         if queued.fetch_add(1, Ordering::AcqRel) >= INBOX {
             queued.fetch_sub(1, Ordering::AcqRel);
             return Err(NoReply::Full);
@@ -215,7 +220,7 @@ impl PartyHandle {
 fn defect(reply: &Reply) -> NoReply {
     tracing::error!(
         event = "wrong_reply",
-        "a call was answered with another kind of reply; this is a defect: {reply:?}"
+        "call answered with a wrong kind of reply; this is a defect: {reply:?}"
     );
     NoReply::Gone
 }
@@ -226,7 +231,7 @@ pub(super) struct Replies {
     waiting: Arc<Mutex<BTreeMap<CallId, oneshot::Sender<Reply>>>>,
 }
 
-/// A caller that waits. When it stops waiting, its reply has nowhere to go.
+/// A waiting caller. Its reply is discarded once it stops waiting.
 struct Waiting {
     call: CallId,
     receiver: oneshot::Receiver<Reply>,

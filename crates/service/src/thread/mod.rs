@@ -1,10 +1,10 @@
-//! What drives a party: one thread owns it, a second lets out what it decided. The first takes messages one after the other,
-//! steps the party, and appends the events to the journal. The second waits until they are durable, in the same order, and
-//! only then releases what goes with them: replies, calls to peers, orders to the batch system, notices, lines for the log.
-//! While one group of events is on its way to the disk the first thread goes on, so that many calls share one sync.
+//! Drives a party with two threads. The party thread owns the party, takes messages one after the other, steps the
+//! party, and appends its events to the journal. The release thread waits until they are durable, in the same
+//! order, and then releases the rest: replies, calls to peers, orders to the batch system, notices, and log lines.
+//! While one group of events is being synced the party thread continues, so that many calls share one sync.
 //!
-//! Reads are answered by copies of the party ([`copies`]) and wait for neither thread. Where the journal fails, nothing more
-//! is answered and the party ends; started anew, it has what is on disk. Nothing here decides anything.
+//! Queries are answered by copies of the party ([`copies`]) and wait for neither thread. If the journal fails,
+//! nothing more is answered and the party ends; after a restart it has the state on disk. Decides nothing itself.
 
 mod batch;
 mod copies;
@@ -42,34 +42,34 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::sync::Semaphore;
 
-/// A snapshot is taken after this many events: replaying them takes a second or two.
+/// Events between two snapshots: replaying them takes a second or two.
 const EVENTS_BETWEEN_SNAPSHOTS: u64 = 50_000;
 
-/// Groups that may wait for the disk. The journal holds the party thread up earlier where it is slow.
+/// Groups that may wait for the disk. If the journal is slow, it blocks the party thread earlier.
 const GROUPS: usize = 4_096;
 
-/// Takes calls to peers, without waiting for their answers.
+/// Takes calls to peers without waiting for their answers.
 pub type PeerSink = Box<dyn Fn(PeerCall) + Send>;
 
-/// Called when all that was decided up to an answer has left.
+/// Called when everything that was decided up to an answer has left.
 pub type OnReleased = Box<dyn FnOnce() + Send>;
 
 enum Message {
-    /// Something with a reply.
+    /// An input with a reply.
     Call(Box<Input>),
-    /// Something without.
+    /// An input without a reply.
     Input(Box<Input>),
-    /// The answer of a peer.
+    /// Answer of a peer.
     Answer(Box<Input>, OnReleased),
-    /// Orders for the inline scheduler, which are durable now.
+    /// Durable orders for the inline scheduler.
     Orders(Vec<BatchOrder>),
     /// The journal has failed.
     Failed,
-    /// No more calls come.
+    /// No more calls arrive.
     Close,
 }
 
-/// What the outputs of a party go to.
+/// Receivers of the outputs of a party.
 pub struct Outlets {
     /// Calls to peers.
     pub peers: PeerSink,
@@ -78,7 +78,7 @@ pub struct Outlets {
 }
 
 impl Outlets {
-    /// Of a party that calls nobody.
+    /// For a party without peers.
     pub fn only(batch: BatchSide) -> Outlets {
         Outlets { peers: Box::new(|_| {}), batch }
     }
@@ -87,21 +87,21 @@ impl Outlets {
 /// How a party is run.
 #[derive(Clone)]
 pub struct PartyOptions {
-    /// Its name, which is also the owner of the journal.
+    /// Name of the party, and owner of the journal.
     pub name: Name,
-    /// The journal.
+    /// Path of the journal.
     pub journal: PathBuf,
-    /// How the journal is opened.
+    /// Options of the journal.
     pub options: Options,
-    /// The clock that it goes by.
+    /// Clock of the party.
     pub clock: Clock,
-    /// A snapshot is taken, and what it stands for dropped, after this many events; 0 for the default.
+    /// Events between two snapshots with compaction; 0 for the default.
     pub events_between_snapshots: u64,
-    /// Takes notices for owners.
+    /// Notices for owners.
     pub outbox: Option<Arc<Outbox>>,
 }
 
-/// Why a party could not start or go on.
+/// Why a party could not start or continue.
 #[derive(Debug, Error)]
 #[allow(missing_docs, reason = "each message says what its fields are")]
 pub enum PartyError {
@@ -111,10 +111,10 @@ pub enum PartyError {
     /// The file of notices.
     #[error("cannot use the file of notices: {0}")]
     Outbox(std::io::Error),
-    /// The party does not go on with what is in its journal, its configuration or its batch system.
+    /// The party refuses its journal, its configuration or the state of its batch system.
     #[error("{name} cannot run: {why}")]
     Unfit { name: Name, why: String },
-    /// The system.
+    /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
     /// A defect.
@@ -122,14 +122,14 @@ pub enum PartyError {
     Panicked(Name),
 }
 
-/// A party at work.
+/// A running party.
 pub struct PartyThread {
     handle: PartyHandle,
     thread: JoinHandle<Result<(), PartyError>>,
 }
 
 impl PartyOptions {
-    /// With default options.
+    /// Default options.
     pub fn new(name: Name, journal: PathBuf, clock: Clock) -> PartyOptions {
         PartyOptions {
             name,
@@ -141,8 +141,8 @@ impl PartyOptions {
         }
     }
 
-    /// Opens the journal, lets the party take over what is in it, and starts it. `connect` gets the handle, for peers and
-    /// batch systems that report by it.
+    /// Opens the journal, restores the state of the party, and starts it. `connect` gets the handle, for peers and
+    /// batch systems that report with it.
     pub fn start<P: Party>(
         self,
         party: P,
@@ -150,7 +150,7 @@ impl PartyOptions {
     ) -> Result<PartyThread, PartyError> {
         let Opened { mut party, journal, last, last_snapshot, newest } = self.open(party)?;
         let (inbox, messages) = channel();
-        // Before it starts: what comes of that is shown when it is durable.
+        // Before the start: its consequences become visible when they are durable.
         let copies = Arc::new(Copies::new(&party));
         let last_facts = party.facts().0;
         let now = self.clock.now();
@@ -201,10 +201,11 @@ impl PartyOptions {
         Ok(PartyThread { handle, thread })
     }
 
-    /// Lets the party fold what is in the journal and puts a snapshot in its place, without starting the party. Says up to
-    /// which record, and how many were dropped.
+    /// Restores the state of the party and replaces the journal by a snapshot, without starting the party. Returns
+    /// the last record and the number of dropped ones.
     pub fn compact<P: Party>(self, party: P) -> Result<(u64, u64), PartyError> {
         let Opened { party, journal, last, .. } = self.open(party)?;
+        // The snapshot removes events that owners may not have been notified of yet.
         if let Some(outbox) = &self.outbox {
             outbox.settle(last).map_err(PartyError::Outbox)?;
         }
@@ -231,11 +232,11 @@ impl PartyOptions {
         }
         for damage in &set_aside {
             let event = "journal_damage";
-            tracing::warn!(event, party = %self.name, "the journal had damage that does no harm: {damage}");
+            tracing::warn!(event, party = %self.name, "ignoring harmless damage of the journal: {damage}");
         }
         let event = "journal_replayed";
-        tracing::info!(event, party = %self.name, events = events.len(), "took over from the journal");
-        // Owners are told of what they were not told before.
+        tracing::info!(event, party = %self.name, events = events.len(), "restored the state from the journal");
+        // Owners get notices for events that they were not notified of before.
         let told = match &self.outbox {
             Some(outbox) => outbox.open(last_snapshot, last).map_err(PartyError::Outbox)?,
             None => u64::MAX,
@@ -253,14 +254,14 @@ impl PartyOptions {
     }
 }
 
-/// A party that has taken over from its journal.
+/// A party restored from its journal.
 struct Opened<P: Party> {
     party: P,
     journal: Journal<P::Event>,
     last: u64,
-    /// The number of the last event that a snapshot stands for.
+    /// Number of the last event that a snapshot covers.
     last_snapshot: u64,
-    /// When something was last written, by the time of day of then.
+    /// Wall-clock time of the last write.
     newest: Option<Moment>,
 }
 
@@ -272,42 +273,42 @@ fn spawn<T: Send + 'static>(
 }
 
 impl PartyThread {
-    /// The way to the party.
+    /// Handle of the party.
     pub fn handle(&self) -> &PartyHandle {
         &self.handle
     }
 
-    /// Ends it: calls that came in before are still answered, and what was decided is written.
+    /// Ends the party: earlier calls are still answered, and all decisions are written.
     pub fn close(self) -> Result<(), PartyError> {
         self.handle.close();
         self.wait()
     }
 
-    /// Waits until it has ended, by [`PartyHandle::close`] or since it could not go on.
+    /// Waits for the end, by [`PartyHandle::close`] or because of a failure.
     pub fn wait(self) -> Result<(), PartyError> {
         let name = self.handle.name().clone();
         self.thread.join().unwrap_or(Err(PartyError::Panicked(name)))
     }
 }
 
-/// What the threads and the handles of a party share.
+/// State shared by the threads and handles of a party.
 pub(crate) struct Shared {
     name: Name,
     clock: Clock,
-    /// The newest moment in the journal, while the clock is behind it.
+    /// Time of the newest journal entry, while the clock is behind it.
     ahead: Mutex<Option<Moment>>,
     watch: Watch,
     replies: Replies,
     queued: AtomicUsize,
-    /// Turns for long reads, as many as there are copies for them.
+    /// Permits for long reads, one for each of their copies.
     long_reads: Arc<Semaphore>,
-    /// The number of the last durable event.
+    /// Number of the last durable event.
     durable: AtomicU64,
-    /// How many microseconds the party thread has worked.
+    /// Busy time of the party thread in microseconds.
     busy: AtomicU64,
-    /// When the party thread was last between two messages.
+    /// Time when the party thread was last between two messages.
     beat: Mark,
-    /// Since when the releaser waits for the journal.
+    /// Time since when the release thread waits for the journal.
     writing: Mark,
     closing: AtomicBool,
     ended: AtomicBool,
@@ -315,7 +316,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Of a party whose journal ends with this event.
+    /// `last` is the last event of the journal.
     fn new(name: Name, clock: Clock, last: u64) -> Shared {
         Shared {
             name,
@@ -337,7 +338,7 @@ impl Shared {
 }
 
 impl Shared {
-    /// A journal that was written later than now means that the clock is wrong, or was. One that ends before is plain downtime.
+    /// A journal entry from the future means that the clock is wrong, or was. An old one only means downtime.
     fn compare_clock(&self, newest: Option<Moment>) {
         let Some((newest, behind)) = newest.and_then(|newest| Some((newest, time_of_day::behind(newest)?)))
         else {
@@ -348,7 +349,7 @@ impl Shared {
         tracing::error!(event, party = %self.name, seconds, "{}", behind_journal(behind));
     }
 
-    /// Notices that the clock has passed the journal.
+    /// Checks whether the clock has passed the journal.
     fn watch_clock(&self) {
         let mut ahead = lock(&self.ahead);
         if ahead.is_some_and(time_of_day::has_passed) {
@@ -358,7 +359,7 @@ impl Shared {
         }
     }
 
-    /// Why the clock is not right, if that is known.
+    /// What is wrong with the clock, if anything is known.
     fn clock_problem(&self) -> Option<String> {
         let behind = (*lock(&self.ahead)).map(|newest| newest - time_of_day::now());
         behind.filter(|behind| behind.0 > 0).map(behind_journal).or_else(|| self.clock.problem())
@@ -367,15 +368,15 @@ impl Shared {
 
 fn behind_journal(behind: Millis) -> String {
     format!(
-        "the system's clock is {} s behind the newest entry of the journal; set it right: until it is past that entry, times are wrong",
+        "the system clock is {} s behind the newest entry of the journal; set it right: until it is past that entry, times are wrong",
         behind.0 / 1_000
     )
 }
 
-/// An instant that one thread sets and others look at.
+/// A time that one thread sets and others read.
 struct Mark {
     origin: Instant,
-    /// Milliseconds after the origin, and one more; 0 where it is not set.
+    /// Milliseconds after the origin plus one; 0 if not set.
     at: AtomicU64,
 }
 
@@ -396,7 +397,7 @@ impl Mark {
         self.at.store(0, Ordering::Release);
     }
 
-    /// How long ago it is; zero where it is not set.
+    /// Time since it was set; zero if not set.
     fn age(&self) -> Duration {
         let at = self.at.load(Ordering::Acquire);
         let age = if at == 0 { 0 } else { (self.passed() + 1).saturating_sub(at) };
@@ -404,7 +405,7 @@ impl Mark {
     }
 }
 
-/// Locks, also after a thread has panicked with the lock: what is behind these locks is whole between any two statements.
+/// Locks even after a thread panicked with the lock: the data is consistent between any two statements.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

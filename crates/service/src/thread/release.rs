@@ -1,5 +1,5 @@
-//! The thread that lets outputs leave: in the order in which they were decided, each as soon as its events are durable and
-//! never before. First readers are shown the events, then replies, calls and orders leave.
+//! The thread that releases outputs, in the order of decisions, each as soon as its events are durable and never
+//! before. Readers see the events first; then replies, calls and orders leave.
 
 use super::batch::OrderSink;
 use super::copies::{Change, Copies};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
-/// What belongs to one append.
+/// Everything that belongs to one append.
 pub(super) struct Group<P: Party> {
     pub(super) ticket: Ticket,
     pub(super) shown: Change<P>,
@@ -23,9 +23,9 @@ pub(super) struct Group<P: Party> {
     pub(super) orders: Vec<BatchOrder>,
     pub(super) notices: Vec<(usize, Notice)>,
     pub(super) remarks: Vec<Remark>,
-    /// Whether there were events: only then is there something that a crash could part.
+    /// Whether there were events. Only then can a crash separate them from their outputs.
     pub(super) wrote: bool,
-    /// Of the answers that led to this group.
+    /// Callbacks of the answers that led to this group.
     pub(super) on_released: Vec<OnReleased>,
 }
 
@@ -40,8 +40,8 @@ pub(super) struct Releaser<P: Party> {
 }
 
 impl<P: Party> Releaser<P> {
-    /// Works until there are no more groups, or the journal has failed. Gives back what orders go to: ending a worker may take
-    /// as long as its commands.
+    /// Runs until there are no more groups, or the journal fails. Returns the order sink, because dropping a worker
+    /// may take as long as its commands.
     pub(super) fn run(self) -> OrderSink {
         while let Ok(group) = self.groups.recv() {
             if !self.release(group) {
@@ -51,9 +51,10 @@ impl<P: Party> Releaser<P> {
         self.orders
     }
 
-    /// Whether the journal still works.
+    /// Returns whether the journal still works.
     fn release(&self, group: Group<P>) -> bool {
         let Group { ticket, shown, replies, calls, orders, notices, remarks, wrote, on_released } = group;
+        // Lets `liveness` notice a journal that hangs.
         self.shared.writing.set();
         let written = ticket.wait();
         self.shared.writing.unset();
@@ -69,10 +70,10 @@ impl<P: Party> Releaser<P> {
         if wrote {
             crash::pass(Point::Written);
         }
-        // Before its number is told: a watcher that goes on after that number must have seen it.
+        // Before the number is published: a watcher that resumes after that number must have seen the event.
         self.copies.append(shown);
-        // What is no event has the number of the event before it: with that of one to come, a watcher that goes on from there
-        // would miss it.
+        // A notice without an event gets the number of the event before it. With that of a later event, a watcher
+        // that resumes there would miss the event.
         let last = sequences.end.saturating_sub(1);
         let numbered = notices.into_iter().map(|(at, notice)| {
             let sequence = (sequences.start + at as u64).min(last);
@@ -86,7 +87,7 @@ impl<P: Party> Releaser<P> {
         self.send(replies, calls, orders, wrote);
         on_released.into_iter().for_each(|released| released());
         for mut numbered in numbered.drain(..) {
-            // Nobody who watches needs it.
+            // Watchers do not need the URL, which may contain a secret.
             numbered.notice.webhook = None;
             self.shared.watch.tell(numbered);
         }
@@ -126,7 +127,7 @@ impl<P: Party> Releaser<P> {
     }
 }
 
-/// A line for the operator, with fields to search for.
+/// Writes a log line for the operator.
 fn log(party: &Name, remark: &Remark) {
     let Remark { level, event, message, reservation, job, name } = remark;
     let reservation = reservation.as_ref().map(tracing::field::display);

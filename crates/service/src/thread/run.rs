@@ -1,5 +1,5 @@
-//! The loop of the party thread: a message and the time go into the party, and what comes of them goes to the journal and,
-//! behind it, to the releaser. With the inline scheduler, its reports are stepped into the party within the same group.
+//! The loop of the party thread: messages and time go into the party; its output goes to the journal and then to
+//! the release thread. With the inline scheduler, its reports are stepped into the party within the same group.
 
 use super::batch::{Inline, OrderSink};
 use super::copies::{Change, Copies};
@@ -16,14 +16,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The thread passes here at least this often, so that one that is stuck is noticed soon.
+/// Longest pause, so that a stuck thread is noticed soon.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// While messages wait, long computations get one part of the time in so many. Otherwise every message would wait for as many
-/// slices of them as there are messages before it.
+/// While messages wait, long computations get one part in this many of the time. Otherwise every message would wait
+/// for one slice of computation per message before it.
 const COMPUTING_SHARE: u32 = 5;
 
-/// At the end, calls that wait for others are waited for this long. HTTP has waited for its requests before that.
+/// How long to wait at the end for calls that depend on others. HTTP has waited for its requests before.
 const GRACE: Duration = Duration::from_secs(1);
 
 pub(super) struct Run<P: Party> {
@@ -36,25 +36,25 @@ pub(super) struct Run<P: Party> {
     pub(super) copies: Arc<Copies<P>>,
     /// Events between two snapshots.
     pub(super) every: u64,
-    /// The number of the last event appended.
+    /// Number of the last appended event.
     pub(super) last: u64,
-    /// The number of the last event that a snapshot stands for, also one of an earlier life.
+    /// Number of the last event that a snapshot covers, including one of an earlier process.
     pub(super) last_snapshot: u64,
     pub(super) snapshot: Option<JoinHandle<()>>,
-    /// The number of the facts that readers were shown last.
+    /// Number of the facts that readers saw last.
     pub(super) last_facts: u64,
-    /// Calls that the party has taken and not answered.
+    /// Calls accepted and not answered.
     pub(super) unanswered: usize,
-    /// When it ends even if calls are unanswered.
+    /// Deadline after which it ends even with unanswered calls.
     pub(super) close_by: Option<Instant>,
-    /// From then on it is the turn of long computations even if messages wait.
+    /// From then on long computations have their turn even if messages wait.
     pub(super) compute_at: Instant,
     pub(super) outbox: Option<Arc<Outbox>>,
-    /// For the next group.
+    /// Callbacks for the next group.
     pub(super) on_released: Vec<OnReleased>,
 }
 
-/// Tells everybody that the thread has ended, however that came about.
+/// Marks the thread as ended, also after a panic.
 struct Ended(Arc<Shared>);
 
 impl Drop for Ended {
@@ -65,7 +65,7 @@ impl Drop for Ended {
 }
 
 impl<P: Party> Run<P> {
-    /// Works until the party is closed or cannot go on; then closes the journal. Begins with what came of its start.
+    /// Runs until the party is closed or fails, and closes the journal. Starts with the output of its start.
     pub(super) fn run(
         mut self,
         (now, started): (Moment, Output<P::Event>),
@@ -75,18 +75,19 @@ impl<P: Party> Run<P> {
         let ended = Ended(self.shared.clone());
         let worked = self.settle(now, started).and_then(|()| self.work());
         let Run { journal, release, snapshot, shared, copies, messages, outbox, .. } = self;
-        // Without more groups the releaser comes to its end; then nothing has the journal but this thread.
+        // Without more groups the release thread ends. Then only this thread has the journal.
         drop(release);
         let orders = releasing.join();
         let _ = snapshot.map(JoinHandle::join);
-        // What is not written now is found in the journal at the next start.
+        // Notices not written now are found in the journal at the next start.
         let _ = outbox.map(|outbox| outbox.save());
         copies.close();
         let _ = keeping_up.join();
         let closed = Arc::into_inner(journal).map_or(Ok(()), Journal::close);
-        // Nothing is sent to a dropped inbox, so no call waits that came after this.
+        // After the inbox is dropped nothing can be sent to it, so no later call waits.
         drop(messages);
         drop(ended);
+        // Last: dropping a worker waits for its running commands, and callers should not wait for that.
         drop(orders);
         if let Some(why) = lock(&shared.failed).take() {
             return Err(why.into());
@@ -109,6 +110,7 @@ impl<P: Party> Run<P> {
             let began = Instant::now();
             let now = self.shared.clock.now();
             let may_compute = message.is_none() || self.compute_at <= began;
+            // Before the message: the party must not decide on outdated state.
             let mut output = self.catch_up(now, may_compute);
             match message {
                 None => {}
@@ -138,7 +140,7 @@ impl<P: Party> Run<P> {
         Ok(())
     }
 
-    /// Whether it was closed and nothing is under way, or not for long.
+    /// Whether it was closed, and nothing is in progress or the deadline has passed.
     fn is_done(&self) -> bool {
         let quiet = self.unanswered == 0 && self.inline.is_quiet();
         self.close_by.is_some_and(|by| quiet || Instant::now() >= by)
@@ -151,11 +153,12 @@ impl<P: Party> Run<P> {
         self.close_by.map_or(pause, |by| pause.min(by.saturating_duration_since(Instant::now())))
     }
 
-    /// What time has brought, so that the party knows it before it decides anything else. Goes on with what it has to
-    /// compute, if it may.
+    /// Lets the party process everything that is due, so that it decides on current state. Continues a long
+    /// computation, if allowed.
     fn catch_up(&mut self, now: Moment, may_compute: bool) -> Output<P::Event> {
         let mut output = Output::default();
         self.advance(now, &mut output);
+        // `deadline` leaves out long computations, `wake_at` includes them.
         let due = if may_compute { self.party.wake_at() } else { self.party.deadline() };
         if due.is_some_and(|due| due <= now) {
             let began = Instant::now();
@@ -174,13 +177,13 @@ impl<P: Party> Run<P> {
         reports.into_iter().for_each(|report| self.step(now, Input::Batch(report), output));
     }
 
-    /// Steps the party, and adds what comes of it.
+    /// Steps the party and adds its output.
     fn step(&mut self, now: Moment, input: Input, output: &mut Output<P::Event>) {
         let stepped = self.party.step(now, input);
         absorb(output, stepped);
     }
 
-    /// Has the inline scheduler do what may be done before it is durable, until the party wants no more of that.
+    /// Lets the inline scheduler carry out immediate orders until the party has no more.
     fn carry_out_now(&mut self, now: Moment, output: &mut Output<P::Event>) {
         while !output.batch_now.is_empty() {
             match self.inline.carry_out_now(now, std::mem::take(&mut output.batch_now)) {
@@ -188,6 +191,7 @@ impl<P: Party> Run<P> {
                     self.take_reports(now, reports, output);
                     self.advance(now, output);
                 }
+                // Without a scheduler they wait for durability like all others, but come first.
                 Err(orders) => {
                     output.batch.splice(..0, orders);
                 }
@@ -195,7 +199,7 @@ impl<P: Party> Run<P> {
         }
     }
 
-    /// Has an output written down, and lets it leave when it is. What may be ordered at once is ordered before.
+    /// Appends an output to the journal and queues it for release. Immediate orders are carried out first.
     fn settle(&mut self, now: Moment, mut output: Output<P::Event>) -> Result<(), PartyError> {
         self.carry_out_now(now, &mut output);
         let (facts_number, facts) = self.party.facts();
@@ -217,7 +221,7 @@ impl<P: Party> Run<P> {
         events.retain(P::is_shown);
         let shown = Change { events, facts: new_facts };
         let group = Group { ticket, shown, replies, calls, orders, notices, remarks, wrote, on_released };
-        // The releaser ends before this thread only where the journal failed, which is noted and told.
+        // The release thread ends first only if the journal failed, which it has reported.
         let _ = self.release.send(group);
         match stop {
             Some(why) => Err(PartyError::Unfit { name: self.shared.name.clone(), why }),
@@ -225,7 +229,7 @@ impl<P: Party> Run<P> {
         }
     }
 
-    /// Takes a snapshot where it is time, and lets another thread write it.
+    /// Takes a snapshot if it is due, and lets another thread write it.
     fn take_snapshot(&mut self) {
         let busy = self.snapshot.as_ref().is_some_and(|thread| !thread.is_finished());
         if self.last - self.last_snapshot < self.every || busy {
@@ -236,9 +240,10 @@ impl<P: Party> Run<P> {
         self.last_snapshot = up_to;
         let write = move || {
             let began = Instant::now();
+            // Compaction removes events. The outbox must not need them after a restart.
             if let Some(Err(why)) = outbox.map(|outbox| outbox.settle(up_to)) {
                 let event = "journal_compaction_failed";
-                tracing::error!(event, party = %name, "cannot write what waits for owners: {why}");
+                tracing::error!(event, party = %name, "cannot write the file of waiting notices: {why}");
                 return;
             }
             match journal.snapshot(up_to, &state).and_then(|()| journal.compact()) {
@@ -261,7 +266,7 @@ impl<P: Party> Run<P> {
     }
 }
 
-/// Adds one output to another, as if both had come of one input.
+/// Merges two outputs, as if both came from one input.
 fn absorb<E>(all: &mut Output<E>, more: Output<E>) {
     let Output { events, replies, calls, batch, batch_now, notices, remarks, stop } = more;
     let before = all.events.len();

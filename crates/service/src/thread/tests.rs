@@ -1,4 +1,4 @@
-//! The threads around a party, with a party that only counts: what they promise about order, durability and readers.
+//! The threads of a party, tested with a toy party: order, durability and readers.
 
 use super::*;
 use bookahead_party::queries::{BatchHealth, ResourceSchedule};
@@ -16,30 +16,30 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Nothing here takes that long, unless it hangs.
+/// Longer than anything here takes, unless it hangs.
 const LONG: Duration = Duration::from_secs(20);
 
-/// How long a slice takes of what a party computes without end.
+/// Duration of one slice of an endless computation.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// Says that a step has begun, and waits.
+/// Signals that a step has begun, and waits.
 type Stop = (Sender<()>, Receiver<()>);
 
-/// A party whose book is a set of ids: [`Call::Cancel`] notes one, and [`Call::Show`] knows whether it is noted.
+/// A party whose state is a set of ids: [`Call::Cancel`] adds one, and [`Call::Show`] tests for it.
 #[derive(Clone, Default)]
 pub(super) struct Toy {
     pub(super) book: BTreeSet<u128>,
     /// Events that readers do not see.
     hidden: u64,
-    /// What is no event: how often it was asked to look.
+    /// A fact, not an event: number of requested polls.
     pub(super) looks: u64,
-    /// Calls that wait for the batch system, by the order.
+    /// Calls that wait for the batch system, by order.
     waiting: BTreeMap<OrderId, bookahead_party::CallId>,
-    /// When it is about to note something it says so, and waits until the sender of the other side is dropped.
+    /// Before it adds an id it sends a signal, and waits until the sender of the other side is dropped.
     stop: Option<Arc<Mutex<Stop>>>,
-    /// It has something to compute without end: how many slices of that it did.
+    /// Number of slices of an endless computation, if it has one.
     slices: Option<Arc<AtomicU64>>,
-    /// It calls a peer for everything that it notes.
+    /// Whether it calls a peer for every id that it adds.
     calls_peer: bool,
 }
 
@@ -74,7 +74,7 @@ impl Queries for Toy {
     fn jobs(&self, _: &Viewer) -> Vec<JobView> {
         Vec::new()
     }
-    /// The size of the book and the number of looks, in disguise.
+    /// The size of the set and the number of polls, disguised as counts.
     fn counts(&self) -> BTreeMap<State, usize> {
         BTreeMap::from([(State::Held, self.book.len()), (State::Active, self.looks as usize)])
     }
@@ -258,7 +258,7 @@ async fn long_readers_block_neither_the_writer_nor_short_readers() {
     thread.close().unwrap();
 }
 
-/// A party that stops in its first step, what tells that it has, and what lets it go on.
+/// A party that stops in its first step, the signal that it has, and the means to continue.
 fn stopped_toy() -> (Toy, Receiver<()>, Sender<()>) {
     let ((begun, begins), (release, wait)) = (channel(), channel());
     (Toy { stop: Some(Arc::new(Mutex::new((begun, wait)))), ..Toy::default() }, begins, release)
@@ -286,8 +286,8 @@ async fn readers_do_not_wait_for_the_party_thread() {
     assert_eq!(note(&handle, 2).await, Err(NoReply::Gone));
 }
 
-/// A broker repeats a call while its answer waits in the inbox. Whoever makes the calls learns that the call has ended only after
-/// the repetition has left, and so can leave it out.
+/// A broker repeats a call while its answer waits in the inbox. The sender of the calls learns that the call has
+/// ended only after the repetition has left, and so can suppress it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_ends_after_all_that_was_decided_before_its_answer_has_left() {
     let folder = tempfile::tempdir().unwrap();
@@ -380,7 +380,7 @@ async fn reports_of_the_batch_system_are_taken_though_the_inbox_is_full() {
     begins.recv_timeout(LONG).unwrap();
     let more_than_fit = 5_000;
     (1..=more_than_fit).for_each(|id| drop(callers.spawn(call(id))));
-    // Those for whom there is no room hear of it at once.
+    // Calls beyond the limit are refused at once.
     assert_eq!(callers.join_next().await.unwrap().unwrap(), Err(NoReply::Full));
     (0..100).for_each(|_| handle.tell(Input::WantLook));
     drop(release);
@@ -444,7 +444,7 @@ async fn events_are_counted_across_restarts_until_a_snapshot_stands_for_them() {
     let every_ten = PartyOptions { events_between_snapshots: 10, ..options(&folder) };
     for life in 0..3 {
         let thread = every_ten.clone().start(Toy::default(), |_| Outlets::only(BatchSide::None)).unwrap();
-        // Four events in each life.
+        // Four events in each run.
         for id in 0..2 {
             note(thread.handle(), 10 * life + id).await.unwrap();
         }

@@ -1,28 +1,28 @@
-//! Those who watch: each gets every notice from the moment he asks, or from one he has seen before, in order and once. The
-//! last notices are remembered; who comes back later than that is told to look at everything anew. Who is slow is told
-//! the same, and holds nobody up.
+//! Watchers: each gets every notice once and in order, from its start or from an event that it has seen. Recent
+//! notices are kept in memory; a watcher that returns later than that must query everything again. The same holds
+//! for a slow watcher, which delays no others.
 
 use bookahead_party::Notice;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
 
-/// So many notices are remembered for those who come back.
+/// Notices kept for watchers that return: a few megabytes.
 const REMEMBERED: usize = 8_192;
 
-/// So many notices may wait for one who is slow.
+/// Notices that may wait for a slow watcher.
 const WAITING: usize = 1_024;
 
-/// A notice, and its place among all events.
+/// A notice with its event number.
 #[derive(Debug, Clone)]
 pub struct Numbered {
-    /// The number of its event in the journal.
+    /// Number of its event in the journal.
     pub sequence: u64,
-    /// What happened.
+    /// The notice.
     pub notice: Notice,
 }
 
-/// All who watch.
+/// All watchers.
 #[derive(Debug)]
 pub struct Watch {
     sender: broadcast::Sender<Numbered>,
@@ -32,22 +32,22 @@ pub struct Watch {
 #[derive(Debug, Default)]
 struct Last {
     notices: VecDeque<Numbered>,
-    /// Notices up to this event are no longer remembered.
+    /// Notices up to this event are no longer in memory.
     forgotten: u64,
 }
 
-/// What a watcher gets at first.
+/// Initial state of a watcher.
 pub struct Watching {
-    /// What he has missed, if that is still known.
+    /// Missed notices, as far as they are in memory.
     pub missed: Vec<Numbered>,
-    /// Whether he must look at everything anew, since it is not.
+    /// Whether older notices were missed, so that the watcher must query everything again.
     pub anew: bool,
-    /// What happens from now on.
+    /// New notices.
     pub receiver: broadcast::Receiver<Numbered>,
 }
 
 impl Watch {
-    /// Nobody watches, and all up to an event is forgotten.
+    /// Starts without watchers. Notices up to `forgotten` are not in memory.
     pub fn new(forgotten: u64) -> Watch {
         let (sender, _) = broadcast::channel(WAITING);
         Watch { sender, last: Mutex::new(Last { notices: VecDeque::new(), forgotten }) }
@@ -65,11 +65,11 @@ impl Watch {
             last.forgotten = oldest.sequence;
         }
         last.notices.push_back(numbered.clone());
-        // Under the lock, so that whoever begins to watch gets each notice in one of the two ways and never in both.
+        // Under the lock, so that a new watcher gets each notice either as missed or from the channel, never both.
         let _ = self.sender.send(numbered);
     }
 
-    /// Watches from now on, or from after the event that was seen last.
+    /// Watches from now on, or after the last event seen.
     pub fn begin(&self, seen: Option<u64>) -> Watching {
         let last = self.last();
         let receiver = self.sender.subscribe();

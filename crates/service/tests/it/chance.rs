@@ -1,4 +1,4 @@
-//! Numbers that look like chance and are the same on every run.
+//! Deterministic pseudo-random numbers.
 
 pub(crate) struct Chance(pub(crate) u64);
 

@@ -1,5 +1,5 @@
-//! Other processes: this test binary started again, to do one thing with a journal and print what came of it. What the
-//! child does is the test below, which does nothing where nobody asked for it.
+//! Child processes: this test binary is started again, does one thing with a journal and prints the result. The
+//! child runs the test below, which does nothing unless the environment asks for it.
 
 use crate::{Note, kind, note};
 use bookahead_service::journal::{Journal, JournalError, Ticket};
@@ -13,7 +13,7 @@ const WHERE: &str = "BOOKAHEAD_JOURNAL_PATH";
 const NAME: &str = "children::what_a_child_does";
 pub(crate) const WRITERS: u32 = 8;
 
-/// A child that will do one of the things below.
+/// A child that performs one of the tasks below.
 pub(crate) fn child(what: &str, path: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([NAME, "--exact", "--nocapture"]);
@@ -21,7 +21,7 @@ pub(crate) fn child(what: &str, path: &Path) -> Command {
     command
 }
 
-/// The same, where no file may grow beyond so many blocks, so that writes really fail.
+/// The same with a limit on the size of files in blocks, so that writes really fail.
 #[cfg(unix)]
 pub(crate) fn child_with_small_files(blocks: u32, what: &str, path: &Path) -> Command {
     let mut command = Command::new("sh");
@@ -45,7 +45,7 @@ fn what_a_child_does() {
             Err(error) => say(&format!("refused {error}")),
         },
         "append for ever" => append_until_it_fails(&path),
-        other => panic!("nobody knows how to {other}"),
+        other => panic!("unknown task {other}"),
     }
 }
 
@@ -64,7 +64,7 @@ fn append_until_it_fails(path: &Path) {
     say(&format!("closed {}", journal.close().unwrap_err()));
 }
 
-/// In appends of one, two or three, which count as one.
+/// In appends of one, two or three notes, which count as one.
 fn write(journal: &Journal<Note>, writer: u32, begin: u32) {
     let mut number = begin;
     loop {
@@ -81,7 +81,7 @@ fn write(journal: &Journal<Note>, writer: u32, begin: u32) {
     }
 }
 
-/// A whole line at a time, and at once.
+/// Prints whole lines, unbuffered.
 fn say(line: &str) {
     static OUT: Mutex<()> = Mutex::new(());
     let _one = OUT.lock().unwrap();
@@ -90,7 +90,7 @@ fn say(line: &str) {
     out.flush().unwrap();
 }
 
-/// What a child acknowledged: the writer, its notes, and their numbers in the journal.
+/// An acknowledgement of a child: the writer, its notes, and their numbers in the journal.
 #[derive(Debug)]
 pub(crate) struct Acknowledged {
     pub(crate) writer: u32,
@@ -105,7 +105,7 @@ pub(crate) fn acknowledged(line: &str) -> Option<Acknowledged> {
     Some(Acknowledged { writer, notes: first..next, sequences: word()?..word()? })
 }
 
-/// Every acknowledged note is in its place; each writer's notes are there once, in order and without a gap.
+/// Every acknowledged note is in its place. The notes of each writer are there once, in order and without a gap.
 pub(crate) fn assert_kept(path: &Path, acknowledged: &[Acknowledged]) -> usize {
     let (journal, replay) = Journal::<Note>::open(path, &kind()).unwrap();
     drop(journal);

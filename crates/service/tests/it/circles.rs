@@ -1,4 +1,5 @@
-//! Brokers that name each other, or themselves: whoever is asked finds every site once and at once, and names do not grow.
+//! Brokers that name each other, or themselves: each finds every site once and without delay, and names do not
+//! grow.
 
 use crate::daemon::{GRID, book, broker, client, eventually, registered, site, stop, wanted};
 use bookahead_api as api;
@@ -10,10 +11,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Far less than a survey takes whose peers do not answer.
+/// Far less than the timeout of a survey whose peers do not answer.
 const QUICK: Duration = Duration::from_secs(3);
 
-/// Many heartbeats, in which names could grow.
+/// Many heartbeats, during which names could grow.
 const WHILE: Duration = Duration::from_secs(1);
 
 fn site_of(name: &str, broker: &str) -> SiteConfig {
@@ -23,10 +24,10 @@ fn site_of(name: &str, broker: &str) -> SiteConfig {
     ))
 }
 
-/// A broker that asks these, by name and address, and registers with those.
+/// A broker with these peers, by name and address, that registers with those brokers.
 async fn start(folder: &TempDir, name: &str, peers: &[(&str, &str)], brokers: &[&str]) -> Running {
     let mut text = GRID.replace("grid", name);
-    // Whoever waits for the time of a survey to be up is noticed.
+    // A long survey time, so that a broker that waits for its end is noticed.
     text += "[rules]\nsurvey_time = \"20s\"\n";
     for (peer, url) in peers {
         text += &format!("[[peer]]\nname = \"{peer}\"\nurl = \"{url}\"\n");
@@ -42,7 +43,7 @@ async fn names(asked: &Client) -> BTreeSet<String> {
     resources.iter().map(|resource| resource.name.to_string()).collect()
 }
 
-/// Waits until these and no others are offered, and that they stay so.
+/// Waits until exactly these resources are offered, and checks that this lasts.
 async fn offers(asked: &Client, expected: &[&str]) {
     let expected: BTreeSet<String> = expected.iter().map(ToString::to_string).collect();
     eventually("all are offered", || async { (names(asked).await == expected).then_some(()) }).await;
@@ -54,7 +55,7 @@ async fn offers(asked: &Client, expected: &[&str]) {
     .await;
 }
 
-/// Where an hour could be had, each offer once, and how long it took to ask.
+/// Resources with offers for an hour, each once, and the duration of the probe.
 async fn probe(asked: &Client) -> (Vec<String>, Duration) {
     let began = Instant::now();
     let probe = api::Probe { request: wanted(), most: Some(20), starts: Vec::new() };
@@ -64,7 +65,7 @@ async fn probe(asked: &Client) -> (Vec<String>, Duration) {
     (places, began.elapsed())
 }
 
-/// How often a party was probed.
+/// Number of probes that a party received.
 async fn probes(asked: &Client) -> u64 {
     let metrics = asked.metrics().await.unwrap();
     let counts =
@@ -76,7 +77,7 @@ async fn probes(asked: &Client) -> u64 {
 async fn two_brokers_that_name_each_other_find_the_sites_of_both_once_and_quickly() {
     let folder = TempDir::new().unwrap();
     let east = start(&folder, "east", &[], &[]).await;
-    // The second asks the first, and is asked by it.
+    // The two brokers are peers of each other.
     let west = start(&folder, "west", &[("east", east.url())], &[east.url()]).await;
     let sites = [
         daemon::site(&site_of("x", east.url()), folder.path(), OnLostJournal::Ask).await.unwrap(),
@@ -92,7 +93,7 @@ async fn two_brokers_that_name_each_other_find_the_sites_of_both_once_and_quickl
         assert_eq!(places, expected);
         assert!(took < QUICK, "it took {took:?}");
     }
-    // Two probes came in, and each site was asked once for each.
+    // Two probes arrived, and each site was asked once for each.
     for site in &sites {
         assert_eq!(probes(&client(site.url())).await, 2);
     }
@@ -109,7 +110,7 @@ async fn in_a_ring_of_three_every_site_is_found_once() {
     let folder = TempDir::new().unwrap();
     let a = start(&folder, "a", &[], &[]).await;
     let b = start(&folder, "b", &[], &[a.url()]).await;
-    // A asks b, b asks c, and c asks a.
+    // a calls b, b calls c, and c calls a.
     let c = start(&folder, "c", &[("a", a.url())], &[b.url()]).await;
     let mut sites = Vec::new();
     for (name, broker) in [("x", &a), ("y", &b), ("z", &c)] {
@@ -147,7 +148,7 @@ async fn a_broker_that_names_itself_is_no_peer_of_its_own() {
     let mut known = known.iter().map(|site| site.name.as_str()).collect::<Vec<_>>();
     known.sort_unstable();
     assert_eq!(known, ["grid", "x"]);
-    // By hand it is refused as well, and the reason told.
+    // A call with such a header is refused as well, with the reason.
     let heartbeat = api::Heartbeat {
         changes: None,
         name: "mirror".into(),

@@ -1,4 +1,4 @@
-//! Many who append at once, and what happens when they are faster than the disk.
+//! Concurrent appends, and appends that are faster than the disk.
 
 use crate::*;
 use bookahead_service::journal::MOST_WAITING;
@@ -31,7 +31,7 @@ fn appended_by_many(options: &Options) {
     }
 }
 
-/// Waits for every second ticket only, so that some appends are on their way together.
+/// Waits for every second ticket only, so that several appends are in progress.
 fn append_many(journal: &Journal<Note>, writer: u32) -> Vec<(u64, Note)> {
     let mut placed = Vec::new();
     for number in 0..APPENDS {

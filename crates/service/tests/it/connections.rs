@@ -1,4 +1,4 @@
-//! Connections over real sockets: TLS, certificates of clients, HTTP/2, slow clients, and stopping.
+//! Connections over real sockets: TLS, client certificates, HTTP/2, slow clients, and stopping.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -22,11 +22,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Nothing here takes that long, unless it hangs.
+/// Longer than anything here takes, unless it hangs.
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(100);
 
-/// Patient enough that nothing is ended by a time-out that is not what a test is about.
+/// Long timeouts, so that no connection ends by a timeout that the test is not about.
 const PATIENT: Bounds = Bounds {
     connections: 64,
     connections_each: 64,
@@ -38,7 +38,7 @@ const PATIENT: Bounds = Bounds {
     farewell: LONG,
 };
 
-/// A server at work.
+/// A running server.
 struct Server {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
@@ -59,14 +59,14 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Stops, and waits until it has.
+    /// Stops the server and waits for its end.
     async fn end(self) {
         self.stop.send(()).unwrap();
         timeout(LONG, self.task).await.unwrap().unwrap();
     }
 }
 
-/// Says who calls, takes bodies, and has a room in which one waits for ever.
+/// Routes that report the caller, take bodies, and never answer.
 fn router() -> Router {
     let who = |ConnectInfo(peer): ConnectInfo<Peer>| async move {
         peer.certificate.map_or_else(|| "nobody".into(), |certificate| certificate.fingerprint.to_string())
@@ -78,14 +78,14 @@ fn router() -> Router {
         .route("/much", get(|| async { "x".repeat(64 << 20) }))
 }
 
-/// Asks on a connection, and reads until it is closed.
+/// Sends a request and reads until the connection is closed.
 async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> std::io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     Ok(rest(stream).await)
 }
 
-/// All that still comes until the connection ends, however it ends.
+/// Everything received until the connection ends, in any way.
 async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut text = Vec::new();
     let read = async {
@@ -98,13 +98,13 @@ async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Certificates in a folder: an authority, and what it signed.
+/// A folder with certificates: an authority, and those that it signed.
 pub(crate) struct Authority {
     folder: tempfile::TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// Somebody with a certificate.
+/// A certificate with its key.
 pub(crate) struct Holder {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
@@ -146,7 +146,7 @@ impl Authority {
         self.certify("broker", ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    /// Trusts this authority, and shows a certificate if it has one.
+    /// Trusts this authority, and presents a certificate if given.
     fn client_config(&self, own: Option<&Holder>) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
@@ -201,7 +201,7 @@ async fn plain_connections_are_served_until_the_service_stops() {
     let address = server.address;
     server.end().await;
     assert!(rest(&mut idle).await.ends_with("nobody"));
-    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).await.is_err(), "the listener is closed");
 }
 
 #[tokio::test]
@@ -370,7 +370,7 @@ fn a_private_key_that_everybody_may_read_is_refused() {
     assert!(server_config(&own.certificate, &own.key, None).is_err());
 }
 
-/// From another address of this machine.
+/// Connects from another address of this machine.
 async fn connect_from(server: &Server, last: u8) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, last], 0).into()).unwrap();
@@ -382,7 +382,7 @@ async fn who_does_not_read_loses_its_place() {
     let server = Server::start(Bounds { connections: 1, write: SHORT, ..PATIENT }, None, router()).await;
     let mut deaf = server.connect().await;
     deaf.write_all(b"GET /much HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-    // There is only one place, and it becomes free although the other connection stays open.
+    // There is only one slot, and it becomes free although the other connection stays open.
     let answer = ask(&mut server.connect().await, "/who").await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     server.end().await;

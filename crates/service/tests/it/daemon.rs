@@ -1,5 +1,5 @@
-//! Configured sites and brokers, started and stopped in this process on sockets of their own: what they promised is still
-//! there after a restart, they find each other, and they refuse what would be a mistake.
+//! Configured sites and brokers, started and stopped in this process on sockets: reservations survive a restart,
+//! services find each other, and mistakes are refused.
 
 use bookahead_api as api;
 use bookahead_client::{Client, Options, make};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Far longer than anything here takes, also on a busy machine.
+/// Far longer than anything here takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn site(text: &str) -> SiteConfig {
@@ -25,7 +25,7 @@ pub(crate) fn broker(text: &str) -> BrokerConfig {
     BrokerConfig::parse(Path::new("broker.toml"), text).unwrap()
 }
 
-/// A site with 64 processors that registers with a broker, if there is one.
+/// A site with 64 processors that registers with a broker, if given.
 pub(crate) fn north(broker: Option<&str>, more: &str) -> SiteConfig {
     let register = broker.map_or_else(String::new, |url| format!("[[broker]]\nurl = \"{url}\"\n"));
     site(&format!(
@@ -45,7 +45,7 @@ pub(crate) fn with_token(url: &str, token: String) -> Client {
     Client::new(url, Options { token: Some(token), patience: Duration::ZERO, ..Options::default() }).unwrap()
 }
 
-/// 16 processors for an hour, at any time between one and ten hours from now.
+/// 16 processors for an hour, between one and ten hours from now.
 pub(crate) fn wanted() -> api::Request {
     let in_hours = |hours: i64| {
         let now = jiff::Timestamp::now().as_second();
@@ -73,7 +73,7 @@ pub(crate) async fn book(client: &Client) -> ReservationId {
     id
 }
 
-/// Asks until it is so.
+/// Polls until the condition holds.
 pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     what: &str,
     mut ask: impl FnMut() -> F,
@@ -88,7 +88,7 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
     }
 }
 
-/// Waits until somebody can be asked through a broker.
+/// Waits until a broker offers resources of peers.
 pub(crate) async fn registered(broker: &Client, name: &str) {
     let name = Name::from(name);
     eventually("a peer is up", || async {
@@ -286,7 +286,11 @@ async fn parties_that_ask_who_calls_know_each_other_by_their_tokens_also_by_new_
         metrics.lines().any(refused).then_some(())
     })
     .await;
-    assert_eq!(asked.sites().await.unwrap().sites.len(), 1, "nobody registers without a token that holds");
+    assert_eq!(
+        asked.sites().await.unwrap().sites.len(),
+        1,
+        "a registration without a valid token is refused"
+    );
 
     in_folder("own.token", &token("north", Role::Broker));
     registered(&asked, "north").await;

@@ -1,10 +1,10 @@
-//! Damage to the file: found and explained, or without effect; never passed over.
+//! Damage to the file: found and explained, or without effect; never skipped silently.
 
 use crate::*;
 use bookahead_service::journal::{Damage, check};
 use std::fs;
 
-/// A filled journal after `hand` has been at it with SQLite: what opening says, and what a check finds.
+/// A filled journal after a manual change with SQLite: the error of opening it, and the damages of a check.
 fn after(hand: &str) -> (JournalError, Vec<Damage>) {
     let (_folder, path) = folder();
     filled(&path);
@@ -61,7 +61,7 @@ fn records_that_were_not_written_by_a_journal_are_found() {
         &[Damage::Changed { sequence: 41 }, Damage::Tail { said: 40, found: 41 }],
     );
     let (error, _) = after("INSERT INTO records VALUES (-3, 1, 0, '{}', 0)");
-    assert!(error.to_string().contains("below zero"), "{error}");
+    assert!(error.to_string().contains("negative"), "{error}");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_damaged_snapshot_is_set_aside_where_the_events_are_there_and_told() {
     rusqlite::Connection::open(&path).unwrap().execute("UPDATE snapshots SET state = '[]'", ()).unwrap();
     let replay = open(&path).1;
     assert_eq!((folded(&replay), replay.snapshot), (notes, None));
-    let why = "it does not agree with its checksum".to_owned();
+    let why = "it does not match its checksum".to_owned();
     assert_eq!(replay.set_aside, [Damage::Snapshot { up_to: 20, why }]);
     assert_eq!(check(&path).unwrap().damages, replay.set_aside);
 }
@@ -104,7 +104,7 @@ fn nothing_is_dropped_from_a_damaged_journal() {
     assert_eq!(left, 40);
 }
 
-/// Opens a journal with these bytes, and says what is in it.
+/// Opens a journal with these bytes and returns its contents.
 fn read(bytes: &[u8]) -> Result<Vec<Note>, JournalError> {
     let (_folder, path) = folder();
     fs::write(&path, bytes).unwrap();
@@ -150,7 +150,7 @@ fn a_record_that_cannot_be_read_is_told_once() {
     filled(&path);
     let hand = rusqlite::Connection::open(&path).unwrap();
     hand.execute_batch("UPDATE records SET event = CAST(x'ff20' AS TEXT) WHERE sequence = 31").unwrap();
-    let why = "the text in its column 4 is garbled".to_owned();
+    let why = "column 4 is not valid UTF-8".to_owned();
     assert_eq!(check(&path).unwrap().damages, [Damage::Senseless { sequence: 31, why }]);
     assert!(matches!(all(&path), Err(JournalError::Damaged { more: 0, .. })));
 }

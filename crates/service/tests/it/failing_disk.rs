@@ -1,9 +1,9 @@
-//! A disk that is full or fails: everybody learns of it, and nothing is acknowledged that is not there.
+//! A full or failing disk: all callers learn of it, and nothing is acknowledged that is not on disk.
 
 use crate::*;
 use bookahead_service::journal::Ticket;
 
-/// Room for some, but not for many.
+/// Space for some records, but not for many.
 fn small() -> Options {
     Options { most_pages: Some(24), ..unsynced() }
 }
@@ -59,7 +59,7 @@ fn a_write_that_really_fails_reaches_everybody() {
     assert!(!acks.is_empty(), "{said}");
     let failed = said.lines().filter(|line| line.starts_with("failed ")).count();
     assert_eq!(failed, crate::children::WRITERS as usize, "{said}");
-    assert!(said.contains("\nafter the journal takes nothing any more"), "{said}");
+    assert!(said.contains("\nafter the journal accepts no more writes"), "{said}");
     assert!(said.contains("\nclosed "), "{said}");
     assert_kept(&path, &acks);
 }

@@ -1,13 +1,13 @@
-//! A peer that a test makes up: it records what a broker sends, and answers as the test says.
+//! A fake peer: records the requests of a broker, and answers as the test says.
 
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
-    /// The token in `Authorization`, if there was one.
+    /// The token in `Authorization`, if present.
     pub(crate) token: Option<String>,
     /// `Bookahead-User`.
     pub(crate) user: Option<String>,
@@ -16,7 +16,7 @@ pub(crate) struct Received {
 /// Status and body for a route, such as `GET /v1/sites`.
 type Answers = dyn Fn(&str) -> (u16, String) + Send + Sync;
 
-/// Listens until it is dropped.
+/// Listens until dropped.
 pub(crate) struct FakePeer {
     pub(crate) url: String,
     received: Arc<Mutex<Vec<Received>>>,
@@ -24,7 +24,7 @@ pub(crate) struct FakePeer {
 }
 
 impl FakePeer {
-    /// With these answers, and headers that all of them have.
+    /// With these answers, and headers for all of them.
     pub(crate) async fn start(
         headers: &'static str,
         answers: impl Fn(&str) -> (u16, String) + Send + Sync + 'static,
@@ -41,7 +41,7 @@ impl FakePeer {
         FakePeer { url, received, listening }
     }
 
-    /// That says of itself what a site says, and refuses all else.
+    /// Answers queries about itself like a site, and refuses everything else.
     pub(crate) async fn site(name: &str) -> FakePeer {
         let itself = sites(name, "cluster");
         FakePeer::start("", move |route| match route {
@@ -55,7 +55,7 @@ impl FakePeer {
         self.received.lock().unwrap().clone()
     }
 
-    /// All tokens that it has seen.
+    /// All tokens received.
     pub(crate) fn tokens(&self) -> Vec<String> {
         self.received().into_iter().filter_map(|request| request.token).collect()
     }

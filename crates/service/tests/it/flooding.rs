@@ -1,5 +1,5 @@
-//! Best-effort jobs through a broker, with sites that run them by themselves: copies wait at several sites, one runs, and none is
-//! left, whoever is stopped, refuses or is silent meanwhile.
+//! Flooded jobs through a broker, with sites that run them: copies wait at several sites, one runs, and none is
+//! left, even if services stop, refuse or are silent meanwhile.
 
 use crate::daemon::{GRID, broker, client, eventually, registered, site, stop};
 use bookahead_api as api;
@@ -66,7 +66,7 @@ impl Grid {
         stop(self.broker.take().unwrap()).await;
     }
 
-    /// Starts the broker again where it was, with the peers by name: they register at the address that it had before.
+    /// Restarts the broker with its peers in the configuration, because they register at its old address.
     async fn start_broker(&mut self) {
         let peers = self
             .sites
@@ -83,27 +83,27 @@ impl Grid {
         }
     }
 
-    /// Fills a site with a job of somebody else's, so that others wait.
+    /// Fills a site with a job of another user, so that others wait.
     async fn fill(&self, name: &str) -> JobId {
         let job = submit(&self.at(name), json!({})).await;
         state_of(&self.at(name), job, api::JobState::Running).await;
         job
     }
 
-    /// How many of the jobs at a site are in a state, beside those that fill it.
+    /// Number of jobs at a site in a state, without those that fill it.
     async fn count(&self, name: &str, state: api::JobState) -> usize {
         let jobs = self.at(name).jobs(&api::JobsQuery::default()).await.unwrap().jobs;
         jobs.iter().filter(|job| job.state == state && job.capacity == 4).count()
     }
 
-    /// Waits until so many copies at a site are in a state.
+    /// Waits for a number of copies in a state at a site.
     async fn has(&self, name: &str, count: usize, state: api::JobState) {
         let what = format!("{count} copies at {name} are {state:?}");
         eventually(&what, || async { (self.count(name, state).await == count).then_some(()) }).await;
     }
 }
 
-/// Submits a job of eight processors that takes an hour, or what else is said.
+/// Submits a job of eight processors for an hour, with changes.
 async fn submit(to: &Client, more: serde_json::Value) -> JobId {
     let mut job = json!({
         "id": make::job_id().unwrap(), "capacity": 8, "limit_seconds": 3600,
@@ -224,7 +224,7 @@ async fn a_site_that_refuses_is_left_out_and_where_all_refuse_that_is_told() {
     let programs =
         "security = { trust_local_users = true }\njobs = { processes = true, account = \"nobody\" }\n";
     let script = json!({"copies": 1, "work": {"type": "script", "text": "#!/bin/sh\nexit 3\n"}});
-    // North and south only pretend; they are ranked before west by their names.
+    // north and south run no programs; they rank before west by their names.
     let mut grid = Grid::of(&[("north", ""), ("south", ""), ("west", programs)]).await;
     let id = flood(&grid, script.clone()).await;
     let done = state_of(&grid.asked(), id, api::JobState::Done).await;

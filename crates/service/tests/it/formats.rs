@@ -1,5 +1,6 @@
-//! Journals of other releases: older ones are read, newer ones refused. `format-1.journal` was written when there was no
-//! other format, and must never be written again; `format-1.jsonl` is its export. The form of its events is no longer used.
+//! Journals of other releases: older ones are read, newer ones refused. `format-1.journal` was written when there
+//! was no other format, and must never be written again; `format-1.jsonl` is its export. Its event types are no
+//! longer used.
 
 use crate::*;
 use bookahead_service::journal::{check, export};

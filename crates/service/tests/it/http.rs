@@ -1,4 +1,4 @@
-//! The HTTP face of a site over real sockets: what its routes answer and refuse, and that all of it is described.
+//! The HTTP interface of a site over real sockets: answers and refusals of its routes, all of them described.
 
 mod life;
 mod limits;
@@ -34,13 +34,13 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 pub(crate) use wire::{Reply, Wire};
 
-/// What tokens are signed with here.
+/// Secret that signs tokens here.
 const SECRET: &[u8] = b"only tests sign their tokens with this";
 
-/// Nothing here takes that long, unless it hangs.
+/// Longer than anything here takes, unless it hangs.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// A site named north with one cluster, at work behind its routes.
+/// A running site named north with one cluster.
 pub(crate) struct North {
     pub(crate) address: SocketAddr,
     stopper: Stopper,
@@ -50,7 +50,7 @@ pub(crate) struct North {
 }
 
 impl North {
-    /// With eight processors and the usual limits.
+    /// With eight processors and default limits.
     pub(crate) async fn start() -> North {
         North::with_limits(Limits::default()).await
     }
@@ -61,7 +61,8 @@ impl North {
         North::with_batch(limits, None, (site_rules(None), SiteOptions::default()), |_| scheduler).await
     }
 
-    /// With another batch system than its own scheduler. After a look that is older than `look_every`, a probe asks for another.
+    /// With another batch system than the built-in scheduler. A probe after a poll older than `look_every` triggers
+    /// another.
     pub(crate) async fn with_batch(
         limits: Limits,
         look_every: Option<Millis>,
@@ -109,28 +110,28 @@ impl North {
         North { address, stopper, thread, serving, folder }
     }
 
-    /// The way to the party, past the routes.
+    /// Handle of the party, bypassing the routes.
     pub(crate) fn party(&self) -> &PartyHandle {
         self.thread.handle()
     }
 
-    /// Somebody who speaks plain HTTP.
+    /// A client that speaks plain HTTP.
     pub(crate) fn wire(&self, user: &str, role: Role) -> Wire {
         Wire::new(self.address, Some(token(user, role)))
     }
 
-    /// Ada, who books for herself.
+    /// Ada, with the role user.
     pub(crate) fn ada(&self) -> Wire {
         self.wire("ada", Role::User)
     }
 
-    /// Somebody who uses the client library.
+    /// A client with the client library.
     pub(crate) fn client(&self, user: &str, role: Role) -> Client {
         let options = Options { token: Some(token(user, role)), ..Options::default() };
         Client::new(&format!("http://{}", self.address), options).unwrap()
     }
 
-    /// Keeps the disk busy until the guard is dropped, so that no reply can leave.
+    /// Blocks the disk until the guard is dropped, so that no reply can leave.
     pub(crate) fn hold_up(&self) -> Held {
         let journal = rusqlite::Connection::open(self.folder.path().join("journal")).unwrap();
         journal.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -142,7 +143,7 @@ impl North {
         self.thread.wait()
     }
 
-    /// Stops, and waits until it has.
+    /// Stops the site and waits for its end.
     pub(crate) async fn end(self) {
         self.stopper.stop();
         tokio::time::timeout(LONG, self.serving).await.unwrap().unwrap();
@@ -150,10 +151,10 @@ impl North {
     }
 }
 
-/// No reply leaves for as long as this is there.
-pub(crate) struct Held(#[allow(dead_code, reason = "its end is what is waited for")] rusqlite::Connection);
+/// No reply leaves while this exists.
+pub(crate) struct Held(#[allow(dead_code, reason = "dropping it releases the lock")] rusqlite::Connection);
 
-/// Eight processors; a batch system is asked where there is a time for its consent.
+/// Eight processors. With `consent`, the site waits for its batch system.
 pub(crate) fn site_rules(consent: Option<Millis>) -> Rules {
     let placement = placement::Rules {
         policy: Policy::EASY,
@@ -198,22 +199,22 @@ pub(crate) fn token(user: &str, role: Role) -> String {
     mint(&Secret::new(SECRET).unwrap(), &claims)
 }
 
-/// When the tests began: a request that is repeated is the same to the second.
+/// Start of the tests, so that repeated requests are equal to the second.
 static BEGAN: LazyLock<i64> = LazyLock::new(|| Clock::WALL.now().second().0);
 
-/// A time so many seconds from then.
+/// A time this many seconds after the start.
 pub(crate) fn ahead(seconds: i64) -> String {
     api::Timestamp::try_from(Time(*BEGAN + seconds)).unwrap().to_string()
 }
 
-/// An hour of some processors, to begin in an hour at the earliest and to end in eleven at the latest.
+/// An hour of some processors, starting in an hour at the earliest and ending in eleven at the latest.
 pub(crate) fn request(capacity: u32) -> Value {
     json!({"parts": [{
         "capacity": capacity, "duration_seconds": 3600, "earliest_start": ahead(3_600), "latest_end": ahead(39_600)
     }]})
 }
 
-/// The same, to be reserved.
+/// The same as a reservation.
 pub(crate) fn reserve(capacity: u32) -> Value {
     json!({"request": request(capacity)})
 }

@@ -1,5 +1,5 @@
-//! Journals of schema 2, as this version wrote them, stay readable: later builds open the files in `tests/journals` and show
-//! what stands beside them. The files are made with `BOOKAHEAD_UPDATE=1`, once for each schema, and never changed after.
+//! Journals of schema 2 stay readable: later builds open the files in `tests/journals` and show the state stored
+//! next to them. The files are made with `BOOKAHEAD_UPDATE=1`, once for each schema, and never changed afterwards.
 
 use crate::folder;
 use bookahead_party::batch::{BatchError, BatchOrder, BatchReport, JobChange, JobState, Look, Work};
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The schema that the promise begins with.
+/// The first schema that must stay readable.
 const SCHEMA: u32 = 2;
 
 fn fixture(name: &str) -> PathBuf {
@@ -114,7 +114,7 @@ fn job(reservation: Option<u128>, claims: bool) -> JobRequest {
     }
 }
 
-/// A party that is stepped at moments that the story names, and what it wrote down.
+/// A party stepped at fixed moments, and its events.
 struct Story<P: Party> {
     party: P,
     events: Vec<P::Event>,
@@ -172,7 +172,7 @@ impl<P: Party> Story<P> {
     }
 }
 
-/// A life in which everything that a site writes down happens.
+/// A scenario that produces every kind of event of a site.
 fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     let mut story = Story::new(site(Some(Millis::seconds(60))));
     let out = story.step(Input::WantLook);
@@ -220,7 +220,7 @@ fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     (story.events, story.party)
 }
 
-/// A broker with one site, which is played by a site that asks nobody.
+/// A broker with one peer, which is simulated by a site.
 fn broker_story() -> (Vec<<Broker as Party>::Event>, Broker) {
     let mut north = Story::new(site(None));
     let mut story = Story::new(broker());
@@ -259,7 +259,7 @@ fn broker_story() -> (Vec<<Broker as Party>::Event>, Broker) {
     (story.events, story.party)
 }
 
-/// All that is shown of a party.
+/// Everything that a party shows.
 fn shown<P: Party>(party: &P, now: i64) -> Value {
     let now = Moment::of(Time(now));
     let (all, _) = party.list(now, &Filter { limit: 1_000, ..Filter::default() });

@@ -1,4 +1,4 @@
-//! A process that is killed at any moment: what it acknowledged is there.
+//! A process killed at any moment: everything that it acknowledged is on disk.
 
 use crate::chance::Chance;
 use crate::children::{acknowledged, assert_kept, child};
@@ -19,7 +19,7 @@ fn what_a_killed_process_had_acknowledged_is_there() {
         let mut lines = out.lines().map_while(Result::ok).filter_map(|line| acknowledged(&line));
         let before = all.len();
         all.extend(lines.by_ref().take(patience));
-        // How far it is in its next transaction depends on how long we think.
+        // The position in its next transaction depends on this delay.
         let thinking = chance.below(2_000_000);
         std::hint::black_box((0..thinking).fold(0_u64, |sum, number| sum.wrapping_mul(31) ^ number));
         child.kill().unwrap();

@@ -1,4 +1,4 @@
-//! The journal around a real ledger: what is replayed folds to an equal book.
+//! The journal of a real ledger: replaying it gives an equal ledger.
 
 use crate::{folder, unsynced};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
@@ -18,7 +18,7 @@ pub(crate) fn empty() -> Ledger {
     Ledger::new(Rules::new("north", vec![Offered { resource, placement }])).unwrap()
 }
 
-/// A call at a moment: holds, commits, cancellations, refusals, and repeats of earlier calls.
+/// A call at a moment: holds, commits, cancellations, refusals, and repetitions of earlier calls.
 fn call(number: u128) -> (Moment, Envelope) {
     let id = ReservationId(number / 3);
     let begin = 100 + 50 * (number as i64 % 40);

@@ -1,5 +1,5 @@
-//! Damage to the write-ahead log of a journal whose process was killed: a cut loses whole appends from the end and
-//! nothing else, which is what a crash before the sync leaves; damage in the middle is found.
+//! Damage to the write-ahead log of a killed process: truncation loses whole appends from the end and nothing else,
+//! like a crash before the sync; damage in the middle is found.
 
 use crate::*;
 use bookahead_service::journal::check;
@@ -7,7 +7,7 @@ use std::fs;
 
 const FRAME: usize = 4_096 + 24;
 
-/// A journal and its log as a killed process leaves them, and how long the log was after each append of four.
+/// A journal and its log as left by a killed process, and the length of the log after each append of four.
 struct Left {
     journal: Vec<u8>,
     log: Vec<u8>,
@@ -29,7 +29,7 @@ fn left() -> Left {
 }
 
 impl Left {
-    /// What opening says with another log, and whether a check finds damage.
+    /// The result of opening with another log, and whether a check finds damage.
     fn with(&self, log: &[u8]) -> (Result<Vec<Note>, JournalError>, bool) {
         let (_folder, path) = folder();
         fs::write(&path, &self.journal).unwrap();
@@ -38,7 +38,7 @@ impl Left {
         (all(&path), sound)
     }
 
-    /// The log with one bit flipped.
+    /// The log with one flipped bit.
     fn flipped(&self, at: usize) -> Vec<u8> {
         let mut log = self.log.clone();
         log[at] ^= 4;
@@ -68,7 +68,7 @@ fn damage_in_the_middle_of_a_log_is_found() {
             let before_the_last_two = frame < left.ends[left.ends.len() - 3];
             if before_the_last_two || place >= 24 {
                 let error = read.expect_err(&format!("byte {place} of the frame at {frame}"));
-                assert!(error.to_string().contains("whole transactions follow"), "{error}");
+                assert!(error.to_string().contains("complete transactions follow"), "{error}");
                 assert!(!sound);
             }
         }
@@ -117,7 +117,7 @@ fn a_journal_that_lost_what_was_answered_for_is_refused_until_the_mark_is_delete
     let _ = fs::remove_file(&log);
     refused("it is gone");
     fs::remove_file(&mark).unwrap();
-    assert_eq!(all(journal), Ok(Vec::new()), "whoever deletes the mark goes on with what there is");
+    assert_eq!(all(journal), Ok(Vec::new()), "without the mark the journal opens with what is left");
     for unreadable in ["", "000", "x"] {
         lay(&left.log[..left.ends[7]]);
         fs::write(&mark, unreadable).unwrap();

@@ -1,4 +1,4 @@
-//! Peers that answer with what nobody may send: names that write to a terminal or hide what they are, and more than anybody needs.
+//! Peers with invalid answers: names with terminal sequences or invisible characters, and oversized answers.
 
 use crate::daemon::{GRID, broker, client, eventually, registered, stop, wanted};
 use crate::fake_peer::{FakePeer, sites};
@@ -8,7 +8,7 @@ use bookahead_service::daemon::{self, Running};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A broker with two peers of its configuration: `good`, which says what it should, and `liar`.
+/// A broker with two configured peers: `good` with valid answers, and `liar`.
 async fn grid(liar: &FakePeer, good: &FakePeer, folder: &TempDir) -> Running {
     let peer = |name: &str, url: &str| format!("[[peer]]\nname = \"{name}\"\nurl = \"{url}\"\n");
     let text = format!("{GRID}{}{}", peer("liar", &liar.url), peer("good", &good.url));

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// An event to write down.
+/// An event for the journal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Note {
     writer: u32,
@@ -54,7 +54,7 @@ fn kind() -> Kind {
     Kind::new("notes", "north", 1)
 }
 
-/// Tests that are not about the disk need not wait for it.
+/// Without syncs, for tests that are not about the disk.
 fn unsynced() -> Options {
     Options { durability: Durability::None, ..Options::default() }
 }
@@ -69,7 +69,7 @@ fn open(path: &Path) -> (Journal<Note>, Replay<Note>) {
     Journal::open_with(path, &kind(), &unsynced()).unwrap()
 }
 
-/// All notes in a journal, those of the snapshot first; a state is the list of all notes so far.
+/// All notes in a journal, those of the snapshot first. A state is the list of all notes so far.
 fn all(path: &Path) -> Result<Vec<Note>, JournalError> {
     let (_, replay) = Journal::open_with(path, &kind(), &unsynced())?;
     Ok(folded(&replay))
@@ -96,7 +96,7 @@ fn filled(path: &Path) -> Vec<Note> {
     notes
 }
 
-/// The same cases on every run, `./test --quick` a quarter of them; a failure prints its case.
+/// Deterministic cases; `./test --quick` runs a quarter of them. A failure prints its case.
 fn cases(cases: u32) -> ProptestConfig {
     let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
     ProptestConfig {

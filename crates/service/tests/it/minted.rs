@@ -1,4 +1,4 @@
-//! The tokens that a broker shows its peers: each is for one peer, and of use nowhere else.
+//! Tokens that a broker shows to its peers: each is for one peer, and useless elsewhere.
 
 use crate::daemon::{
     GRID, book, broker, eventually, north, private, registered, signed, site, stop, wanted, with_token,
@@ -38,14 +38,14 @@ impl Realm {
     }
 }
 
-/// A broker whom anybody with a token may register with, and its peers of the configuration.
+/// A broker that accepts registrations with any valid token, and its configured peers.
 fn open_broker(peers: &[(&str, &str, &str)]) -> BrokerConfig {
     let peers =
         peers.iter().map(|(name, url, more)| format!("[[peer]]\nname = \"{name}\"\nurl = \"{url}\"\n{more}"));
     broker(&format!("{GRID}open = true\n[security]\nkeys = \"secret.key\"\n{}", peers.collect::<String>()))
 }
 
-/// What a token says, whoever signed it.
+/// The claims of a token, without verification.
 fn claims(token: &str) -> Value {
     use base64::Engine as _;
     let payload = token.split('.').nth(1).unwrap();
@@ -62,7 +62,7 @@ fn write(path: &Path, text: &str) {
     private(path);
 }
 
-/// A site at this address introduces itself to a broker.
+/// A site at this address registers with a broker.
 async fn register(broker: &Client, name: &str, url: &str) {
     let heartbeat = api::Heartbeat {
         name: name.into(),
@@ -78,9 +78,9 @@ async fn register(broker: &Client, name: &str, url: &str) {
     broker.heartbeat(&heartbeat).await.unwrap();
 }
 
-/// Waits until a peer was asked on somebody's behalf, and not just whether it is there.
+/// Waits for a call on behalf of a user, not just a heartbeat.
 async fn asked_for(asked: &Client, peer: &FakePeer, user: &str) {
-    eventually("a peer is asked for a user", || async {
+    eventually("a call on behalf of a user", || async {
         let probe = api::Probe { request: wanted(), most: None, starts: Vec::new() };
         let _ = asked.probe(&probe).await;
         peer.received().iter().any(|one| one.user.as_deref() == Some(user)).then_some(())
@@ -128,7 +128,7 @@ async fn a_token_that_one_peer_sees_is_of_no_use_at_another() {
                     key = \"bookahead-grid/calls-key.pub\"\n";
     let below = north(Some(grid.url()), trusting);
     let below = daemon::site(&below, realm.path(), OnLostJournal::Ask).await.unwrap();
-    // Whatever name it registers under, its tokens are for the subject of its own.
+    // Under any name, its tokens are for the subject of its own token.
     let its_own = with_token(grid.url(), realm.token("mallory", Role::Broker));
     register(&its_own, "north-2", &mallory.url).await;
     let asked = with_token(grid.url(), realm.token("ada", Role::User));
@@ -153,7 +153,7 @@ async fn nobody_gets_a_token_for_another_by_registering() {
     let realm = Realm::new();
     let (named, mallory) = (FakePeer::site("north").await, FakePeer::site("mallory").await);
     let grid = daemon::broker(&open_broker(&[("north", &named.url, "")]), realm.path()).await.unwrap();
-    // A broker may name users, and is still known by the subject of its token.
+    // A broker may name users, and is still identified by the subject of its token.
     let token = Some(realm.token("mallory", Role::Broker));
     let (user, roles) = (Some("south".into()), vec!["operator".into()]);
     let options = Options { token, user, roles, ..Options::default() };
@@ -221,7 +221,7 @@ fn no_token_file_goes_over_plain_http_to_another_machine() {
     };
     for refused in [for_peer("http://192.0.2.1:7420"), for_broker("http://grid.example.org")] {
         let why = refused.unwrap_err();
-        assert!(why.contains("could be read on its way") && why.contains("use https://"), "{why}");
+        assert!(why.contains("would be sent unencrypted") && why.contains("use https://"), "{why}");
     }
     for url in ["http://127.0.0.1:7420", "http://localhost:7420"] {
         assert_eq!((for_peer(url), for_broker(url)), (Ok(()), Ok(())));

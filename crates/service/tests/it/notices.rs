@@ -1,5 +1,5 @@
-//! Owners are told: by a webhook that fails first, by a command, over restarts, in order and at least once; and nothing that
-//! is told, or cannot be, delays a booking.
+//! Notices to owners: by a webhook that fails first, by a command, across restarts, in order and at least once.
+//! Deliveries, even failing ones, do not delay bookings.
 
 use crate::daemon::{GRID, broker, client, eventually, registered, site, stop, wanted};
 use bookahead_api as api;
@@ -24,9 +24,9 @@ const SECRET: &str = "0123456789abcdef0123456789abcdef";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Status(u16),
-    /// Nothing, and keeps the connection.
+    /// No answer, keeping the connection.
     Hang,
-    /// Nothing, and closes it.
+    /// No answer, closing the connection.
     Close,
 }
 
@@ -38,16 +38,16 @@ struct Receiver {
 
 #[derive(Default)]
 struct Heard {
-    /// How it answers next; then it accepts everything.
+    /// The next answers; afterwards it accepts everything.
     first: VecDeque<Answer>,
-    /// The ids of all notices that came.
+    /// Ids of all notices received.
     tried: BTreeSet<String>,
-    /// What it has accepted, in order.
+    /// Accepted notices, in order.
     accepted: Vec<api::Notice>,
 }
 
 impl Receiver {
-    /// One that answers like this at first, and accepts everything then.
+    /// A receiver with these first answers, which accepts everything afterwards.
     async fn new(first: &[Answer]) -> Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hooks/", listener.local_addr().unwrap());
@@ -66,7 +66,7 @@ impl Receiver {
         self.heard.lock().unwrap().accepted.clone()
     }
 
-    /// What it was told of a reservation, in order and without repetitions.
+    /// Accepted notices about a reservation, in order and without repetitions.
     fn told(&self, id: ReservationId) -> Vec<String> {
         let mut ids = BTreeSet::new();
         let accepted = self.accepted().into_iter().filter(|notice| notice.reservation == id);
@@ -78,7 +78,7 @@ impl Receiver {
     }
 }
 
-/// Reads requests of one connection and answers them.
+/// Reads requests from one connection and answers them.
 async fn attend(mut stream: TcpStream, heard: Arc<Mutex<Heard>>) {
     while let Some((head, body)) = request(&mut stream).await {
         let notice = verified(&head, &body);
@@ -124,7 +124,7 @@ fn header<'a>(head: &'a str, name: &str) -> &'a str {
     line.unwrap_or_else(|| panic!("no {name} in {head}"))
 }
 
-/// The notice, as a receiver should check it.
+/// Verifies a notice as a receiver should.
 fn verified(head: &str, body: &str) -> api::Notice {
     let timestamp = header(head, "bookahead-timestamp");
     let age = jiff::Timestamp::now().as_second() - timestamp.parse::<i64>().unwrap();
@@ -228,7 +228,7 @@ async fn what_was_not_delivered_is_found_in_the_journal_also_by_a_compaction() {
     cancel(&ada, id).await;
     eventually("one is tried", || async { receiver.heard.lock().unwrap().tried.first().cloned() }).await;
     stop(running).await;
-    // As it is where the service is killed before it is written; what it does not tell is about to leave the journal.
+    // As if the service was killed before it wrote the file; the missing events are about to leave the journal.
     std::fs::write(&path, at_first).unwrap();
     daemon::compact_site(&config, folder.path()).unwrap();
     receiver.heard.lock().unwrap().first.clear();
@@ -236,7 +236,7 @@ async fn what_was_not_delivered_is_found_in_the_journal_also_by_a_compaction() {
     receiver.is_told(id, &["committed", "cancelled"]).await;
     assert_eq!(receiver.heard.lock().unwrap().tried.len(), 2, "ids are the same after the restart");
     stop(running).await;
-    // Nothing is told anew that was told.
+    // Nothing is delivered again.
     let told = receiver.accepted().len();
     let running = daemon::site(&config, folder.path(), OnLostJournal::Ask).await.unwrap();
     let id = book(&client(running.url()), Some(format!("{}ada", receiver.url))).await.unwrap();
@@ -261,7 +261,7 @@ async fn a_broker_tells_the_owner_of_loss_and_healing_and_its_sites_do_not() {
     }
     let id = book(&ada, Some(format!("{}ada", receiver.url))).await.unwrap();
     receiver.is_told(id, &["committed"]).await;
-    // An operator takes it away at its site; here everybody may be one.
+    // An operator cancels it at its site; without authentication every caller is an operator.
     let caller = bookahead_protocol::Caller { user: "root".into(), roles: vec!["operator".into()] };
     for site in &sites {
         let there = client(site.url()).on_behalf_of(&caller);
@@ -314,7 +314,7 @@ async fn a_secret_that_all_can_read_and_a_command_that_cannot_run_are_found_by_t
     assert!(check(&command("/no/such/program")).unwrap_err().contains("chmod +x"));
 }
 
-/// A program that writes what it reads, and its environment, into files.
+/// A program that writes its input and its environment to files.
 fn program(folder: &Path, text: &str) -> String {
     let path = folder.join("tell.sh");
     std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -369,7 +369,7 @@ async fn a_command_that_hangs_is_killed_and_delays_no_booking() {
         cancel(&ada, id).await;
     }
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    // More are started than may run at once, so the first were ended.
+    // More are started than may run concurrently, so the first were ended.
     let started = eventually("commands are ended", || async {
         let text = std::fs::read_to_string(&pids).unwrap_or_default();
         let started: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();

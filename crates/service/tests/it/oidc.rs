@@ -1,5 +1,5 @@
-//! Tokens of an identity provider whose keys are fetched from its URL: which are believed, what happens when it replaces
-//! its keys, and what when it fails.
+//! Tokens of an identity provider whose keys are fetched: accepted tokens, replaced keys, and failures of the
+//! provider.
 
 mod provider;
 
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Nothing is fetched but at the start and on demand.
+/// Fetches only at the start and on demand.
 const QUIET: Timing = Timing {
     refresh: Duration::from_secs(3_600),
     keep: Duration::from_secs(3_600),
@@ -29,7 +29,7 @@ const QUIET: Timing = Timing {
     wait: Duration::from_millis(300),
 };
 
-/// Far more than a check of a token takes, also on a busy machine, and less than any wait for a provider here.
+/// Far more than verifying a token takes, even on a busy machine, and less than any wait for a provider here.
 const AT_ONCE: Duration = Duration::from_millis(250);
 
 /// An authenticator, and the task that fetches its keys.
@@ -39,7 +39,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// With the keys of a provider, once they are there.
+    /// With the keys of a provider, once they are fetched.
     async fn new(issuer: &IdentityProvider, timing: Timing) -> Guarded {
         let guarded = Guarded::begin(&issuer.issuer, None, timing);
         guarded.until(ProviderState::Ok).await;
@@ -59,7 +59,7 @@ impl Guarded {
         .await;
     }
 
-    /// The status, and who it is or why nobody.
+    /// The status, and the user or the detail of the refusal.
     async fn ask(&self, token: &str) -> (u16, String) {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", HeaderValue::from_str(&format!("Bearer {token}")).unwrap());
@@ -210,10 +210,10 @@ async fn after_a_pause_an_unknown_key_is_looked_for_again() {
     let guarded = Guarded::new(&provider, Timing { on_demand: Duration::from_millis(400), ..QUIET }).await;
     let ours = claims(&provider.issuer);
     provider.publish(&[&two]);
-    assert_eq!(guarded.status(&two.sign(&ours)).await, 200, "the first is looked for at once");
+    assert_eq!(guarded.status(&two.sign(&ours)).await, 200, "the first triggers a fetch at once");
     provider.publish(&[&three]);
     let begun = Instant::now();
-    eventually("the second is looked for later", || async {
+    eventually("the second triggers a fetch later", || async {
         (guarded.status(&three.sign(&ours)).await == 200).then_some(())
     })
     .await;
@@ -256,7 +256,7 @@ async fn keys_are_not_used_for_ever_while_the_issuer_fails() {
     guarded.until(ProviderState::NoKeys).await;
     let token = signer.sign(&claims(&provider.issuer));
     let (status, detail) = guarded.ask(&token).await;
-    assert!(status == 503 && detail.contains("ask again"), "{status} {detail}");
+    assert!(status == 503 && detail.contains("try again"), "{status} {detail}");
     assert_eq!(guarded.status("x.y.z").await, 401, "what is no token is refused in any case");
     provider.fail(None);
     guarded.until(ProviderState::Ok).await;

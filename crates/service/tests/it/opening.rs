@@ -1,4 +1,4 @@
-//! Who may open a journal, and which.
+//! Opening of journals, and refusals.
 
 use crate::children::child;
 use crate::*;
@@ -74,10 +74,10 @@ fn somebody_who_writes_to_the_file_by_hand_is_noticed() {
     let hand = rusqlite::Connection::open(&path).unwrap();
     hand.execute("UPDATE meta SET tail = 2", ()).unwrap();
     let error = journal.append(&notes(3..4)).unwrap().wait().unwrap_err();
-    assert!(error.to_string().contains("somebody else wrote to it"), "{error}");
+    assert!(error.to_string().contains("another process wrote to it"), "{error}");
     assert!(matches!(journal.append(&notes(3..4)), Err(JournalError::Poisoned { .. })));
     let error = journal.close().unwrap_err();
-    assert!(error.to_string().contains("somebody else wrote to it"), "{error}");
+    assert!(error.to_string().contains("another process wrote to it"), "{error}");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_alone() {
     fs::remove_file(&path).unwrap();
     rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE cake (slices)").unwrap();
     let error = Journal::<Note>::open(&path, &kind()).err().unwrap();
-    assert!(error.to_string().contains("SQLite database of something else"), "{error}");
+    assert!(error.to_string().contains("SQLite database of another program"), "{error}");
 }
 
 #[test]

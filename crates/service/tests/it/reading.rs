@@ -1,4 +1,4 @@
-//! Checking and exporting: read-only, verified, and possible while the journal is open.
+//! Check and export: read-only, verified, and possible while the journal is open.
 
 use crate::*;
 use bookahead_service::journal::{Damage, check, export};
@@ -23,7 +23,7 @@ fn a_check_says_in_sentences_what_there_is() {
         format!(
             "{} is the journal of notes north, format 1.\n\
              It has 40 records up to record 40, and 1 sound snapshots.\n\
-             Everything agrees with its checksum.\n",
+             All checksums are correct.\n",
             place.display()
         )
     );
@@ -43,14 +43,14 @@ fn a_check_lists_all_damage_and_says_what_to_do() {
     assert_eq!(report.damages, [Damage::Gap { first: 4, last: 5 }, Damage::Changed { sequence: 9 }]);
     let said = report.to_string();
     assert!(
-        said.contains("It is damaged; restore a backup. What is wrong:\n- records 4 to 5 are missing\n"),
+        said.contains("It is damaged; restore a backup. Damage:\n- records 4 to 5 are missing\n"),
         "{said}"
     );
     assert!(
         check(path.parent().unwrap().join("other").as_path())
             .unwrap_err()
             .to_string()
-            .contains("look at the path")
+            .contains("check the path")
     );
 }
 

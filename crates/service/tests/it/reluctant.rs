@@ -1,4 +1,4 @@
-//! A site whose batch system takes its time, through its routes: a call waits for it, and nothing else does.
+//! A site with a slow batch system, through its routes: a call waits for it, and nothing else does.
 
 use crate::http::{LONG, North, reserve, site_rules};
 use bookahead_party::site::{OnLostJournal, SiteOptions};
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, mpsc};
 
-/// A batch system that does what the test says.
+/// A batch system controlled by the test.
 #[derive(Clone)]
 struct Slow {
     orders: Arc<Mutex<mpsc::Receiver<BatchOrder>>>,
@@ -20,8 +20,8 @@ struct Slow {
 }
 
 impl Slow {
-    /// A site with eight processors on it, which looks by itself every hour only. After a look that is older than `look_every`, a
-    /// probe asks for another.
+    /// A site with eight processors on it, which polls only every hour by itself. A probe after a poll older than
+    /// `look_every` triggers another.
     async fn start(consent: Millis, look_every: Millis) -> (North, Slow) {
         let (sender, orders) = mpsc::channel();
         let slow = Slow { orders: Arc::new(Mutex::new(orders)), party: Arc::default() };
@@ -42,7 +42,7 @@ impl Slow {
         (north, slow)
     }
 
-    /// The next order that it is given.
+    /// The next order.
     fn order(&self) -> BatchOrder {
         tokio::task::block_in_place(|| self.orders.lock().unwrap().recv_timeout(LONG)).unwrap()
     }
@@ -51,7 +51,7 @@ impl Slow {
         self.party.lock().unwrap().as_ref().unwrap().tell(Input::Batch(report));
     }
 
-    /// Carries out an order; a look finds nothing but these.
+    /// Carries out an order. A poll finds only these backings.
     fn carry_out(&self, order: &BatchOrder, tagged: Vec<Tagged>) {
         let report = match order {
             BatchOrder::Look { order } => {
@@ -129,7 +129,7 @@ async fn a_probe_after_an_old_look_has_the_site_look_again() {
     assert_eq!(early.status, 200, "it waits for the first look");
     let probed = ada.post("/v1/probes", &probe).await.document(200);
     assert!(probed["looked_seconds_ago"].is_u64(), "{probed}");
-    // Nothing but a probe asks for this one.
+    // Only a probe triggers this poll.
     while slow.orders.lock().unwrap().try_recv().is_err() {
         ada.post("/v1/probes", &probe).await.document(200);
     }

@@ -1,4 +1,4 @@
-//! Who is let in, as whom, and who is not: the authenticator from outside.
+//! The authenticator from outside: accepted callers with their identities, and refused ones.
 
 use crate::cases;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -136,7 +136,7 @@ fn a_broker_calls_for_others_and_the_audit_knows_through_whom() {
     assert_eq!(roles(&call(&[("bookahead-user", "ada"), ("bookahead-roles", "")])), [Role::User]);
     assert_eq!(call(&[("bookahead-user", "gr%c3%bcn")]).user.as_str(), "grün");
     let stacked = call(&[("bookahead-user", "ada"), ("bookahead-roles", "user,broker")]);
-    assert_eq!(roles(&stacked), [Role::User], "nobody speaks for others by the word of others");
+    assert_eq!(roles(&stacked), [Role::User], "the role broker cannot be passed on");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn keys_are_read_anew_and_a_bad_file_changes_nothing() {
     assert!(identify(&authenticator, &old).is_err() && identify(&authenticator, &new).is_ok());
 }
 
-/// Tokens that are almost right: pieces of good ones, in any order, with something changed.
+/// Almost valid tokens: pieces of good ones, in any order, with changes.
 fn almost_tokens() -> impl Strategy<Value = String> {
     let token = mint(&secret(), &claims("ada", &[Role::User]));
     let pieces: Vec<String> = token.split('.').map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Snapshots stand for events; compaction drops those they stand for. Neither changes what is folded.
+//! Snapshots replace events, and compaction drops the replaced ones. Neither changes the restored state.
 
 use crate::*;
 use bookahead_service::journal::{KEPT_SNAPSHOTS, check};

@@ -1,9 +1,9 @@
-//! The batch system behind a simulated site: it takes orders and reports, keeps what it was told to keep, runs jobs, and
-//! outlives its site. It is the truth about what is kept and what runs.
+//! The batch system behind a simulated site: it takes orders and reports, keeps backings, runs jobs, and outlives its
+//! site. It is the ground truth for the witness.
 //!
-//! Of two kinds, as in the real system. *In process*: part of the site's daemon, obeys at once, and forgets what it keeps when
-//! the daemon ends; jobs that run go on. *External*: has to be asked, takes its time, and can go wrong in every way that
-//! batch systems were seen to ([`super::external`]).
+//! As in the real system there are two kinds. *In process*: part of the site's daemon, obeys immediately, and loses its
+//! backings when the daemon ends; running jobs continue. *External*: must be asked, takes time, and can fail in every
+//! way that was observed with real batch systems ([`super::external`]).
 
 use super::cluster::Cluster;
 use super::external::External;
@@ -14,52 +14,53 @@ use bookahead_protocol::{JobId, Moment, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A reservation that is as it should be may be ordered this often: after silence a site does not know that it is.
+/// How often in a row a site may order a backing that is already as it should be. After an unanswered order it does not
+/// know that; more repetitions would mean that it never settles.
 const MOST_NEEDLESS: u32 = 4;
 
-/// A batch system.
+/// A batch system with one cluster per resource.
 #[derive(Default)]
 pub struct Batch {
     pub(super) clusters: BTreeMap<Name, Cluster>,
     pub(super) external: Option<External>,
-    /// In process: the newest order that was carried out for a reservation.
+    /// In process: the newest order per reservation, to skip an older one that arrives later.
     newest: BTreeMap<ReservationId, OrderId>,
-    /// In process: what the site has seen last.
+    /// In process: sum of the cluster versions that the site was last told.
     seen: u64,
-    /// By how much its clock is ahead.
+    /// Lead of its clock.
     pub(super) skew: Seconds,
-    /// How often in a row a reservation was ordered as it is.
+    /// Number of orders in a row that did not change the backing.
     pub(super) needless: BTreeMap<ReservationId, u32>,
-    /// Reservations whose backing was touched by others than the site.
+    /// Reservations whose backing was changed by a fault and not by the site.
     pub(super) touched: BTreeSet<ReservationId>,
-    /// What was met.
+    /// Counts of injected faults.
     pub(super) tally: Tally,
 }
 
 impl Batch {
-    /// One that has to be asked, or, without `external`, one that is part of the site's daemon.
+    /// External, or in process without `external`.
     pub(super) fn new(clusters: BTreeMap<Name, Cluster>, external: Option<External>) -> Batch {
         Batch { clusters, external, ..Batch::default() }
     }
 
-    /// Its resources.
+    /// Its clusters, by resource.
     pub fn clusters(&self) -> &BTreeMap<Name, Cluster> {
         &self.clusters
     }
 
-    /// Works on.
+    /// Runs all clusters up to `now`.
     pub(super) fn advance(&mut self, now: Moment) {
         let now = self.time(now);
         self.clusters.values_mut().for_each(|cluster| cluster.advance(now));
     }
 
-    /// In process: when something happens to jobs that the site submitted.
+    /// In process: time of the next event of a job of the site.
     pub(super) fn next_event(&self) -> Option<Moment> {
         let busy = self.clusters.values().filter(|cluster| cluster.live_jobs().next().is_some());
         busy.filter_map(Cluster::next_event).min().filter(|_| self.external.is_none()).map(Moment::of)
     }
 
-    /// In process: what has happened since the site was last told.
+    /// In process: changes since the last call.
     pub(super) fn news(&mut self, site_now: Moment) -> Vec<BatchReport> {
         let mut news = Vec::new();
         for cluster in self.clusters.values_mut() {
@@ -78,7 +79,7 @@ impl Batch {
         BatchReport::Looked { order, at, outcome: Ok(look) }
     }
 
-    /// In process: takes room at once.
+    /// In process: reserves room before the site's events are durable.
     pub(super) fn keep_now(&mut self, order: BatchOrder) {
         if let BatchOrder::Keep { order, backing } = order {
             self.newest.insert(backing.id, order);
@@ -88,12 +89,12 @@ impl Batch {
         }
     }
 
-    /// In process: does what it is told, and says so.
+    /// In process: carries out an order immediately.
     pub(super) fn obey(&mut self, site_now: Moment, order: BatchOrder) -> BatchReport {
         match order {
             BatchOrder::Keep { order, backing } => {
                 let id = backing.id;
-                // What was ordered later has been carried out already.
+                // `keep_now` may already have carried out a newer order.
                 if self.newest.get(&id).is_none_or(|newest| *newest < order) {
                     self.keep_now(BatchOrder::Keep { order, backing });
                 }
@@ -104,7 +105,6 @@ impl Batch {
         }
     }
 
-    /// Carries out an order about a job.
     pub(super) fn about_a_job(&mut self, order: &BatchOrder) -> BatchReport {
         let (id, outcome) = match order {
             BatchOrder::Submit { job, .. } => {
@@ -128,7 +128,7 @@ impl Batch {
         BatchReport::Job { order: order.order(), job: id, outcome }
     }
 
-    /// The site crashes: what is part of it forgets what it keeps.
+    /// The site crashes: an in-process batch system loses its backings.
     pub(super) fn site_crashes(&mut self) {
         if self.external.is_none() {
             self.clusters.values_mut().for_each(Cluster::sleep);
@@ -136,7 +136,7 @@ impl Batch {
         }
     }
 
-    /// So much of a resource fails, or comes back. `chosen` says which reservations have nodes there.
+    /// Capacity of a resource fails or comes back. `chosen` selects the backings, by index, whose nodes fail.
     pub(super) fn lose(
         &mut self,
         resource: &Name,
@@ -155,17 +155,16 @@ impl Batch {
             .add("reservations_on_nodes_away", cluster.hits.values().filter(|hit| **hit > 0).count() as u64);
     }
 
-    /// All that is to be seen on its resources.
+    /// A complete poll of all clusters.
     pub(super) fn resources(&self) -> BTreeMap<Name, Arc<Seen>> {
         self.clusters.iter().map(|(name, cluster)| (name.clone(), Arc::new(cluster.seen()))).collect()
     }
 
-    /// The jobs of the site.
     pub(super) fn jobs(&self) -> Vec<bookahead_party::JobStatus> {
         self.clusters.values().flat_map(Cluster::statuses).collect()
     }
 
-    /// All that is kept because of the site.
+    /// All backings of the site, as a site without a journal finds them.
     pub(super) fn tagged(&self) -> Vec<Tagged> {
         let all = self.clusters.iter().flat_map(|(name, cluster)| {
             let tag = |(&id, spans): (_, &Vec<Span>)| Tagged {
@@ -179,18 +178,18 @@ impl Batch {
         all.collect()
     }
 
-    /// What is kept for a reservation, as far as its nodes are up.
+    /// The backing of a reservation on nodes that are up.
     pub(super) fn kept(&self, resource: &Name, id: ReservationId) -> Vec<Span> {
         self.clusters.get(resource).map_or_else(Vec::new, |cluster| cluster.kept(id))
     }
 
-    /// Reservations that the site orders again and again as they are.
+    /// Reservations that the site orders repeatedly without need.
     pub(super) fn repeated(&self) -> impl Iterator<Item = String> {
         let often = self.needless.iter().filter(|(_, often)| **often > MOST_NEEDLESS);
         often.map(|(id, often)| format!("{id} was ordered {often} times as it is"))
     }
 
-    /// Its time.
+    /// The time by its own clock.
     pub(super) fn time(&self, now: Moment) -> Time {
         now.second() + self.skew
     }

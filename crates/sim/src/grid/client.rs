@@ -1,5 +1,5 @@
-//! A simulated client: wants reservations and jobs, repeats its calls until they are answered, and does step by step with what
-//! it was promised what it was told to. It never crashes: what it was told is what promises are held against.
+//! A simulated client: requests reservations and jobs, repeats its calls until they are answered, and follows a script
+//! of steps with each promise. It never crashes: the answers that it got are the promises that the witness checks.
 
 use super::network::{About, Message};
 use bookahead_party::JobCall;
@@ -12,64 +12,64 @@ use bookahead_protocol::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// After this time without an answer a call is repeated, each time after twice as long.
+/// First pause before an unanswered call is repeated; it doubles with each repetition.
 const PATIENCE: Millis = Millis(1_500);
-/// No wait is longer, so that a client comes to its end soon after all is well again.
+/// Longest such pause. It bounds how long a client takes to finish after all faults end.
 const LONGEST_PATIENCE: Millis = Millis(20_000);
 
-/// What a client wants, and when.
+/// A reservation that a client will request, and its further steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// When it asks.
+    /// Time of the first call.
     pub at: Moment,
-    /// What it asks for.
+    /// The requested reservation.
     pub request: Request,
-    /// How long it wants what it gets to be held.
+    /// Requested length of the hold.
     pub hold_for: Millis,
-    /// Whether it wants it committed at once, in one call.
+    /// Whether to book in one call instead of holding first.
     pub book: bool,
-    /// What it does with what it was promised, each so long after the answer to the one before.
+    /// Steps after a promise, each with its delay after the previous answer.
     pub steps: VecDeque<(Millis, Step)>,
 }
 
-/// What a client does with what it was promised.
+/// A step of a client after a promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Asks for more time to decide.
+    /// Asks to hold it longer, for the same time again.
     Hold,
-    /// Commits.
+    /// Commits the hold.
     Commit,
-    /// Cancels.
+    /// Cancels the reservation.
     Cancel,
-    /// Wants other terms.
+    /// Requests other terms.
     Change(Box<Request>),
-    /// Wants it to last so much longer.
+    /// Requests an end that is later by this much.
     Extend(Seconds),
-    /// Gives back all but so much, from so long after its begin on.
+    /// Releases all but this capacity, from this long after the begin on.
     Release(Seconds, Capacity),
-    /// Submits a job that is to run in it.
+    /// Submits a job into the reservation.
     Submit(Box<JobRequest>),
-    /// Cancels the last job that it submitted.
+    /// Cancels the last submitted job; skipped if there is none.
     CancelJob,
 }
 
-/// What a client knows of a wish.
+/// A requested reservation as its client knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The id that it gave to it.
+    /// Id chosen by the client.
     pub id: ReservationId,
-    /// What it wanted; of its steps those that are to come.
+    /// The wish, with the remaining steps.
     pub wish: Wish,
-    /// Every answer, when it came and to what.
+    /// All answers, with their time and the name of the call.
     pub answers: Vec<(Moment, &'static str, Answer)>,
-    /// When it first asked.
+    /// Time of the first call.
     pub asked: Moment,
-    /// Whether it ever wanted to give it up.
+    /// Whether the client has ever sent a cancel, or released everything.
     pub cancelled: bool,
 }
 
 impl Record {
-    /// Whether it was told that it is committed.
+    /// Whether the last reservation in an answer was committed or active.
     pub fn was_told_committed(&self) -> bool {
         self.last_reservation().is_some_and(|told| matches!(told.state, State::Committed | State::Active))
     }
@@ -81,12 +81,12 @@ impl Record {
         })
     }
 
-    /// Whether it was told that it cannot have it, or not any more.
+    /// Whether the last answer was a problem.
     pub fn was_told_no(&self) -> bool {
         matches!(self.last(), Some(Answer::Problem(_)))
     }
 
-    /// The last answer.
+    /// The last answer; None if there was none.
     pub fn last(&self) -> Option<&Answer> {
         self.answers.last().map(|(_, _, answer)| answer)
     }
@@ -97,43 +97,43 @@ impl Record {
     }
 }
 
-/// A job that a client wants to be run, and what it was told of it last.
+/// A submitted job as its client knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRecord {
-    /// The id that it gave to it.
+    /// Id chosen by the client.
     pub id: JobId,
-    /// What it was told last; None where it was told nothing.
+    /// The last answer; None if there was none.
     pub told: Option<JobAnswer>,
 }
 
 #[derive(Debug, Clone)]
 struct Pending {
     message: Message,
-    /// The wish that it is about.
+    /// Index of the wish, if the message belongs to one.
     record: Option<usize>,
     due: Moment,
     wait: Millis,
 }
 
-/// A client.
+/// A client with its scheduled wishes and jobs.
 pub struct Client {
-    /// Whom it asks.
+    /// Site or broker that it calls.
     asks: Name,
     caller: Caller,
     identities: Identities,
-    /// What it will want, the next last.
+    /// Future wishes, the next one last.
     wishes: Vec<Wish>,
-    /// Jobs that it will want to be run in a queue, the next last.
+    /// Future jobs outside reservations, the next one last.
     wanted_jobs: Vec<(Moment, JobRequest)>,
     records: Vec<Record>,
     jobs: Vec<JobRecord>,
     pending: BTreeMap<About, Pending>,
-    /// What it will do, with what.
+    /// Scheduled steps: time, index of the record, step.
     agenda: Vec<(Moment, usize, Step)>,
 }
 
 impl Client {
-    /// One that asks `asks` for its wishes; `maker` is the secret of its identities.
+    /// A client of `asks`. `maker` seeds its ids and keys and must be unique in the grid.
     pub fn new(asks: Name, user: &str, maker: u128, mut wishes: Vec<Wish>) -> Client {
         wishes.sort_by_key(|wish| std::cmp::Reverse(wish.at));
         Client {
@@ -149,28 +149,28 @@ impl Client {
         }
     }
 
-    /// It will also want these jobs to be run in a queue.
+    /// Schedules jobs outside reservations.
     pub fn want_jobs(&mut self, mut jobs: Vec<(Moment, JobRequest)>) {
         jobs.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         self.wanted_jobs = jobs;
     }
 
-    /// Whom it asks.
+    /// Name of the site or broker that it calls.
     pub fn asks(&self) -> &Name {
         &self.asks
     }
 
-    /// What became of its wishes, in the order in which it asked.
+    /// Its reservations, in the order of their first calls.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// What became of its jobs, in the order in which it submitted them.
+    /// Its jobs, in the order of submission.
     pub fn jobs(&self) -> &[JobRecord] {
         &self.jobs
     }
 
-    /// Whether it wants nothing more and waits for nothing.
+    /// Whether nothing is scheduled and no call is unanswered.
     pub fn is_done(&self) -> bool {
         self.wishes.is_empty()
             && self.wanted_jobs.is_empty()
@@ -224,6 +224,7 @@ impl Client {
             Step::Change(request) => Call::Change { id, version: None, request: *request },
             Step::Extend(by) => Call::Extend { id, version: None, end: end + by },
             Step::Release(after, keep) => {
+                // Keeping nothing ends the reservation, like a cancel.
                 record.cancelled |= keep == Capacity::ZERO;
                 Call::Release { id, part: Some(0), from: begin + after, keep }
             }
@@ -249,7 +250,7 @@ impl Client {
         self.ask(now, record, id, Some(Box::new(job)))
     }
 
-    /// Submits a job, or cancels it where there is none.
+    /// Submits `job`, or cancels job `id` if there is no `job`.
     fn ask(
         &mut self,
         now: Moment,
@@ -272,13 +273,13 @@ impl Client {
         message
     }
 
-    /// Takes an answer.
     pub(super) fn hear(&mut self, now: Moment, message: &Message) {
-        // It is asked again later.
+        // After a passing problem the call stays pending and is repeated.
         if matches!(message, Message::Answer { answer: Answer::Problem(problem), .. } if problem.why.is_passing())
         {
             return;
         }
+        // Without a pending call it is a duplicate, or a second answer to a repeated call.
         let Some(Pending { message: asked, record, .. }) = self.pending.remove(&message.about()) else {
             return;
         };
@@ -287,7 +288,7 @@ impl Client {
                 self.records[record].answers.push((now, call.word(), answer.clone()));
                 match answer {
                     Answer::Reservation(reservation) => reservation.state.holds_capacity(),
-                    // Whoever does not get other terms has the old ones.
+                    // After a refused change the old terms stand, so the script continues.
                     _ => matches!(call, Call::Change { .. } | Call::Extend { .. } | Call::Release { .. }),
                 }
             }
@@ -310,7 +311,7 @@ impl Client {
     }
 }
 
-/// The same work with the name of the job in it, by which all its copies are known where they run.
+/// The same work with the id of the job in it, so that executions of all copies can be counted per job.
 fn named(id: JobId, work: &Work) -> Work {
     match work {
         Work::Pretended { run } => Work::Script { text: id.to_string(), arguments: vec![run.0.to_string()] },
@@ -318,7 +319,7 @@ fn named(id: JobId, work: &Work) -> Work {
     }
 }
 
-/// The job that some work belongs to, and how long it takes.
+/// Id of the job behind some work, and its run time; the inverse of `named`.
 pub(super) fn job_of(work: &Work) -> Option<(JobId, Seconds)> {
     match work {
         Work::Script { text, arguments } => {

@@ -1,6 +1,6 @@
-//! One resource of a simulated batch system: a scheduler that works through local and submitted jobs in virtual time, around
-//! what is kept free for reservations. It knows nothing of Bookahead's books: it is the truth about what is kept and what
-//! runs. Jobs inside reservations are in [`super::guests`].
+//! One resource of a simulated batch system: a scheduler that runs local and submitted jobs in virtual time around the
+//! backings of reservations. It knows nothing of the ledgers: it is the ground truth of backings and running jobs.
+//! Jobs inside reservations are in [`super::guests`].
 
 use super::external::covers;
 use super::guests::Submitted;
@@ -14,7 +14,7 @@ use bookahead_protocol::{JobId, ReservationId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-/// Keys of submitted jobs begin here; those of local jobs are their places.
+/// Keys of submitted jobs begin here; the key of a local job is its place. So both fit into one scheduler.
 const SUBMITTED: u32 = 1 << 31;
 
 /// A cluster with its queue.
@@ -28,33 +28,32 @@ pub struct Cluster {
     running: BTreeMap<JobKey, Running>,
     waiting: BTreeMap<JobKey, Waiting>,
     ends: BinaryHeap<Reverse<(Time, JobKey)>>,
-    /// When each local job ran.
     ran: BTreeMap<JobKey, Ran>,
-    /// Jobs that were submitted by the site, in order.
+    /// Jobs submitted by the site, in order.
     pub(super) ours: Vec<Submitted>,
-    /// Places of those that are not over.
+    /// Places of submitted jobs that are not over.
     pub(super) live: BTreeSet<usize>,
-    /// What is kept free, and for whom, whether or not its nodes are up.
+    /// Backings, including the share on nodes that are down.
     pub(super) reserved: BTreeMap<ReservationId, Vec<Span>>,
-    /// How many nodes of each are down.
+    /// Capacity of each backing on nodes that are down.
     pub(super) hits: BTreeMap<ReservationId, u32>,
     foreign: Vec<Span>,
-    /// How much has failed.
+    /// Failed capacity.
     pub(super) lost: u32,
-    /// Submitted jobs that are over for longer than this are forgotten.
+    /// Submitted jobs that ended longer ago are forgotten, as by a real batch system.
     pub(super) remembers: Seconds,
-    /// Nothing starts and nothing makes room: it is not known what is to be kept free.
+    /// After a restart of an in-process scheduler no job may start until the site has told it the backings.
     asleep: bool,
-    /// Grows with everything that can be seen.
+    /// Increases with every visible change.
     pub(super) version: u64,
-    /// What became of submitted jobs since it was last asked.
+    /// State changes of submitted jobs since the last report.
     pub(super) changes: Vec<JobChange>,
-    /// How often each job has really begun to run, as itself or as a copy.
+    /// Number of executions of each job, over all copies.
     pub(super) executions: BTreeMap<JobId, u32>,
 }
 
 impl Cluster {
-    /// An idle one, with jobs to come.
+    /// An idle cluster; `jobs` are submitted at their times, which may lie before time zero.
     pub fn new(policy: Policy, capacity: Capacity, mut jobs: Vec<Job>) -> Cluster {
         jobs.sort_by_key(|job| job.asked.submit);
         let start = jobs.first().map_or(Time(0), |job| job.asked.submit.min(Time(0)));
@@ -82,7 +81,7 @@ impl Cluster {
         }
     }
 
-    /// Works on until `now`. Time never goes back.
+    /// Simulates until `now`; an earlier time has no effect.
     pub fn advance(&mut self, now: Time) {
         let now = now.max(self.now());
         while let Some(next) = self.next_event().filter(|next| *next <= now) {
@@ -95,12 +94,13 @@ impl Cluster {
             self.hits.retain(|id, _| self.reserved.contains_key(id));
             self.version += 1;
         }
+        // After a failure a reservation can begin without enough room; the pass stops jobs for it.
         if self.scheduler.profile().free_now() < 0 {
             self.pass();
         }
     }
 
-    /// When something happens to its jobs.
+    /// Time of the next end, submission, start or edge of a used backing.
     pub fn next_event(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((time, _))| *time);
         let submission = self.jobs.get(self.submitted).map(|job| job.asked.submit);
@@ -118,14 +118,14 @@ impl Cluster {
         self.end_ours(now);
         while let Some(job) = self.jobs.get(self.submitted).filter(|job| job.asked.submit <= now) {
             let (key, asked) = (JobKey(u32::try_from(self.submitted).unwrap_or(u32::MAX)), job.asked);
-            // One that is too wide never runs.
+            // A job that is too wide is never started; it is not an error of the trace.
             self.enqueue(key, asked);
             self.submitted += 1;
         }
         self.pass();
     }
 
-    /// A running job leaves its room.
+    /// Frees the room of a running job.
     fn end(&mut self, key: JobKey) {
         if let Some(running) = self.running.remove(&key) {
             self.scheduler.end(running);
@@ -133,7 +133,7 @@ impl Cluster {
         }
     }
 
-    /// Whether it can ever run.
+    /// Adds a job to the queue; false if it can never run.
     pub(super) fn enqueue(&mut self, key: JobKey, asked: Waiting) -> bool {
         let taken = self.scheduler.submit(key, asked).is_ok();
         if taken {
@@ -143,7 +143,7 @@ impl Cluster {
         taken
     }
 
-    /// A submitted job leaves the queue or its room there.
+    /// Removes a submitted job from the queue, or frees its room if it runs outside a reservation.
     pub(super) fn leave_queue(&mut self, place: usize) {
         let key = key_of(place);
         self.end(key);
@@ -152,8 +152,8 @@ impl Cluster {
         }
     }
 
-    /// Starts what can start. Where capacity failed, jobs are stopped first, the newest first, until reservations have
-    /// what they need.
+    /// One scheduling pass. After a failure, running jobs are stopped first, the newest first, until reservations have
+    /// their room.
     pub(super) fn pass(&mut self) {
         if self.asleep {
             return;
@@ -188,17 +188,17 @@ impl Cluster {
         }
     }
 
-    /// What is reserved for `id` is this from now on, whether there is room or not.
+    /// Sets the backing of `id`, whether there is room or not. Empty spans remove it.
     pub fn reserve(&mut self, id: ReservationId, spans: Vec<Span>) {
         self.give_back(id);
         self.take(id, (spans, 0));
         self.pass();
     }
 
-    /// What is reserved for `id` is this from now on, if there is room for it beside all else; answers whether.
+    /// Sets the backing of `id` if there is room beside everything else; returns whether.
     pub(super) fn try_reserve(&mut self, id: ReservationId, spans: Vec<Span>) -> bool {
         let before = self.give_back(id);
-        // Whoever gives something back needs no room, also where there is too little for all, and stays on its nodes.
+        // Shrinking needs no room, even if the cluster is overfull, and stays on the same nodes.
         let smaller = covers(&before.0, &spans, self.now());
         let fits = smaller || self.has_room(&spans);
         let largest = spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
@@ -208,7 +208,7 @@ impl Cluster {
         fits
     }
 
-    /// Whether all that is reserved for `id` has room on nodes that are up; then it is there from now on.
+    /// Moves the backing of `id` to nodes that are up, if all of it fits there; returns whether.
     pub(super) fn try_move(&mut self, id: ReservationId) -> bool {
         let before = self.give_back(id);
         let fits = self.has_room(&before.0);
@@ -217,7 +217,6 @@ impl Cluster {
         fits
     }
 
-    /// Whether these spans are free from now on.
     fn has_room(&mut self, spans: &[Span]) -> bool {
         self.scheduler.withdraw_promises();
         let (now, profile) = (self.now(), self.scheduler.profile());
@@ -227,7 +226,7 @@ impl Cluster {
         })
     }
 
-    /// Answers what it had, and how many nodes of that are down.
+    /// Removes a backing; returns its spans and its capacity on nodes that are down.
     fn give_back(&mut self, id: ReservationId) -> (Vec<Span>, u32) {
         self.kept(id).into_iter().for_each(|span| self.scheduler.release(span));
         self.version += 1;
@@ -242,13 +241,13 @@ impl Cluster {
         }
     }
 
-    /// What is really kept for a reservation: without its nodes that are down.
+    /// The backing of a reservation without its nodes that are down.
     pub fn kept(&self, id: ReservationId) -> Vec<Span> {
         let hit = self.hits.get(&id).copied().unwrap_or(0);
         less(self.reserved.get(&id).map_or(&[], Vec::as_slice), Capacity(hit))
     }
 
-    /// Somebody else reserves, if there is room.
+    /// A reservation of another client of the batch system, if there is room.
     pub(super) fn reserve_foreign(&mut self, span: Span) -> bool {
         let fits = self.has_room(&[span]);
         if fits {
@@ -260,18 +259,18 @@ impl Cluster {
         fits
     }
 
-    /// One more local job, which nobody foresaw.
+    /// Adds a local job during the run, keeping the order of submission.
     pub(super) fn add_local(&mut self, job: Job) {
         let later = |known: &Job| known.asked.submit > job.asked.submit;
         let at = self.jobs.iter().position(later).unwrap_or(self.jobs.len()).max(self.submitted);
         self.jobs.insert(at, job);
     }
 
-    /// So much has failed in all from now on. Where reservations are on nodes, the failed ones are, as far as they have so
-    /// many, of those that are named, of the first first.
+    /// Sets the total failed capacity. With `on_nodes` (external batch systems), the failed nodes belong to these
+    /// backings in order, as far as they have enough.
     pub(super) fn lose(&mut self, lost: Capacity, on_nodes: Option<&[ReservationId]>) {
         self.lost = lost.0.min(self.capacity.0);
-        // At no time are more nodes of reservations down than nodes are.
+        // The profile limits the hits at every instant to the number of failed nodes.
         let mut left = Profile::new(Capacity(self.lost), self.now());
         let before = std::mem::take(&mut self.hits);
         let known = before.into_iter().filter(|(_, hit)| *hit > 0);
@@ -292,7 +291,8 @@ impl Cluster {
         self.pass();
     }
 
-    /// As every reservation is on nodes, those that have no room on the nodes that are up are on others.
+    /// Every external backing is on concrete nodes: those that do not fit on the nodes that are up must be on failed
+    /// ones.
     fn hit_what_does_not_fit(&mut self) {
         self.scheduler.withdraw_promises();
         let now = self.now();
@@ -312,7 +312,7 @@ impl Cluster {
         }
     }
 
-    /// Tells the scheduler everything again.
+    /// Rebuilds the scheduler from the present state.
     fn plan_anew(&mut self) {
         let now = self.now();
         self.scheduler.reset(self.policy, self.capacity, now);
@@ -324,13 +324,13 @@ impl Cluster {
         }
         self.running.values().for_each(|running| self.scheduler.adopt(*running));
         for (key, asked) in &self.waiting {
-            // It was taken before.
+            // It fits: it was accepted before.
             let _ = self.scheduler.submit(*key, *asked);
         }
         self.version += 1;
     }
 
-    /// It forgets what is to be kept free, and starts nothing until it is told.
+    /// Loses all backings and starts nothing until [`Cluster::wake`].
     pub(super) fn sleep(&mut self) {
         for id in self.reserved.keys().copied().collect::<Vec<_>>() {
             self.give_back(id);
@@ -338,14 +338,14 @@ impl Cluster {
         self.asleep = true;
     }
 
-    /// It was told all that is to be kept free.
+    /// The site has told all backings again.
     pub(super) fn wake(&mut self) {
         if std::mem::take(&mut self.asleep) {
             self.pass();
         }
     }
 
-    /// All that can be seen.
+    /// A complete poll.
     pub(super) fn seen(&self) -> Seen {
         let view = View { running: self.running(), waiting: self.waiting(), foreign: self.foreign() };
         let away = self.hits.iter().filter(|(_, hit)| **hit > 0);
@@ -362,8 +362,9 @@ impl Cluster {
         self.scheduler.now()
     }
 
-    /// Whether more is taken than there is, from now on, by what runs, what is kept and what failed: when, and how much.
+    /// First time and amount by which running jobs, backings and failed capacity exceed the cluster.
     pub fn overfull(&mut self) -> Option<(Time, i64)> {
+        // Promises to waiting jobs are no commitments; the pass below makes them again.
         self.scheduler.withdraw_promises();
         let (now, profile) = (self.now(), self.scheduler.profile());
         let overfull = profile.first_below(now, 0).map(|(when, free)| (when, -free));
@@ -371,27 +372,27 @@ impl Cluster {
         overfull
     }
 
-    /// Jobs that run outside of reservations.
+    /// Running jobs outside reservations.
     pub fn running(&self) -> Vec<Running> {
         self.running.values().copied().collect()
     }
 
-    /// Jobs that wait, in the order of submission.
+    /// Waiting jobs, in the order of submission.
     pub fn waiting(&self) -> Vec<Waiting> {
         self.waiting.values().copied().collect()
     }
 
-    /// How many local jobs have started.
+    /// Number of local jobs that have started.
     pub fn started(&self) -> usize {
         self.ran.len()
     }
 
-    /// When each local job ran, and on how much.
+    /// Start, end and capacity of each local job that has started.
     pub fn ran(&self) -> impl Iterator<Item = (Ran, Capacity)> {
         self.ran.iter().map(|(key, ran)| (*ran, self.jobs[key.0 as usize].asked.capacity))
     }
 
-    /// How long each local job that has started had waited.
+    /// Wait of each local job that has started.
     pub fn waits(&self) -> impl Iterator<Item = Seconds> {
         self.ran.iter().map(|(key, ran)| ran.start - self.jobs[key.0 as usize].asked.submit)
     }

@@ -1,5 +1,5 @@
-//! How what happens reaches the parties of a simulated grid, and what becomes of what they say: messages to inputs, outputs
-//! to messages and orders. One rule holds, as in the daemons: nothing leaves before what it rests on is durable.
+//! Delivery in a simulated grid: turns messages into inputs, and outputs into messages and batch orders. As in the
+//! daemons, nothing leaves a party before the events that it depends on are durable.
 
 use super::external::{Work, Worked};
 use super::host::{Asker, Driven};
@@ -11,7 +11,7 @@ use bookahead_party::{
 };
 use bookahead_protocol::{Answer, Key, Millis, Moment, Name, State};
 
-/// How often brokers ask their peers whether they are there: often enough that all is known again soon after it is well.
+/// Interval of heartbeats: short enough that a broker knows all peers again soon after the faults end.
 const BEAT: Millis = Millis(6_000);
 
 impl Grid {
@@ -32,7 +32,7 @@ impl Grid {
         self.hand(to, Some(from), &name, message);
     }
 
-    /// Makes an input of a message.
+    /// Turns a message into an input. `from` is None for commands without a caller that waits.
     fn hand(&mut self, to: usize, from: Option<usize>, name: &Name, message: Message) {
         let since = self.local(to);
         let Some(host) = self.parties[to].driven() else { return };
@@ -54,6 +54,7 @@ impl Grid {
                     (JobCall::Drop, _) => Input::CancelJob { call, caller, id },
                     (JobCall::Go, _) => Input::Go { call, caller, id },
                     _ => {
+                        // Queued behind all decisions, so that the answer never shows a state that a crash could undo.
                         host.show_job(call, id);
                         return self.write(to);
                     }
@@ -63,7 +64,7 @@ impl Grid {
         self.give(to, input);
     }
 
-    /// Somebody at a party itself commands something; nobody waits for the answer.
+    /// A command that is sent at the party itself; its answer is dropped.
     pub(super) fn command(&mut self, at: usize, message: Message) {
         self.witness.heard(at, &message);
         self.hand(at, None, &"".into(), message);
@@ -79,7 +80,6 @@ impl Grid {
         self.give(at, Input::Time);
     }
 
-    /// Gives an input to a site or a broker.
     pub(super) fn give(&mut self, at: usize, input: Input) {
         let local = self.local(at);
         self.parties[at].latest = self.parties[at].latest.max(local);
@@ -91,7 +91,7 @@ impl Grid {
         self.write(at);
     }
 
-    /// Begins a life of a party.
+    /// Starts a party, at the beginning or after a crash.
     pub(super) fn start(&mut self, at: usize) {
         let (now, local) = (self.now, self.local(at));
         match &mut self.parties[at].role {
@@ -102,7 +102,7 @@ impl Grid {
         self.write(at);
     }
 
-    /// What was decided goes to the disk.
+    /// Begins to write the decided events, unless another group is being written.
     pub(super) fn write(&mut self, at: usize) {
         let Some(host) = self.parties[at].driven() else { return self.arrange_waking(at) };
         let life = host.life();
@@ -114,11 +114,12 @@ impl Grid {
         self.arrange_waking(at);
     }
 
-    /// What was decided is durable, and leaves.
+    /// The written events are durable: their output leaves, or a scheduled crash happens.
     pub(super) fn durable(&mut self, at: usize, life: u32) {
         let unsafe_send = self.flaw == Some(Flaw::AnswerBeforeWriting);
         self.parties[at].latest = self.parties[at].latest.max(self.local(at));
         let crash = self.parties[at].armed;
+        // A write that began before a crash never completes.
         let Some(host) = self.parties[at].driven().filter(|host| host.life() == life) else { return };
         let leaving = host.end_write(crash, unsafe_send);
         for written in leaving.written {
@@ -146,7 +147,6 @@ impl Grid {
         self.write(at);
     }
 
-    /// Sends the answer to a call.
     fn reply(&mut self, at: usize, call: CallId, reply: Reply) {
         let Some(asker) = self.parties[at].driven().and_then(|host| host.asker(call)) else { return };
         let message = match (reply, asker.about) {
@@ -154,10 +154,12 @@ impl Grid {
             (Reply::Job(answer), About::Job(id, asked)) => Message::JobAnswer { id, asked, answer },
             _ => return,
         };
+        // A promise counts as soon as it leaves, even if the network loses the message.
         let times = (self.local(at), self.parties[at].latest);
         self.witness.said(times, at, &message);
         self.witness.backed(self.now, &self.parties[at], &message);
         if let Some(to) = asker.from {
+            // The witness got the true answer: it checks what the site keeps, and the broker must cope with the lie.
             let message = self.perhaps_lie(at, to, message);
             self.send(at, to, &message);
         }
@@ -170,7 +172,7 @@ impl Grid {
         }
     }
 
-    /// A site that lies says of a hold what was not asked for, where a broker asks.
+    /// A lying site answers a broker's hold with another id, capacity, begin or state than was granted.
     fn perhaps_lie(&mut self, at: usize, to: usize, mut message: Message) -> Message {
         let (Role::Site(site), Role::Broker(_)) = (&self.parties[at].role, &self.parties[to].role) else {
             return message;
@@ -206,7 +208,7 @@ impl Grid {
         }
     }
 
-    /// Gives an order to the batch system of a site; where the site is about to crash it hears no report.
+    /// Passes an order to the batch system of a site. A site that is about to crash gets no report.
     fn order(&mut self, at: usize, life: u32, order: BatchOrder, crashing: bool) {
         let (now, local) = (self.now, self.local(at));
         let Role::Site(site) = &mut self.parties[at].role else { return };
@@ -225,12 +227,12 @@ impl Grid {
                 slow.into_iter().for_each(|slow| site.batch.tally.count(slow));
                 self.push(due, Happening::Batch(at, Box::new(work)));
             }
+            // An in-process batch system is lost with the site before it can carry the order out.
             None if crashing => {}
             None => site.obey(local, order),
         }
     }
 
-    /// Something is due in the batch system of a site.
     pub(super) fn batch_works(&mut self, at: usize, work: Work) {
         let (now, local, up) = (self.now, self.local(at), self.parties[at].up);
         let Role::Site(site) = &mut self.parties[at].role else { return };
@@ -248,7 +250,7 @@ impl Grid {
         }
     }
 
-    /// Brokers ask their peers from now on whether they are there.
+    /// Starts the heartbeats of all brokers.
     pub(super) fn begin_beating(&mut self) {
         for at in 0..self.parties.len() {
             if matches!(self.parties[at].role, Role::Broker(_)) {
@@ -257,8 +259,9 @@ impl Grid {
         }
     }
 
-    /// A broker asks its peers whether they are there; one that does not answer twice in a row is silent.
+    /// One round of heartbeats. A peer that has missed two in a row is silent.
     pub(super) fn beat(&mut self, at: usize) {
+        // Scheduled even while the broker is down, so that heartbeats continue after its restart.
         self.push(self.now + BEAT, Happening::Beat(at));
         let Role::Broker(broker) = &self.parties[at].role else { return };
         for peer in broker.peers.keys().cloned().collect::<Vec<_>>() {
@@ -280,7 +283,7 @@ impl Grid {
         }
     }
 
-    /// What a party says of itself, if it is up.
+    /// The heartbeat of a party that is up.
     fn says(&self, at: usize) -> Option<Heartbeat> {
         let known = match &self.parties[at].role {
             _ if !self.parties[at].up => return None,
@@ -299,13 +302,13 @@ impl Grid {
         }
         let Some(timer) = party.next_timer() else { return };
         let timer = timer.max(now);
+        // An earlier wake-up that is already scheduled arranges the next one itself.
         if timer < Moment::MAX && party.wakes.is_none_or(|wakes| timer < wakes) {
             party.wakes = Some(timer);
             self.push(timer, Happening::Wake(at));
         }
     }
 
-    /// A party crashes.
     pub(super) fn crash(&mut self, at: usize, point: CrashPoint) {
         let word = match point {
             CrashPoint::Idle => "crashes_idle",

@@ -1,6 +1,6 @@
-//! A simulated batch system that has to be asked, and can go wrong: slow, silent, refusing, granting something else,
-//! carrying out late what it was thought not to have heard, forgetting. Orders for one reservation or one job are carried out
-//! in their order, others overlap. What goes wrong is drawn from a seed.
+//! A simulated external batch system, which can fail: it is slow, silent, refuses, grants something else, carries out
+//! an order late after its timeout, or loses backings. Orders for one reservation or one job are carried out in order,
+//! others overlap. Faults are drawn from a seed.
 
 use super::batch::Batch;
 use bookahead_party::{Backing, BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen};
@@ -11,27 +11,27 @@ use bookahead_workload::streams::Stream;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How it behaves. Shares are per thousand orders.
+/// Delays and error rates. Shares are per thousand orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Temper {
-    /// An order takes at least this long,
+    /// Shortest duration of an order.
     pub fastest: Millis,
-    /// and at most this long, each length alike.
+    /// Longest duration; durations are distributed uniformly.
     pub slowest: Millis,
-    /// Take seconds.
+    /// Share of orders that take seconds.
     pub slow: u32,
-    /// Are refused without a reason that could be foreseen.
+    /// Share of orders that are refused without a foreseeable reason.
     pub refuses: u32,
-    /// Are granted with less than was asked; half of these the adapter notices and undoes.
+    /// Share of grants that are smaller than requested; the adapter notices half of them and undoes these.
     pub less: u32,
-    /// Get no answer that is understood; they are carried out before, later, or never.
+    /// Share of orders without a usable answer; they are carried out before, later, or never.
     pub unknown: u32,
-    /// An order that has taken this long is given up by the adapter.
+    /// The adapter gives up an order after this time.
     pub timeout: Millis,
 }
 
 impl Temper {
-    /// Nothing goes wrong, and everything is done soon.
+    /// No faults, and short delays.
     pub const CALM: Temper = Temper {
         fastest: Millis(5),
         slowest: Millis(50),
@@ -43,10 +43,10 @@ impl Temper {
     };
 }
 
-/// Slow orders take up to this long, and late ones are late by up to this: longer than a hold, shorter than a schedule.
+/// Longest duration of slow orders and longest lateness of late ones: longer than many holds, shorter than a schedule.
 const SLOWEST: Millis = Millis(12_000);
 
-/// What goes wrong with one order.
+/// The drawn outcome of one order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Done,
@@ -58,38 +58,37 @@ pub(super) enum Fate {
     UnknownLate(Millis),
 }
 
-/// Something that is under way in it.
+/// Work in progress.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// An order is due.
+    /// An order comes due. `life` is the life of the site that gave it, `by` its timeout.
     Due { order: BatchOrder, life: u32, by: Moment, fate: Fate },
-    /// An order is carried out that nobody waits for any more.
+    /// An order is carried out after the adapter gave up on it.
     Late(BatchOrder),
-    /// A look comes to its end.
+    /// A poll ends.
     Looked { order: OrderId, life: u32, at: Moment, seen: BTreeMap<Name, Arc<Seen>> },
 }
 
-/// A report, for one life of the site, and what is to come.
+/// Result of a piece of work: a report for one life of the site, and follow-up work.
 #[derive(Default)]
 pub(super) struct Worked {
     pub(super) report: Option<(u32, BatchReport)>,
     pub(super) later: Option<(Moment, Work)>,
 }
 
-/// What is particular to one that has to be asked.
+/// State of an external batch system.
 pub(super) struct External {
     pub(super) temper: Temper,
     chance: Stream,
-    /// When the last order for a reservation or a job is carried out.
+    /// Time at which the last order of a lane is done; orders of one lane run one after the other.
     busy: BTreeMap<Lane, Moment>,
-    /// It answers nothing before.
     pub(super) silent_until: Moment,
-    /// Its silence is never reported: whoever asks for the site hangs.
+    /// Silence without a timeout: the adapter hangs, and the site gets no report.
     pub(super) mute: bool,
     newest: OrderId,
-    /// A look is reported by the newest of all orders before it, and not by its own.
+    /// Quirk of some adapters: a poll reports the number of the newest order before it instead of its own.
     by_newest: bool,
-    /// A look shows reservations in pieces, and not those that are over.
+    /// Quirk of some batch systems: a poll shows backings in pieces and omits ended ones.
     in_pieces: bool,
 }
 
@@ -115,7 +114,7 @@ impl External {
         self.chance.whole(0, 1) == 0
     }
 
-    /// Takes an order; says when it is due.
+    /// Accepts an order and draws its duration and outcome.
     pub(super) fn take(
         &mut self,
         now: Moment,
@@ -134,6 +133,7 @@ impl External {
             BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => Lane::Job(*job),
             BatchOrder::Look { .. } => Lane::Look,
         };
+        // Like the worker of a site: orders of one lane wait for each other, others overlap.
         let free = self.busy.get(&lane).copied().unwrap_or(now).max(now);
         self.newest = order.order();
         let (by, fate) = (now + timeout, self.fate(&order));
@@ -153,6 +153,7 @@ impl External {
                 _ => Fate::UnknownLate(Millis(self.chance.whole(500, SLOWEST.0))),
             };
         }
+        // A poll is never refused; it can only stay without an answer.
         if !looks && self.happens(refuses) {
             return Fate::Refused;
         }
@@ -162,8 +163,8 @@ impl External {
         Fate::Done
     }
 
-    /// Where it is silent now: what becomes of an order that is due. Half of those that nobody waits for are carried out in
-    /// the end.
+    /// Delays or fails a due order while the batch system is silent. Half of the failed orders are carried out when the
+    /// silence ends.
     #[allow(clippy::result_large_err, reason = "both are moved on at once")]
     fn stall(&mut self, now: Moment, work: Work) -> Result<Work, Worked> {
         let Work::Due { order, life, by, fate } = work else { return Ok(work) };
@@ -180,7 +181,7 @@ impl External {
         Err(Worked { report, later: done.then_some((until, Work::Late(order))) })
     }
 
-    /// Reservations as a look shows them.
+    /// Backings as a poll shows them.
     fn shown(&self, mut seen: BTreeMap<Name, Arc<Seen>>, now: Time) -> BTreeMap<Name, Arc<Seen>> {
         if self.in_pieces {
             for seen in seen.values_mut() {
@@ -193,7 +194,7 @@ impl External {
     }
 }
 
-/// In two pieces, one above the other.
+/// Splits a span into two pieces with half of the capacity each.
 fn halves(span: &Span) -> Vec<Span> {
     let half = span.capacity.0 / 2;
     [half, span.capacity.0 - half]
@@ -207,7 +208,7 @@ fn unknown() -> BatchError {
     BatchError::Unknown("no answer".to_owned())
 }
 
-/// The report of an order that came to nothing.
+/// The report of a failed order.
 fn failed(order: &BatchOrder, why: &BatchError) -> BatchReport {
     let (number, why) = (order.order(), why.clone());
     match order {
@@ -227,11 +228,11 @@ fn failed(order: &BatchOrder, why: &BatchError) -> BatchReport {
 }
 
 impl Batch {
-    /// Something is due. `site_now` is the time by the clock of the site, which is in this life; None where it is down.
+    /// Handles due work. `site_now` is the time by the clock of the site; `life` is None while the site is down.
     pub(super) fn work(&mut self, now: Moment, site_now: Moment, life: Option<u32>, work: Work) -> Worked {
         self.advance(now);
         let Some(external) = &mut self.external else { return Worked::default() };
-        // Who gave the order has crashed: it was sent before, or it was not.
+        // The site has crashed since it gave the order; a coin decides whether the order had left it before.
         let stale = matches!(&work, Work::Due { life: given_in, .. } if life != Some(*given_in));
         if stale && external.coin() {
             return Worked::default();
@@ -262,6 +263,8 @@ impl Batch {
                 fate: Fate::Done | Fate::UnknownDone,
                 ..
             } => {
+                // The poll sees the present state and is reported later, so that it can miss orders carried out in
+                // between.
                 let order = if external.by_newest { external.newest.max(order) } else { order };
                 let takes = Millis(external.chance.whole(0, external.temper.slowest.0));
                 let seen = self.resources();
@@ -282,7 +285,7 @@ impl Batch {
         }
     }
 
-    /// Does with an order what its fate is; answers the report, and after how long it is carried out after all.
+    /// Applies the drawn outcome; returns the report, and the delay after which the order is carried out late.
     fn fulfil(&mut self, order: &BatchOrder, fate: Fate) -> (BatchReport, Option<Millis>) {
         let why = BatchError::Refused("not today".to_owned());
         match fate {
@@ -296,6 +299,7 @@ impl Batch {
                     return (self.carry_out(order, false), None);
                 };
                 self.tally.count("batch_granted_less_unnoticed");
+                // The adapter has not noticed, so the site cannot know before its next poll.
                 self.touched.insert(backing.id);
                 let lowered = less(&backing.spans, Capacity(1));
                 let other = Backing { spans: lowered, ..backing.clone() };
@@ -312,7 +316,7 @@ impl Batch {
         }
     }
 
-    /// Carries an order out as far as there is room; late where a newer one may have been carried out before.
+    /// Carries out an order if there is room. `late` if a newer order may have been carried out before.
     fn carry_out(&mut self, order: &BatchOrder, late: bool) -> BatchReport {
         let BatchOrder::Keep { order: number, backing } = order else { return self.about_a_job(order) };
         let Backing { resource, id, spans, replaces, .. } = backing;
@@ -321,6 +325,7 @@ impl Batch {
             let why = BatchError::Refused("there is no such resource".to_owned());
             return BatchReport::Kept { order, id, outcome: Err(why) };
         };
+        // A late order can undo a newer one. The site cannot prevent that, only correct it after its next poll.
         if late {
             self.touched.insert(id);
         }
@@ -339,7 +344,7 @@ impl Batch {
         BatchReport::Kept { order, id, outcome }
     }
 
-    /// Whether an order gives up something that is promised and kept, while nodes of it are away.
+    /// Whether an order would give up a promised backing while its nodes are away.
     pub(super) fn is_given_away(&self, backing: &Backing, promised: &[Span]) -> bool {
         let Some(cluster) = self.clusters.get(&backing.resource) else { return false };
         let native = cluster.reserved.get(&backing.id).map_or(&[][..], Vec::as_slice);
@@ -348,7 +353,7 @@ impl Batch {
         away && kept && !covers(&backing.spans, promised, cluster.now())
     }
 
-    /// It restarts and has forgotten what it keeps, where no jobs are in it.
+    /// Restarts without the backings that have no jobs.
     pub(super) fn forget(&mut self, now: Moment) {
         self.advance(now);
         for cluster in self.clusters.values_mut() {
@@ -362,7 +367,7 @@ impl Batch {
         }
     }
 
-    /// An operator of the batch system deletes something that is kept for the site.
+    /// An operator of the batch system deletes a backing of the site.
     pub(super) fn delete_one(&mut self, now: Moment, which: usize) {
         self.advance(now);
         for cluster in self.clusters.values_mut() {
@@ -375,7 +380,7 @@ impl Batch {
         }
     }
 
-    /// Somebody else reserves, from so long from now on.
+    /// Another client reserves on all clusters that have room, `after` from now.
     pub(super) fn reserve_foreign(
         &mut self,
         now: Moment,
@@ -394,7 +399,7 @@ impl Batch {
     }
 }
 
-/// Whether as much is kept as is wanted, at every instant from now on.
+/// Whether `kept` has at least the capacity of `wanted` at every instant from now on.
 pub(super) fn covers(kept: &[Span], wanted: &[Span], now: Time) -> bool {
     shortfall(wanted, kept, now) == 0
 }

@@ -1,6 +1,6 @@
-//! Jobs that a site submits to a simulated batch system: in the queue or inside a reservation. A job inside starts as soon as
-//! its reservation has begun and has room, and ends with it at the latest. One of several copies claims when its turn comes,
-//! and runs only after a go.
+//! Jobs that a site submits to a simulated batch system, in the queue or inside a reservation. A job inside starts as
+//! soon as its reservation has begun and has room, and ends with it at the latest. A copy of a flooded job claims when
+//! its turn comes, and runs only after a go.
 
 use super::client::job_of;
 use super::cluster::{Cluster, key_of};
@@ -10,16 +10,16 @@ use bookahead_protocol::ledger::taken;
 use bookahead_protocol::{JobId, ReservationId};
 use std::collections::BTreeSet;
 
-/// A job that claims and gets no go is ended after this time: its room is wanted by others.
+/// Timeout of a claim without a go: others wait for its room.
 const CLAIMS_FOR: Seconds = Seconds(20);
 
-/// A job, and how it stands.
+/// A submitted job and its state.
 #[derive(Debug, Clone)]
 pub(super) struct Submitted {
     pub(super) job: Job,
     pub(super) state: JobState,
     submitted: Time,
-    /// When its turn came, and its room was taken.
+    /// Time at which its room was taken; a claiming copy runs only later.
     turn: Option<Time>,
     started: Option<Time>,
     ended: Option<Time>,
@@ -27,7 +27,7 @@ pub(super) struct Submitted {
 }
 
 impl Submitted {
-    /// When it ends and how, if nothing unforeseen happens.
+    /// Its expected end and final state, unless it is cancelled or displaced.
     fn end(&self) -> Option<(Time, JobState)> {
         let turn = self.turn?;
         let limit = turn + self.job.limit;
@@ -46,9 +46,10 @@ impl Submitted {
 }
 
 impl Cluster {
-    /// Takes a job; the same one twice changes nothing.
+    /// Accepts a job. The same job again changes nothing, because sites repeat orders.
     pub(super) fn submit(&mut self, job: &Job) -> Result<(), BatchError> {
         let refuse = |why: &str| Err(BatchError::Refused(why.to_owned()));
+        // Like a real batch system, it takes a forgotten job for a new one.
         let mut remembered = self.ours.iter().filter(|known| self.is_remembered(known));
         if let Some(known) = remembered.find(|known| known.job.id == job.id) {
             return if known.job == *job { Ok(()) } else { refuse("this is another job") };
@@ -80,10 +81,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Lets a job that waits in the queue run inside its reservation.
+    /// Moves a job from the queue into its reservation.
     pub(super) fn bind(&mut self, job: &Job) -> Result<(), BatchError> {
         let refuse = |why: &str| Err(BatchError::Refused(why.to_owned()));
-        let Some(place) = self.place(job.id) else { return refuse("it is over, or nobody knows it") };
+        let Some(place) = self.place(job.id) else { return refuse("it is over or unknown") };
         if self.ours[place].job == *job {
             return Ok(());
         }
@@ -97,7 +98,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Lets a job run that claims, or will.
+    /// Lets a copy run, now or when its turn comes.
     pub(super) fn go(&mut self, id: JobId) {
         let Some(place) = self.place(id) else { return };
         self.ours[place].may_run = true;
@@ -106,7 +107,6 @@ impl Cluster {
         }
     }
 
-    /// Ends a job.
     pub(super) fn cancel(&mut self, id: JobId) {
         if let Some(place) = self.place(id) {
             self.over(place, JobState::Killed(Ended::Cancelled), self.now());
@@ -114,12 +114,12 @@ impl Cluster {
         }
     }
 
-    /// The place of a job that is not over.
+    /// Place of a live job.
     fn place(&self, id: JobId) -> Option<usize> {
         self.live.iter().copied().find(|place| self.ours[*place].job.id == id)
     }
 
-    /// The turn of a job has come: its room is taken.
+    /// The turn of a job has come and its room is taken: it runs, or claims if it is a copy without a go.
     pub(super) fn turn(&mut self, place: usize, now: Time) {
         self.ours[place].turn = Some(now);
         if self.ours[place].job.claims && !self.ours[place].may_run {
@@ -151,7 +151,7 @@ impl Cluster {
         }
     }
 
-    /// Ends those whose time is up.
+    /// Ends jobs that have reached their expected end.
     pub(super) fn end_ours(&mut self, now: Time) {
         for place in self.live.iter().copied().collect::<Vec<_>>() {
             if let Some((at, how)) = self.ours[place].end().filter(|(at, _)| *at <= now) {
@@ -160,7 +160,7 @@ impl Cluster {
         }
     }
 
-    /// When something happens to one of them.
+    /// Time of the next end of a submitted job, or edge of a backing with jobs.
     pub(super) fn next_of_ours(&self) -> Option<Time> {
         let now = self.now();
         let live = || self.live.iter().map(|place| &self.ours[*place]);
@@ -170,7 +170,7 @@ impl Cluster {
         ends.chain(edges.filter(|edge| *edge > now)).min()
     }
 
-    /// Ends and starts jobs inside reservations, those that came last end first.
+    /// Ends and starts jobs inside reservations. If a backing has shrunk, the jobs that were submitted last are ended.
     pub(super) fn settle_guests(&mut self, now: Time) {
         for id in self.in_use() {
             let is_in = |at: &usize| self.ours[*at].job.reservation == Some(id);
@@ -191,24 +191,24 @@ impl Cluster {
         }
     }
 
-    /// What a reservation has at an instant.
+    /// Capacity of a backing at an instant, on nodes that are up.
     fn room(&self, id: ReservationId, at: Time) -> Capacity {
         taken(&self.kept(id), at)
     }
 
-    /// The most that a reservation has from now on, whether or not its nodes are up.
+    /// Largest capacity of a backing from now on, nodes that are down included.
     fn most_room(&self, id: ReservationId, now: Time) -> Capacity {
         let spans = self.reserved.get(&id).map_or(&[][..], Vec::as_slice);
         let rest = spans.iter().filter(|span| span.interval.end > now);
         rest.map(|span: &Span| taken(spans, span.interval.begin.max(now))).max().unwrap_or(Capacity::ZERO)
     }
 
-    /// The reservations that jobs wait or run in.
+    /// Reservations with waiting or running jobs.
     pub(super) fn in_use(&self) -> BTreeSet<ReservationId> {
         self.live.iter().filter_map(|place| self.ours[*place].job.reservation).collect()
     }
 
-    /// All of them, but those that were over so long ago that they are forgotten.
+    /// All jobs that the batch system still remembers.
     pub(super) fn statuses(&self) -> impl Iterator<Item = JobStatus> {
         self.ours.iter().filter(|ours| self.is_remembered(ours)).map(Submitted::status)
     }
@@ -217,12 +217,12 @@ impl Cluster {
         ours.ended.is_none_or(|ended| ended + self.remembers >= self.now())
     }
 
-    /// Whether a job came to its end after an instant.
+    /// Whether a job ended after an instant.
     pub(super) fn ended_after(&self, id: JobId, instant: Time) -> bool {
         self.ours.iter().any(|ours| ours.job.id == id && ours.ended.is_some_and(|ended| ended > instant))
     }
 
-    /// Those that wait or run.
+    /// Waiting and running jobs.
     pub fn live_jobs(&self) -> impl Iterator<Item = JobId> {
         self.live.iter().map(|place| self.ours[*place].job.id)
     }

@@ -1,5 +1,5 @@
-//! What could have been healed: for every booking of which something is lost and not replaced, every place is tried for every
-//! lost part.
+//! Measures healing: for every booking with a lost part that was not replaced, an exhaustive search decides whether a
+//! replacement existed.
 
 use super::{Grid, Tally};
 use bookahead_party::{Party, Queries};
@@ -8,7 +8,8 @@ use bookahead_protocol::broker::{Booking, Child};
 use bookahead_protocol::{Answer, Call, Constraint, Lost, Name, Part, Slot, State};
 
 impl Grid {
-    /// Counts the parts that were replaced, and the bookings that were not healed, though they could be or since they cannot.
+    /// Counts replaced parts, and bookings that were not healed, separately for those that could be healed and those
+    /// that could not.
     pub(super) fn count_healing(&mut self) {
         let mut counts = Tally::default();
         for (_, broker) in self.brokers() {
@@ -17,7 +18,7 @@ impl Grid {
                 let heals = booking.asked.as_ref().is_some_and(|asked| asked.request.on_loss.heals());
                 let stands = matches!(booking.state, State::Committed | State::Active);
                 let lost = || booking.children.iter().filter(|child| is_lost(child));
-                // Only what has not begun can be asked for at its own times.
+                // A part that has begun is replaced only for the rest of its time, which this search does not model.
                 let ahead = lost().all(|child| child.pick.slot.interval.begin > self.now.second());
                 if !heals || !stands || !ahead || lost().next().is_none() {
                     continue;
@@ -31,7 +32,8 @@ impl Grid {
         self.witness.reached.add_all(&counts);
     }
 
-    /// Where each part could be: where it is, or, if it is lost, at every site that would grant it at its times.
+    /// Possible slots of each part: its present one, or, if it is lost, every slot that a site would grant at the same
+    /// times.
     fn places_of_all(&self, booking: &Booking) -> Vec<Vec<Slot>> {
         let Some(asked) = &booking.asked else { return Vec::new() };
         let mut all = Vec::new();
@@ -59,6 +61,7 @@ impl Grid {
                 let part = Part { resource: Some(resource.clone()), ..part.clone() };
                 let was_here =
                     child.pick.slot.site == party.name && is_of(&child.pick.slot.resource, resource);
+                // A broker does not put a part back on a resource whose operator cancelled it.
                 let revoked = child.loss.is_some_and(|loss| loss.why == Lost::Revoked);
                 if !offered.resource.suits(&part) || was_here && revoked {
                     continue;
@@ -81,12 +84,12 @@ fn is_lost(child: &Child) -> bool {
     child.loss.is_some_and(|loss| loss.why != Lost::GivenUp)
 }
 
-/// Whether a resource, by the name that a broker gives it, is this one of a site.
+/// Whether a broker's name of a resource (`site/resource`) refers to this resource.
 fn is_of(named: &Name, resource: &Name) -> bool {
     named.as_str().rsplit('/').next() == Some(resource.as_str())
 }
 
-/// Whether some choice of one slot for each part will do.
+/// Whether any choice of one slot per part is accepted by `will_do`.
 fn combinations(
     all: &[Vec<Slot>],
     chosen: &mut Vec<Slot>,
@@ -101,7 +104,8 @@ fn combinations(
     })
 }
 
-/// Whether slots keep the constraints between places, and lost parts that share a resource fit into it together.
+/// Whether slots meet the place constraints, and lost parts on one resource fit together. Time constraints hold,
+/// because the times stay the same.
 fn keeps(booking: &Booking, slots: &[Slot]) -> bool {
     let Some(asked) = &booking.asked else { return false };
     let given_up = |part: &usize| !booking.has_part(*part) && !is_lost(&booking.children[*part]);

@@ -1,6 +1,6 @@
-//! What runs a party in a simulated grid, as the daemon's threads do: an input goes in, what comes of it is written down, and
-//! only then the rest of it leaves. While one group of events is on its way to the disk more may be decided on top of it. A
-//! crash loses all that is not on disk; then the party starts anew from a snapshot and the events after it.
+//! Runs a party in a simulated grid like the daemon's threads: an input goes in, its events are written, and only then
+//! the rest of the output leaves. While one group of events is being written, further inputs are decided on top of it.
+//! A crash loses all that is not on disk; the party then restarts from a snapshot and the later events.
 
 use super::log::Tally;
 use super::network::About;
@@ -11,47 +11,47 @@ use bookahead_protocol::flaw::Flaw as Core;
 use bookahead_protocol::{JobId, Millis, Moment, ReservationId};
 use std::collections::BTreeMap;
 
-/// Where in the middle of an input a party crashes.
+/// The point of an input at which a party crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CrashPoint {
     /// Between two inputs.
     Idle,
-    /// Before anything is written down: as if the input had never come.
+    /// Before its events are written: as if the input had never arrived.
     BeforeWriting,
-    /// When everything is written down and nothing has left.
+    /// After its events are written and before anything is sent.
     AfterWriting,
-    /// In the middle of sending: half of what leaves has left.
+    /// After half of the output was sent.
     WhileSending,
 }
 
 impl CrashPoint {
-    /// Every one.
+    /// All points, for drawing one.
     pub const ALL: [CrashPoint; 4] =
         [CrashPoint::Idle, CrashPoint::BeforeWriting, CrashPoint::AfterWriting, CrashPoint::WhileSending];
 }
 
-/// How a party writes.
+/// The simulated disk of a party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disk {
-    /// A group of events is durable after this time; more is decided meanwhile.
+    /// Time until a group of events is durable; further inputs are decided meanwhile.
     pub takes: Millis,
-    /// A snapshot is taken after this many events; never where it is zero.
+    /// Number of events between two snapshots; 0 for none.
     pub snapshot_every: usize,
 }
 
 impl Disk {
-    /// Everything is durable at once, and all events are kept.
+    /// Durable immediately, without snapshots.
     pub const INSTANT: Disk = Disk { takes: Millis(0), snapshot_every: 0 };
 }
 
-/// An event in a journal, for those who look from outside.
+/// A journalled event, for the log and the witness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) word: &'static str,
     pub(super) id: Option<ReservationId>,
 }
 
-/// What leaves once it is durable.
+/// Output that is released when its events are durable.
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
     pub(super) written: Vec<Written>,
@@ -60,74 +60,72 @@ pub(super) struct Leaving {
     pub(super) batch: Vec<BatchOrder>,
 }
 
-/// Who waits for the reply to a call, and since when.
+/// The caller of a call in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asker {
-    /// The place of the party; None where nobody waits.
+    /// Place of the calling party; None if no party waits.
     pub(super) from: Option<usize>,
     pub(super) about: About,
     pub(super) since: Moment,
 }
 
-/// A party, and what outlives it.
+/// A party with its simulated disk, which survives crashes.
 pub struct Host<P: Party> {
     party: P,
-    /// As it is before it has taken over anything.
+    /// The party before any event; every restart begins with it.
     blank: P,
     disk: Disk,
-    /// All that is durable.
+    /// All durable events.
     journal: Vec<P::Event>,
-    /// The party as it was, and how many events that stands for.
+    /// The party at the snapshot, and the number of events that it covers.
     snapshot: Option<(Box<P>, usize)>,
     writing: Option<Output<P::Event>>,
     decided: Output<P::Event>,
     next_call: u64,
     pub(super) calls: BTreeMap<CallId, Asker>,
-    /// Why the party wants to be ended.
+    /// Reason with which the party asked to be stopped.
     pub(super) stopped: Option<String>,
-    /// What it noted for its operator, counted.
+    /// Counts of its log lines, by event name.
     pub(super) remarks: Tally,
-    /// How many times it has crashed.
+    /// Number of crashes so far; identifies the present life.
     pub(super) life: u32,
-    /// What a flawed party reads in its journal.
+    /// How a defective party reads its journal.
     pub(super) misread: Option<Misread<P>>,
-    /// How the party is broken on purpose, in every life.
+    /// The deliberate defect, applied again after each restart.
     alter: Option<Alter<P>>,
 }
 
-/// Reads an event as a flawed party does.
 type Misread<P> = fn(&<P as Party>::Event) -> <P as Party>::Event;
 
-/// Breaks a party on purpose.
 type Alter<P> = Box<dyn Fn(&mut P)>;
 
-/// What is the same for hosts of all parties.
+/// The part of a host that does not depend on the type of its party.
 pub(super) trait Driven {
-    /// Gives an input to the party; answers what is to be ordered at once.
+    /// Passes an input to the party. Returns the orders that an in-process batch system must carry out before the
+    /// write.
     fn step(&mut self, now: Moment, input: Input) -> Vec<BatchOrder>;
-    /// Begins a life, after everything was replayed.
+    /// Starts the party; after a crash it is first recovered from the disk.
     fn start(&mut self, now: Moment) -> Vec<BatchOrder>;
-    /// What was decided is on its way to the disk; after how long it is there. None where there is nothing, or another group
-    /// is on its way.
+    /// Begins to write the decided events and returns how long that takes. None if there are none, or if another group
+    /// is being written.
     fn begin_write(&mut self) -> Option<Millis>;
-    /// What was on its way is durable, and leaves; or a crash comes in between. `unsafe_send` lets it leave all the same.
+    /// Ends the write and returns its output, or the part that leaves before a crash. `unsafe_send` is the defect of
+    /// sending output whose events were lost.
     fn end_write(&mut self, crash: Option<CrashPoint>, unsafe_send: bool) -> Leaving;
-    /// All is lost that is not durable.
+    /// Loses everything that is not durable.
     fn crash(&mut self);
-    /// When it wants to be woken.
     fn wake_at(&self) -> Option<Moment>;
-    /// Notes a call.
+    /// Registers a call in progress.
     fn call(&mut self, asker: Asker) -> CallId;
-    /// Who waits for a reply.
+    /// Removes a call in progress and returns its caller.
     fn asker(&mut self, call: CallId) -> Option<Asker>;
-    /// Answers a call with what can be seen of a job, once all that was decided before is durable.
+    /// Answers a call with the present view of a job, once all earlier decisions are durable.
     fn show_job(&mut self, call: CallId, id: JobId);
-    /// Which life it is.
     fn life(&self) -> u32;
 }
 
 impl<P: Party> Host<P> {
-    /// One with an empty disk.
+    /// A host with an empty disk.
     pub fn new(party: P, disk: Disk) -> Host<P> {
         Host {
             blank: party.clone(),
@@ -147,36 +145,35 @@ impl<P: Party> Host<P> {
         }
     }
 
-    /// The party.
+    /// The party in its present state.
     pub fn party(&self) -> &P {
         &self.party
     }
 
-    /// All that is written down.
+    /// All durable events, from the first on.
     pub fn journal(&self) -> &[P::Event] {
         &self.journal
     }
 
-    /// Changes the party as it is and as it will be after each restart: to break it on purpose.
+    /// Adds a defect to the party, now and after each restart.
     pub(super) fn alter(&mut self, change: impl Fn(&mut P) + 'static) {
         change(&mut self.blank);
         change(&mut self.party);
         self.alter = Some(Box::new(change));
     }
 
-    /// All that was written down is lost.
     pub(super) fn lose_disk(&mut self) {
         (self.journal, self.snapshot) = (Vec::new(), None);
     }
 
-    /// What comes of all events from the first on.
+    /// The party that results from replaying all events.
     pub(super) fn replayed(&self) -> P {
         let mut party = self.blank.clone();
         self.journal.iter().for_each(|event| party.apply(event));
         party
     }
 
-    /// Whether nothing is on its way to the disk.
+    /// Whether no decision is waiting to be written.
     pub(super) fn is_durable(&self) -> bool {
         self.writing.is_none() && self.decided.is_empty()
     }
@@ -192,7 +189,7 @@ impl<P: Party> Host<P> {
         batch_now
     }
 
-    /// Takes over what is on disk.
+    /// Rebuilds the party from the snapshot and the later events.
     fn recover(&mut self) {
         self.party = self.blank.clone();
         let mut from = 0;
@@ -201,6 +198,7 @@ impl<P: Party> Host<P> {
                 Ok(()) => from = *stands_for,
                 Err(why) => self.stopped = Some(why),
             }
+            // Restoring replaces the state, and the defect with it.
             self.alter.iter().for_each(|alter| alter(&mut self.party));
         }
         for event in &self.journal[from..] {
@@ -213,6 +211,8 @@ impl<P: Party> Host<P> {
 
     fn take_snapshot(&mut self) {
         let stands_for = self.snapshot.as_ref().map_or(0, |(_, stands_for)| *stands_for);
+        // Decided events are in the party and not yet in the journal: a snapshot with them would make a restart apply
+        // them twice.
         let due = self.disk.snapshot_every > 0
             && self.journal.len() - stands_for >= self.disk.snapshot_every
             && self.decided.events.is_empty();
@@ -265,6 +265,7 @@ where
         self.take_snapshot();
         match crash {
             Some(CrashPoint::AfterWriting) => leaving = Leaving::default(),
+            // The order alternates between lives, so that both are tested.
             Some(CrashPoint::WhileSending) => leaving.halve(self.life.is_multiple_of(2)),
             _ => {}
         }
@@ -302,14 +303,13 @@ where
     }
 }
 
-/// An event that has a word for people.
+/// An event with a short name for people.
 pub(super) trait Worded {
-    /// What it is, and about which reservation.
     fn written(&self) -> Written;
 }
 
 impl Leaving {
-    /// Half of it leaves: what is ordered and asked first, or what is answered first.
+    /// Keeps half of the output: orders and calls first, or replies first.
     fn halve(&mut self, answers_last: bool) {
         let Leaving { replies, calls, batch, .. } = self;
         let half = (replies.len() + calls.len() + batch.len()) / 2;
@@ -325,18 +325,18 @@ impl Leaving {
     }
 }
 
-/// A way to break a grid.
+/// A deliberate defect of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flaw {
-    /// In the deciding code.
+    /// In the protocol.
     Core(Core),
-    /// In sites.
+    /// In a site.
     Site(SiteFlaw),
-    /// What drives a party lets its outputs leave before its events are durable.
+    /// Outputs leave before their events are durable.
     AnswerBeforeWriting,
-    /// A site that restarts has forgotten until when it holds.
+    /// A restarted site has lost the deadlines of its holds.
     ForgetDeadlines,
-    /// A site takes a repeated reservation for a new one.
+    /// A site treats a repeated reservation as a new one.
     RepeatsAreNew,
 }
 

@@ -1,62 +1,62 @@
-//! What happened in a simulated grid: row by row, for diagrams, and counted by name. Plain values.
+//! The record of a simulated grid: rows for diagrams, and counts by name.
 
 use super::host::CrashPoint;
 use bookahead_protocol::{Moment, ReservationId};
 use std::collections::BTreeMap;
 
-/// What a message is.
+/// The kind of a message in a diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A call.
+    /// A request to a peer.
     Call,
-    /// An answer.
+    /// The reply to a call.
     Answer,
-    /// The second arrival of one message.
+    /// A duplicate that the network made.
     Copy,
 }
 
-/// Something that happened, and when.
+/// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// When.
+    /// Time of the event, in the time of the grid.
     pub at: Moment,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// What can happen. Parties are told by their places.
+/// An event of a run. Parties are given by their places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "`word` is what a message, an event or an order says")]
 pub enum What {
     /// A message arrived.
     Message { from: usize, to: usize, sent: Moment, word: &'static str, kind: Kind },
-    /// A message was lost, kept back, or arrived at a party that was down.
+    /// A message was lost or blocked, or arrived at a party that was down.
     Lost { from: usize, to: usize, sent: Moment, word: &'static str },
-    /// Something was written down, and about which reservation.
+    /// An event was journalled.
     Written { party: usize, word: &'static str, id: Option<ReservationId> },
     /// A site gave an order to its batch system.
     Ordered { site: usize, word: &'static str },
     /// The batch system of a site reported.
     Reported { site: usize, word: &'static str },
-    /// A party crashed, and where in the middle of an input.
+    /// A party crashed.
     Crash { party: usize, point: CrashPoint },
-    /// A party started again.
+    /// A party restarted.
     Restart { party: usize },
-    /// Some parties were cut off from the others.
+    /// A partition began.
     CutOff { parties: Vec<usize> },
-    /// Everybody hears everybody again.
+    /// All partitions ended.
     Reunited,
 }
 
-/// The rows, if they are kept.
+/// The rows of a run.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// What happened, in order; None where nobody wants to know.
+    /// Rows in order; None until [`Log::keep`] is called, to spare memory in long series of runs.
     pub rows: Option<Vec<Row>>,
 }
 
 impl Log {
-    /// Keeps everything from now on.
+    /// Records everything from now on.
     pub fn keep(&mut self) {
         self.rows.get_or_insert_default();
     }
@@ -68,34 +68,34 @@ impl Log {
     }
 }
 
-/// Counts by name. What never happened is not in it.
+/// Counts by name; names with a count of zero are absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tally(BTreeMap<&'static str, u64>);
 
 impl Tally {
-    /// Once more.
+    /// Adds one.
     pub fn count(&mut self, what: &'static str) {
         self.add(what, 1);
     }
 
-    /// So often more.
+    /// Adds `often`; zero leaves no entry.
     pub fn add(&mut self, what: &'static str, often: u64) {
         if often > 0 {
             *self.0.entry(what).or_default() += often;
         }
     }
 
-    /// All of another.
+    /// Adds all counts of another tally.
     pub fn add_all(&mut self, other: &Tally) {
         other.rows().for_each(|(what, often)| self.add(what, often));
     }
 
-    /// How often.
+    /// The count of a name; zero if it is absent.
     pub fn of(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)
     }
 
-    /// All of them, by name.
+    /// All names with their counts, sorted by name.
     pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().map(|(what, often)| (*what, *often))
     }

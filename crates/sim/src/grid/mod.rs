@@ -1,15 +1,15 @@
-//! A simulated grid: sites, brokers and clients that exchange messages over a network that delays, loses, doubles and
-//! cuts off, in virtual time. They crash and start again with nothing but what they wrote down, and the batch systems behind
-//! sites go wrong. What decides is the code that the daemons run: [`bookahead_party`].
+//! A simulated grid: sites, brokers and clients exchange messages in virtual time over a network that delays, loses,
+//! doubles and partitions. Parties crash and restart from their journals, and the batch systems behind sites fail. All
+//! decisions are made by the code that the daemons run: [`bookahead_party`].
 //!
-//! - [`site`], [`client`]: who takes part; [`host`]: what runs a party, as the daemon's threads do, and parties broken on purpose
+//! - [`site`], [`client`]: the parties; [`host`]: runs a party like the daemon's threads, and deliberate defects
 //! - [`batch`], [`external`], [`cluster`], `guests`: the batch system of a site, and its jobs
-//! - [`network`], [`drive`]: what travels, and what becomes of it; [`trouble`]: what goes wrong
-//! - [`log`]: what happened, for diagrams and tables
-//! - [`witness`], `verdict`: what must always be true, held against what was said and what is there
+//! - [`network`], [`drive`]: messages and their delivery; [`trouble`]: faults
+//! - [`log`]: rows and counts for diagrams and tables
+//! - [`witness`], `verdict`: the invariants, checked during and after a run
 //! - [`faults`]: random grids with random faults
 //!
-//! Everything is a function of the description and one seed.
+//! A run depends only on the description and one seed.
 
 pub mod batch;
 pub mod client;
@@ -43,67 +43,66 @@ use host::Driven;
 use network::{Network, Packet};
 use std::collections::BTreeMap;
 
-/// What a party is.
+/// The three kinds of parties.
 pub enum Role {
-    /// It owns resources.
+    /// Owns resources and runs jobs.
     Site(Box<Site>),
-    /// It books at others.
+    /// Books at sites and other brokers.
     Broker(Box<Broker>),
-    /// It wants something.
+    /// Requests reservations and jobs.
     Client(Box<Client>),
 }
 
-/// A party.
+/// A party with its clock and its crash state.
 pub struct Party {
-    /// Its name.
+    /// Unique in the grid; messages are addressed by it.
     pub name: Name,
-    /// What it is.
+    /// Site, broker or client.
     pub role: Role,
     up: bool,
-    /// It crashes with the next thing that it writes down, there.
+    /// Crash point of its next write.
     armed: Option<CrashPoint>,
-    /// When it is to be woken, as far as that is arranged.
+    /// Time of its scheduled wake-up, if any.
     wakes: Option<Moment>,
-    /// By how much its clock is ahead.
+    /// Lead of its clock over the time of the grid.
     ahead: Millis,
-    /// The latest that its clock has shown.
+    /// Latest time that its clock has shown.
     latest: Moment,
 }
 
 enum Happening {
     Arrival(Box<Packet>),
     Wake(usize),
-    /// What a party decided is durable, in this life of it.
+    /// The write of a party is durable; the number is the life in which it began, to ignore it after a crash.
     Durable(usize, u32),
-    /// Something is due in the batch system of a site.
     Batch(usize, Box<Work>),
-    /// A broker asks its peers whether they are there.
+    /// A broker exchanges heartbeats with its peers.
     Beat(usize),
     Trouble(Trouble),
 }
 
-/// A grid.
+/// A grid and its event queue.
 pub struct Grid {
     now: Moment,
     parties: Vec<Party>,
     places: BTreeMap<Name, usize>,
     network: Network,
-    /// Earliest first; of one instant, what was arranged first.
+    /// Ordered by time, then by the order of scheduling.
     to_come: BTreeMap<(Moment, u64), Happening>,
     arranged: u64,
-    /// Messages on their way.
+    /// Messages in transit.
     travelling: usize,
-    /// What goes wrong, counted.
+    /// Counts of injected faults.
     troubles: Tally,
     flaw: Option<Flaw>,
-    /// What happened, if it is wanted.
+    /// Rows of the run, if [`Log::keep`] was called.
     pub log: Log,
-    /// What must be true.
+    /// The checker of the invariants.
     pub witness: Witness,
 }
 
 impl Party {
-    /// One that is up.
+    /// A party that is up, with an exact clock.
     pub fn new(name: Name, role: Role) -> Party {
         Party { name, role, up: true, armed: None, wakes: None, ahead: Millis(0), latest: Moment(0) }
     }
@@ -116,7 +115,7 @@ impl Party {
         }
     }
 
-    /// When it wants to be woken, by the time of the grid.
+    /// Its next wake-up, in the time of the grid and not of its own clock.
     fn next_timer(&self) -> Option<Moment> {
         match &self.role {
             Role::Site(site) => {
@@ -128,7 +127,7 @@ impl Party {
         }
     }
 
-    /// Whether it has nothing under way.
+    /// Whether it is up and has nothing in progress.
     fn is_settled(&self) -> bool {
         self.up
             && match &self.role {
@@ -140,7 +139,7 @@ impl Party {
 }
 
 impl Grid {
-    /// All parties are up and have said nothing yet.
+    /// A grid at time zero with all parties started. `seed` is for the network only.
     pub fn new(parties: Vec<Party>, rules: network::Rules, seed: u64) -> Grid {
         let places = parties.iter().enumerate().map(|(at, party)| (party.name.clone(), at)).collect();
         let mut grid = Grid {
@@ -160,7 +159,7 @@ impl Grid {
         grid
     }
 
-    /// Breaks the parties, or what drives them, on purpose. Without the feature `flaws` most of it stays as it is.
+    /// Adds a deliberate defect. Without the feature `flaws`, defects of the protocol and of sites have no effect.
     pub fn break_by(&mut self, flaw: Flaw) {
         self.flaw = Some(flaw);
         for party in &mut self.parties {
@@ -172,12 +171,12 @@ impl Grid {
         }
     }
 
-    /// The present.
+    /// The present time of the grid.
     pub fn now(&self) -> Moment {
         self.now
     }
 
-    /// Those who take part.
+    /// All parties; their index is their place.
     pub fn parties(&self) -> &[Party] {
         &self.parties
     }
@@ -203,17 +202,17 @@ impl Grid {
         })
     }
 
-    /// A party's place.
+    /// Place of the party with this name.
     pub fn place(&self, name: &Name) -> Option<usize> {
         self.places.get(name).copied()
     }
 
-    /// The time by the clock of a party.
+    /// The present time by the clock of a party.
     fn local(&self, at: usize) -> Moment {
         self.now + self.parties[at].ahead
     }
 
-    /// What went wrong, by name.
+    /// Counts of all injected faults: by trouble, network and batch systems.
     pub fn injected(&self) -> Tally {
         let mut tally = self.troubles.clone();
         tally.add_all(&self.network.tally);
@@ -230,7 +229,7 @@ impl Grid {
         self.arranged += 1;
     }
 
-    /// Goes on until `until`, or until nothing is to come.
+    /// Runs until `until`, or until no event is left.
     pub fn run(&mut self, until: Moment) {
         while self.next_at().is_some_and(|next| next <= until) {
             self.step();
@@ -238,7 +237,7 @@ impl Grid {
         self.now = self.now.max(until);
     }
 
-    /// Goes on until all parties are settled, at most until `until`; answers whether they are.
+    /// Runs until all parties are settled, at most until `until`; returns whether they are.
     pub fn settle(&mut self, until: Moment) -> bool {
         while !self.is_settled() {
             if self.next_at().is_none_or(|next| next > until) {
@@ -249,14 +248,14 @@ impl Grid {
         true
     }
 
-    /// Everybody who is up looks at the time: what local jobs have done since the last message is seen.
+    /// Wakes all parties that are up, so that they see events of local jobs since their last message.
     pub fn look_around(&mut self) {
         for at in (0..self.parties.len()).filter(|&at| self.parties[at].up).collect::<Vec<_>>() {
             self.wake(at);
         }
     }
 
-    /// Whether nothing is on its way, all are up and nobody has anything under way.
+    /// Whether no message is in transit, and all parties are up with nothing in progress.
     pub fn is_settled(&self) -> bool {
         self.travelling == 0 && self.parties.iter().all(Party::is_settled)
     }
@@ -270,6 +269,7 @@ impl Grid {
                 self.arrive(*packet);
             }
             Happening::Wake(at) => {
+                // Cleared first, so that the wake-up itself can arrange the next one.
                 self.parties[at].wakes = None;
                 if self.parties[at].up {
                     self.wake(at);

@@ -1,5 +1,5 @@
-//! Messages between parties, and what becomes of them: a message takes its time, is lost, comes twice, or does not get through at
-//! all while two parties are cut off from each other. Messages overtake each other, since each takes its own time.
+//! Messages and the simulated network: a message takes time, is lost, arrives twice, or is blocked by a partition. Each
+//! message takes its own time, so messages overtake each other.
 
 use super::log::{Kind, Tally};
 use bookahead_party::JobCall;
@@ -8,42 +8,41 @@ use bookahead_protocol::{Answer, Caller, Envelope, JobId, Key, Millis, Moment};
 use bookahead_workload::streams::Stream;
 use std::collections::BTreeSet;
 
-/// How the network treats messages. Shares are per thousand.
+/// Delays and error rates. Shares are per thousand messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// A message takes at least so long,
+    /// Shortest delay of a message.
     pub fastest: Millis,
-    /// and at most so long, each length alike.
+    /// Longest delay; delays are distributed uniformly.
     pub slowest: Millis,
-    /// So many are lost.
+    /// Share of messages that are lost.
     pub lost: u32,
-    /// So many come twice.
+    /// Share of messages that arrive twice.
     pub twice: u32,
-    /// So many take twenty times as long, so that everything else overtakes them.
+    /// Share of messages that take twenty times as long.
     pub delayed: u32,
 }
 
-/// How much longer a delayed message takes.
+/// Factor of a delayed message: large enough that all other messages overtake it.
 const DELAYED_BY: i64 = 20;
 
-/// What becomes of one message.
+/// What happens to one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It arrives then; more than once if there are more.
+    /// Arrival times; two for a duplicated message.
     Arrives(Vec<Moment>),
-    /// It was lost on the way.
+    /// Lost in transit.
     Lost,
-    /// The two are cut off from each other.
+    /// Blocked by a partition.
     CutOff,
 }
 
-/// The network between all parties.
 pub(super) struct Network {
     pub(super) rules: Rules,
     chance: Stream,
-    /// Pairs that cannot hear each other, the smaller first.
+    /// Blocked pairs of parties, the smaller place first.
     pub(super) cut: BTreeSet<(usize, usize)>,
-    /// How many messages it carried, lost, doubled, delayed and kept back.
+    /// Counts of messages that were carried, lost, doubled, delayed and blocked.
     pub(super) tally: Tally,
 }
 
@@ -53,7 +52,7 @@ impl Network {
         Network { rules, chance, cut: BTreeSet::new(), tally: Tally::default() }
     }
 
-    /// Cuts `parties` off from everybody else, of `all`.
+    /// Separates `parties` from the others; `all` is the number of parties.
     pub(super) fn cut_off(&mut self, parties: &[usize], all: usize) {
         for &inside in parties {
             for outside in (0..all).filter(|other| !parties.contains(other)) {
@@ -90,62 +89,62 @@ impl Network {
         now + Millis(takes)
     }
 
-    /// Nothing is drawn for what never happens, so that a perfect network costs nothing.
+    /// A share of zero draws no random number, so that a perfect network costs nothing.
     pub(super) fn happens(&mut self, per_thousand: u32) -> bool {
         per_thousand > 0 && self.chance.whole(0, 999) < i64::from(per_thousand)
     }
 
-    /// Whether a question and its answer get through.
+    /// Whether a question and its answer get through; used for heartbeats, which are not simulated as messages.
     pub(super) fn carries(&mut self, from: usize, to: usize) -> bool {
         !self.cut.contains(&(from.min(to), from.max(to))) && !self.happens(self.rules.lost)
     }
 
-    /// A number below `below`, each alike.
+    /// A uniform number below `below`.
     pub(super) fn draw(&mut self, below: i64) -> i64 {
         self.chance.whole(0, below - 1)
     }
 }
 
-/// A message.
+/// A message between two parties.
 #[allow(missing_docs, reason = "`id` is the job, by its id at the party that is asked")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// Somebody asks.
+    /// A call with its key and caller.
     Call(Envelope),
-    /// Somebody answers.
+    /// The answer to the call with this key.
     Answer { key: Key, answer: Answer },
-    /// Somebody asks something about a job.
+    /// A call about a job.
     Job {
         caller: Caller,
         id: JobId,
         ask: JobCall,
-        /// Where it is submitted: what.
+        /// The job, if it is submitted.
         job: Option<Box<JobRequest>>,
     },
-    /// Somebody tells of a job.
+    /// The answer to a call about a job.
     JobAnswer {
         id: JobId,
         asked: JobCall,
-        /// How it stands, or why not.
+        /// The state of the job, or a problem.
         answer: JobAnswer,
     },
 }
 
-/// What an answer is recognised by: the key of a call, or what was asked of which job.
+/// Matches an answer to its call: the key, or the job and the kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum About {
     Key(Key),
     Job(JobId, JobCall),
 }
 
-/// A message on its way.
+/// A message in transit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Packet {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) sent: Moment,
     pub(super) message: Message,
-    /// Whether the network made it.
+    /// Whether it is a duplicate that the network made.
     pub(super) copy: bool,
 }
 
@@ -167,7 +166,7 @@ impl Message {
         }
     }
 
-    /// A word for people.
+    /// A short name for diagrams.
     pub fn word(&self) -> &'static str {
         match self {
             Message::Call(envelope) => envelope.call.word(),

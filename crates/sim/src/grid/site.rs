@@ -1,5 +1,5 @@
-//! Sites and brokers of a simulated grid: the parties that the daemons run, their disks, the batch system behind a site, and the
-//! peers that a broker asks whether they are there.
+//! Sites and brokers of a simulated grid: the parties that the daemons run, with their disks, the batch system of a
+//! site and the heartbeats of a broker.
 
 use super::batch::Batch;
 use super::cluster::Cluster;
@@ -17,23 +17,24 @@ use bookahead_protocol::{Call, Millis, Moment, Name, Resource};
 use bookahead_workload::streams::Stream;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A site.
+/// A site with its batch system.
 pub struct Site {
     pub(super) host: Host<Party>,
     pub(super) batch: Batch,
-    /// So many holds in a thousand are answered with something else than was asked for.
+    /// Share of held answers to brokers that are falsified, per thousand.
     pub(super) lies: u32,
     pub(super) flaw: Option<Flaw>,
     repeats: u128,
 }
 
 impl Site {
-    /// One whose batch system is part of it; `clusters` run local jobs on the resources of their names.
+    /// A site with an in-process batch system and an instant disk. `clusters` have local jobs; other resources are
+    /// idle.
     pub fn new(rules: Rules, clusters: BTreeMap<Name, Cluster>) -> Result<Site, RulesError> {
         Site::with(rules, SiteOptions::default(), Disk::INSTANT, clusters, None)
     }
 
-    /// One on a disk, with a batch system that has to be asked where the rules say so.
+    /// A site with the given disk and, with `external`, an external batch system.
     pub(super) fn with(
         rules: Rules,
         options: SiteOptions,
@@ -51,39 +52,39 @@ impl Site {
         Ok(Site { host, batch, lies: 0, flaw: None, repeats: 0 })
     }
 
-    /// Its book.
+    /// Its reservations.
     pub fn ledger(&self) -> &Ledger {
         self.host.party().ledger()
     }
 
-    /// The party.
+    /// The party that the daemon runs.
     pub fn party(&self) -> &Party {
         self.host.party()
     }
 
-    /// Its resources as they really are.
+    /// The clusters of its batch system: the ground truth.
     pub fn clusters(&self) -> &BTreeMap<Name, Cluster> {
         self.batch.clusters()
     }
 
-    /// Its rules.
+    /// Its rules, as configured.
     pub fn rules(&self) -> &Rules {
         self.host.party().rules()
     }
 
-    /// Whether its batch system has to be asked.
+    /// Whether its batch system is external.
     pub(super) fn asks(&self) -> bool {
         self.rules().consent.is_some()
     }
 
-    /// Takes an input; a batch system in its process is heard before.
+    /// Passes an input to the party, after all reports of an in-process batch system.
     pub(super) fn take(&mut self, local: Moment, input: Input) {
         self.hear(local);
         let input = self.taken_for_new(input);
         self.step(local, input);
     }
 
-    /// What has happened in a batch system that is part of it.
+    /// Passes reports of an in-process batch system to the party.
     fn hear(&mut self, local: Moment) {
         if self.batch.external.is_none() {
             self.batch.advance(local);
@@ -93,7 +94,7 @@ impl Site {
         }
     }
 
-    /// Steps the party. What is ordered at once is carried out, and what came of that is heard.
+    /// Steps the party, carries out its immediate orders, and passes their reports back.
     fn step(&mut self, local: Moment, input: Input) {
         let orders = self.host.step(local, input);
         if !orders.is_empty() {
@@ -102,15 +103,15 @@ impl Site {
         }
     }
 
-    /// A batch system that is part of it carries out an order.
+    /// An in-process batch system carries out an order.
     pub(super) fn obey(&mut self, local: Moment, order: BatchOrder) {
         let report = self.batch.obey(local, order);
         self.step(local, Input::Batch(report));
         self.hear(local);
     }
 
-    /// Begins a life.
     pub(super) fn start(&mut self, now: Moment, local: Moment) {
+        // An in-process batch system runs by the clock of its site, an external one has its own.
         self.batch.advance(if self.asks() { now } else { local });
         for order in self.host.start(local) {
             self.batch.keep_now(order);
@@ -126,7 +127,7 @@ impl Site {
         }
     }
 
-    /// On purpose wrong: a repeated call is taken for a new one, under another id.
+    /// Deliberate defect: a repeated reservation gets a new id and key.
     fn taken_for_new(&mut self, mut input: Input) -> Input {
         if self.flaw == Some(Flaw::RepeatsAreNew)
             && let Input::Call { envelope, .. } = &mut input
@@ -141,7 +142,7 @@ impl Site {
     }
 }
 
-/// What a party says of itself.
+/// The initial heartbeat of a party.
 pub(super) fn about(name: &Name, role: Role) -> Heartbeat {
     Heartbeat {
         changes: None,
@@ -157,7 +158,7 @@ pub(super) fn about(name: &Name, role: Role) -> Heartbeat {
     }
 }
 
-/// On purpose wrong: what a site reads in its journal.
+/// Deliberate defect: events as read by a site that lost its deadlines.
 fn without_deadline(event: &SiteEvent) -> SiteEvent {
     let mut event = event.clone();
     if let SiteEvent::Book(ledger::Event {
@@ -193,20 +194,20 @@ impl Worded for SiteEvent {
     }
 }
 
-/// A broker.
+/// A broker with its disk.
 pub struct Broker {
     pub(super) host: Host<broker::Broker>,
-    /// Those it asks whether they are there, and how often in a row they did not answer.
+    /// Its peers, with the number of heartbeats in a row that each has missed.
     pub(super) peers: BTreeMap<Name, u32>,
 }
 
 impl Broker {
-    /// One that knows these peers and what they offer.
+    /// A broker with an instant disk that knows these peers and their resources.
     pub fn new(name: &Name, rules: BrokerRules, peers: Vec<(Name, Vec<Resource>)>) -> Broker {
         Broker::with(name, rules, job_rules(), Disk::INSTANT, peers)
     }
 
-    /// One on a disk, with rules for jobs.
+    /// A broker with the given disk and rules for jobs.
     pub(super) fn with(
         name: &Name,
         rules: BrokerRules,
@@ -227,17 +228,17 @@ impl Broker {
         Broker { host: Host::new(party, disk), peers: missed }
     }
 
-    /// Its negotiation.
+    /// Its negotiations and bookings.
     pub fn head(&self) -> &Head {
         self.host.party().head()
     }
 
-    /// What it offers to whoever asks it.
+    /// Its resources, as it offers them to callers.
     pub fn resources(&self) -> Vec<Resource> {
         self.host.party().resources()
     }
 
-    /// What happened to its bookings.
+    /// The events of its bookings.
     pub(super) fn bookings_journal(&self) -> impl DoubleEndedIterator<Item = &Event> {
         self.host.journal().iter().filter_map(|event| match event {
             BrokerEvent::Booking(event) => Some(event),
@@ -250,7 +251,7 @@ impl Broker {
     }
 }
 
-/// Jobs are looked after often, so that much happens in a short time.
+/// Rules with short intervals, so that much happens in the short time of a schedule.
 pub(super) fn job_rules() -> JobRules {
     let patience = Patience { first: Millis(500), longest: Millis(4_000) };
     let flood = Pace { patience, look_every: Millis(700), silence: Millis(9_000), doubt: Millis(6_000) };

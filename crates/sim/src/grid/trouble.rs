@@ -1,4 +1,4 @@
-//! What goes wrong in a simulated grid, or is put right again, at a moment that was arranged before.
+//! Faults of a simulated grid and their repair, each scheduled for a moment.
 
 use super::external::Temper;
 use super::{CrashPoint, Grid, Happening, Message, Role, What, network};
@@ -7,76 +7,77 @@ use bookahead_party::{Input, JobCall};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::{Call, Caller, Envelope, JobId, Key, Millis, Moment, Name, ReservationId};
 
-/// Something that goes wrong, or is put right again.
+/// A fault, or its repair. Numbers are places in [`Grid::parties`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// A party crashes, at once or with the next thing that it writes down.
+    /// A party crashes, immediately or at a point of its next write.
     Crash(usize, CrashPoint),
-    /// It starts again.
+    /// A party restarts; no effect on one that is up, except that it disarms a scheduled crash.
     Restart(usize),
-    /// These parties are cut off from all others.
+    /// A partition: these parties cannot exchange messages with the others.
     CutOff(Vec<usize>),
-    /// Everybody hears everybody again.
+    /// Ends all partitions.
     Reunite,
-    /// Part of a site's resource fails.
+    /// Capacity of a resource at a site fails.
     Lose(usize, Name, Capacity),
-    /// It comes back.
+    /// Failed capacity comes back.
     Restore(usize, Name, Capacity),
-    /// The network treats messages differently from now on.
+    /// Replaces the rules of the network.
     Network(network::Rules),
-    /// A site crashes, and all that it wrote down is lost.
+    /// A site crashes and loses its journal and snapshot.
     LoseDisk(usize),
-    /// The clock of a party jumps.
+    /// The clock of a party jumps by this much, forwards or backwards.
     Clock(usize, Millis),
-    /// Something happens in the batch system of a site.
+    /// A fault in the batch system of a site.
     Batch(usize, BatchTrouble),
-    /// Somebody wants to see the batch system of a site as it is now.
+    /// A caller asks a site for a fresh poll of its batch system.
     WantLook(usize),
-    /// An owner or an operator does something at a party itself, to one of its reservations.
+    /// An owner or an operator sends a command directly to a party, behind the back of the broker that made the
+    /// reservation.
     Command {
-        /// At which party.
+        /// Place of the party.
         at: usize,
-        /// To which of its reservations, counted around.
+        /// Index among its live reservations, modulo their number.
         which: usize,
-        /// As an operator, and not as the owner.
+        /// Whether an operator sends it instead of the owner.
         operator: bool,
-        /// What.
+        /// The command.
         command: Command,
     },
 }
 
-/// What can happen in a batch system.
+/// Faults of a batch system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchTrouble {
-    /// It behaves differently from now on.
+    /// Changes its delays and error rates.
     Temper(Temper),
-    /// It answers nothing until then; where `true`, that is not even noticed before the site restarts.
+    /// It answers nothing until then. If `true`, the adapter hangs too, and the site notices only after a restart.
     Silence(Moment, bool),
-    /// It restarts and has forgotten what it keeps where no jobs are.
+    /// It restarts and loses all backings without jobs.
     Forget,
-    /// Its operator deletes one of the things that it keeps for the site.
+    /// Its operator deletes one backing of the site, by index modulo their number.
     Delete(usize),
-    /// Somebody else reserves: after how long, for how long, how much.
+    /// Another client of the batch system reserves: delay, length, capacity.
     Foreign(Seconds, Seconds, Capacity),
-    /// Somebody else submits a job.
+    /// A local user submits a job.
     Job(Name, Job),
-    /// Its clock is ahead by this from now on.
+    /// Sets the lead of its clock.
     Skew(Seconds),
 }
 
-/// What an owner or an operator does to a reservation.
+/// A command of an owner or an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// Gives it up.
+    /// Cancels the reservation.
     Cancel,
-    /// Gives back all but so much of what is left.
+    /// Releases all but this capacity from now on.
     Release(Capacity),
-    /// Cancels a job, and not a reservation.
+    /// Cancels a job instead of a reservation.
     CancelJob,
 }
 
 impl Grid {
-    /// Something will go wrong, or be put right.
+    /// Schedules a fault or its repair.
     pub fn arrange(&mut self, at: Moment, trouble: Trouble) {
         self.push(at, Happening::Trouble(trouble));
     }
@@ -132,7 +133,7 @@ impl Grid {
     }
 
     fn restart(&mut self, at: usize) {
-        // Whatever it was going to crash of is over.
+        // A scheduled crash point that was not reached before the restart is dropped.
         self.parties[at].armed = None;
         if !self.parties[at].up {
             self.parties[at].up = true;
@@ -143,12 +144,13 @@ impl Grid {
         }
     }
 
-    /// A batch system in the process of the site is heard at once; another one when it is looked at.
+    /// An in-process batch system reports a change immediately, an external one at the next poll.
     fn change_capacity(&mut self, at: usize, resource: &Name, capacity: Capacity, back: bool) {
         let Role::Site(site) = &self.parties[at].role else { return };
         let now = if site.asks() { self.now } else { self.now + self.parties[at].ahead };
         let Role::Site(site) = &mut self.parties[at].role else { return };
         site.batch.advance(now);
+        // The failed nodes belong to a random half of the backings.
         let odd = self.network.draw(2) == 0;
         site.batch.lose(resource, capacity, back, |place| (place % 2 == 1) == odd);
         let heard = site.batch.external.is_none();
@@ -192,7 +194,7 @@ impl Grid {
         self.witness.look(now, &mut self.parties[at], at);
     }
 
-    /// Somebody cancels one of the jobs of a site.
+    /// An operator cancels one of the jobs of a site.
     fn cancel_one_job(&mut self, at: usize, which: usize) {
         let Role::Site(site) = &self.parties[at].role else { return };
         let live: Vec<JobId> = site.party().records().live().map(|record| record.job.id).collect();
@@ -202,7 +204,7 @@ impl Grid {
         }
     }
 
-    /// Somebody does something to one of the reservations of a party.
+    /// Sends a command to one of the live reservations of a party.
     fn command_one(&mut self, at: usize, which: usize, operator: bool, command: Command) {
         if !self.parties[at].up {
             return;
@@ -232,6 +234,7 @@ impl Grid {
         };
         self.troubles.count("commands_behind_the_broker");
         self.arranged += 1;
+        // The broker that made the reservation does not know of this command.
         self.witness.interfered.insert((at, id));
         let key = Key((1 << 126) | u128::from(self.arranged));
         self.command(at, Message::Call(Envelope { key, caller, call }));

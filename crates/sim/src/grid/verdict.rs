@@ -1,6 +1,6 @@
-//! The last look at a grid, when all should be settled: bookings that stand in part, what is held for nobody, what is kept or
-//! runs for nobody, and clients that were told something else. It relies on the books of the parties, on the batch systems,
-//! and on what the witness heard.
+//! The final check of a settled grid: bookings that stand in part, holds and backings without an owner, orphaned jobs,
+//! and clients with wrong answers. It reads the ledgers of the parties, the batch systems, and the records of the
+//! witness.
 
 use super::client::job_of;
 use super::external::covers;
@@ -14,15 +14,16 @@ use bookahead_protocol::ledger::{Entry, both};
 use bookahead_protocol::{Answer, JobId, Lost, Millis, Moment, Name, ReservationId, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A batch system was looked at after this time at the latest: twice the usual pause.
+/// Every batch system has been polled within this time: twice the default polling interval of a site.
 const LOOKED_AT: Millis = Millis(20_000);
 
 impl Grid {
-    /// Looks at everything once more, when all should be settled; gives all that was seen that must not be.
+    /// Checks everything once more after the run and returns all violations, those found during the run included.
     pub fn verdict(&mut self, settled: bool) -> Vec<Violation> {
         let now = self.now;
         for party in &mut self.parties {
             if let Role::Site(site) = &mut party.role {
+                // An in-process batch system runs by the clock of its site, an external one by its own.
                 let time = if site.asks() { now } else { now + party.ahead };
                 site.batch.advance(time);
             }
@@ -93,7 +94,7 @@ impl Grid {
         busy.chain((self.travelling > 0).then_some(travelling)).collect()
     }
 
-    /// How a reservation is at a party; None where it is not known there.
+    /// State of a reservation at a party; None if the party does not know it.
     fn state_at(&self, party: &Name, id: ReservationId) -> Option<State> {
         match &self.parties[self.place(party)?].role {
             Role::Site(site) => site.ledger().entry(id).map(|entry| entry.state),
@@ -102,7 +103,23 @@ impl Grid {
         }
     }
 
-    /// Whether somebody did something to a reservation at a party, behind the back of who made it, or what it rests on failed.
+    /// Whether every site behind the party kept the reservation until its end, by the clock of the site.
+    fn ran_its_time(&self, party: &Name, id: ReservationId) -> bool {
+        let Some(at) = self.place(party) else { return false };
+        match &self.parties[at].role {
+            Role::Site(_) => self.state_at(party, id) == Some(State::Completed),
+            Role::Broker(broker) => {
+                let children = broker.head().booking(id).map(|booking| booking.children.as_slice());
+                let children = children.unwrap_or_default();
+                let all = children.iter().all(|child| self.ran_its_time(&child.pick.peer, child.pick.child));
+                all && !children.is_empty()
+            }
+            Role::Client(_) => false,
+        }
+    }
+
+    /// Whether the reservation was changed at the party behind the back of its creator, or lost capacity or its journal
+    /// there.
     fn is_interfered(&self, party: &Name, id: ReservationId) -> bool {
         let Some(at) = self.place(party) else { return false };
         let gone = match &self.parties[at].role {
@@ -120,7 +137,7 @@ impl Grid {
         gone || self.witness.interfered.contains(&(at, id))
     }
 
-    /// Bookings of which some parts stand and others do not.
+    /// Bookings with some parts that stand and others that do not.
     fn broken_bookings(&mut self) -> Vec<(Rule, String)> {
         let (mut broken, mut unseen) = (Vec::new(), 0);
         for (party, broker) in self.brokers() {
@@ -138,7 +155,8 @@ impl Grid {
                 for (part, child) in booking.children.iter().enumerate() {
                     let state = self.state_at(&child.pick.peer, child.pick.child);
                     let stands = state.is_some_and(State::holds_capacity);
-                    // A site whose disk was lost adopts what its batch system keeps, also what was just given up.
+                    // A site that lost its disk adopts every backing in its batch system, even one whose release was in
+                    // progress.
                     let old_terms = child.loss.is_some_and(|loss| loss.why == Lost::NotChanged);
                     let said_gone = !booking.has_part(part) && !old_terms;
                     if stands && said_gone && !self.has_lost_disk(&child.pick.peer) {
@@ -153,9 +171,11 @@ impl Grid {
                     if state.is_some_and(State::is_standing) {
                         continue;
                     }
-                    // What was over before its broker could hear of it does nobody any harm.
+                    // The broker cannot learn of a loss after the end of the booking, and the loss no longer matters. A broker
+                    // in between takes a part for broken that ended too early by its own clock, though the site kept it.
                     let over = booking.state == State::Completed;
-                    if over && self.is_interfered(&child.pick.peer, child.pick.child) {
+                    let over = over && self.is_interfered(&child.pick.peer, child.pick.child);
+                    if over || self.ran_its_time(&child.pick.peer, child.pick.child) {
                         unseen += 1;
                         continue;
                     }
@@ -168,7 +188,8 @@ impl Grid {
         broken
     }
 
-    /// Bookings of several parts of which some have other terms than was decided for all, or than their broker shows.
+    /// Bookings of several parts with a part whose terms differ from the decided change or from the terms the broker
+    /// shows.
     fn changed_in_part(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (party, broker) in self.brokers() {
@@ -213,7 +234,7 @@ impl Grid {
         found
     }
 
-    /// From when until when a reservation is at a party, if it is committed or active there.
+    /// Interval of a reservation that is committed or active at a party.
     fn interval_at(&self, party: &Name, id: ReservationId) -> Option<Interval> {
         let promised = |state: State| state.is_standing() && state != State::Completed;
         match &self.parties[self.place(party)?].role {
@@ -228,7 +249,7 @@ impl Grid {
         }
     }
 
-    /// Parts that stand although the booking does not.
+    /// Parts that stand although their booking does not.
     fn standing_parts(&self, party: &Name, booking: &Booking, broker: &Broker) -> Vec<String> {
         let picks = broker.bookings_journal().filter(|event| event.id() == Some(booking.id));
         let picks = picks.map(|event| match event {
@@ -237,14 +258,14 @@ impl Grid {
             _ => Vec::new(),
         });
         let stands = |pick: &&Pick| match self.state_at(&pick.peer, pick.child) {
-            // What had ended when the rest was given up, or before its site could be told, cannot be given back.
+            // A part that ended before the rest was given up, or before its site could be told, cannot be given back.
             Some(State::Completed) => {
                 let asked = self.witness.given_up.contains(&pick.child);
                 !asked && booking.ended.is_none_or(|ended| ended < Moment::of(pick.slot.interval.end))
             }
             state => state.is_some_and(State::is_standing),
         };
-        // What a site has found in its batch system it takes for committed.
+        // After a lost disk a site adopts backings as committed, so these parts stand legitimately.
         let found = |pick: &&Pick| self.has_lost_disk(&pick.peer);
         let standing = picks.flatten().filter(stands).filter(|pick| !found(pick));
         let what = |pick: &Pick| {
@@ -258,12 +279,12 @@ impl Grid {
         self.place(party).is_some_and(|at| self.witness.lost_disks.contains(&at))
     }
 
-    /// What is held or stands and belongs to nothing that does.
+    /// Live reservations that no live booking and no client refers to.
     fn orphans(&mut self) -> Vec<String> {
         let mut left_over = 0;
         let mut wanted: BTreeSet<(Name, ReservationId)> = BTreeSet::new();
         for (_, broker) in self.brokers() {
-            // One that has ended by the clock of the broker may be active by that of a site.
+            // A booking that has ended by the broker's clock can still be active by the clock of a site.
             let wants = |state: State| state.holds_capacity() || state == State::Completed;
             let live = broker.head().bookings().filter(|booking| wants(booking.state));
             let children = live.flat_map(|booking| &booking.children);
@@ -285,17 +306,18 @@ impl Grid {
                 Role::Client(_) => Vec::new(),
             };
             let orphaned = live.into_iter().filter(|id| !wanted.contains(&(party.name.clone(), *id)));
-            // A broker says only once that a reservation for a job is not needed any more. Where that is lost it ends by itself.
+            // A broker releases a reservation for a job with one unrepeated message. If that is lost, the reservation
+            // just ends.
             let (left, orphaned): (Vec<_>, Vec<_>) = orphaned.partition(|id| self.is_for_a_job(party, *id));
             left_over += left.len() as u64;
             let orphaned = orphaned.into_iter();
-            orphans.extend(orphaned.map(|id| format!("{}: {id} is held for nobody", party.name)));
+            orphans.extend(orphaned.map(|id| format!("{}: {id} is held without an owner", party.name)));
         }
         self.witness.reached.add("reservations_for_jobs_at_the_end", left_over);
         orphans
     }
 
-    /// Whether a broker made it for a job.
+    /// Whether a broker made the reservation for a job: its owner is a client that only submits jobs.
     fn is_for_a_job(&self, at: &Party, id: ReservationId) -> bool {
         let owner = match &at.role {
             Role::Site(site) => site.ledger().entry(id).map(|entry| entry.owner.clone()),
@@ -308,7 +330,6 @@ impl Grid {
         })
     }
 
-    /// A job as a party shows it.
     fn job_at(&self, party: &Name, id: JobId) -> Option<JobView> {
         match &self.parties[self.place(party)?].role {
             Role::Broker(broker) => broker.host.party().job(id),
@@ -317,7 +338,7 @@ impl Grid {
         }
     }
 
-    /// Clients that were told something which is not so.
+    /// Clients whose last answer contradicts the final state.
     fn deceived_clients(&self) -> Vec<String> {
         let mut deceived = Vec::new();
         for (party, client) in self.clients() {
@@ -336,14 +357,14 @@ impl Grid {
                 let taken = matches!(job.told, Some(Ok(_)));
                 if taken && !self.has_lost_disk(client.asks()) && self.job_at(client.asks(), job.id).is_none()
                 {
-                    deceived.push(format!("{} was told of {}, which nobody knows", party.name, job.id));
+                    deceived.push(format!("{} was told of {}, which is unknown", party.name, job.id));
                 }
             }
         }
         deceived
     }
 
-    /// Jobs that wait or run at a site although nobody wants them, and jobs that a broker waits for although no site has them.
+    /// Jobs that wait or run at a site although they are over for their broker, and jobs of a broker that no site has.
     fn abandoned_jobs(&self) -> Vec<String> {
         let mut there: BTreeMap<JobId, bool> = BTreeMap::new();
         for (party, site) in self.sites() {
@@ -352,7 +373,7 @@ impl Grid {
                 let ended =
                     record.over.as_ref().map(|(ended, _)| self.now + party.ahead - Moment::of(*ended));
                 let recent = ended.is_some_and(|ago| ago < LOOKED_AT);
-                // What has just ended need not be known to a broker yet.
+                // A broker polls jobs, so it need not know of a recent end yet.
                 match (record.over.is_none(), recent) {
                     (true, _) => drop(there.insert(job, true)),
                     (false, true) => drop(there.entry(job).or_insert(false)),
@@ -369,7 +390,7 @@ impl Grid {
                     (true, Some(true)) if !recent => {
                         abandoned.push(format!("{} is over and waits or runs", job.id));
                     }
-                    (false, None) => abandoned.push(format!("{} is waited for and nowhere", job.id)),
+                    (false, None) => abandoned.push(format!("{} is expected and at no site", job.id)),
                     _ => {}
                 }
             }
@@ -377,7 +398,7 @@ impl Grid {
         abandoned
     }
 
-    /// Jobs that ran more than once, over all their copies.
+    /// Jobs that ran more than once, counted over all copies.
     fn repeated_jobs(&self) -> Vec<String> {
         let mut runs: BTreeMap<JobId, u32> = BTreeMap::new();
         for (_, site) in self.sites() {
@@ -390,7 +411,7 @@ impl Grid {
     }
 }
 
-/// Where the events of a party do not say how it is.
+/// Whether replaying the journal of a party gives a state that differs from its present one.
 fn untrue_journal(party: &Party) -> Option<String> {
     let same = match &party.role {
         Role::Site(site) => {
@@ -403,10 +424,10 @@ fn untrue_journal(party: &Party) -> Option<String> {
         }
         Role::Client(_) => true,
     };
-    (!same).then(|| format!("{} is not what its events say", party.name))
+    (!same).then(|| format!("the state of {} differs from its replayed journal", party.name))
 }
 
-/// What is kept or runs in a batch system and is not in the book, and what is in the book and is not kept.
+/// Differences between the ledger of a site and its batch system, in both directions.
 fn unaccounted(site: &Site, local: Moment) -> Vec<(Rule, String)> {
     let mut found = Vec::new();
     for (resource, cluster) in site.clusters() {
@@ -415,7 +436,8 @@ fn unaccounted(site: &Site, local: Moment) -> Vec<(Rule, String)> {
             let wanted = book.entry(*id).map(Entry::takes).unwrap_or_default();
             let whole = book.entry(*id).map(|entry| entry.promised().to_vec()).unwrap_or_default();
             let kept = cluster.kept(*id);
-            // The clock of the batch system may be behind: what has just ended is given back after the next look.
+            // The clock of the batch system may be behind, so a recently ended backing is removed only after the next
+            // poll.
             let recent = |entry: &&Entry| entry.state.is_over() && local - entry.ended < LOOKED_AT;
             if book.entry(*id).filter(recent).is_none() && !covers(&both(&wanted, &whole), &kept, now) {
                 let what = format!("{kept:?} is kept for {id}, which has {wanted:?}");
@@ -434,14 +456,17 @@ fn unaccounted(site: &Site, local: Moment) -> Vec<(Rule, String)> {
         let jobs = site.party().records();
         let booked: BTreeSet<JobId> =
             jobs.live().filter(|job| job.job.resource == *resource).map(|job| job.job.id).collect();
-        // What has just come to its end here is seen with the next look; what has in the book is being cancelled.
+        // A recent end in the batch system is seen with the next poll; a recent end in the ledger is being cancelled.
         let ended = |id: JobId| jobs.get(id).and_then(|record| record.over.as_ref()).map(|(at, _)| *at);
         let since = now - Seconds(LOOKED_AT.0 / 1_000);
         let unseen =
             |id: &&JobId| ended(**id).is_none_or(|ended| ended <= since) && !cluster.ended_after(**id, since);
         for id in live.symmetric_difference(&booked).filter(unseen) {
-            let what =
-                if live.contains(id) { "runs or waits for nobody" } else { "is in the book and not there" };
+            let what = if live.contains(id) {
+                "is an orphaned job"
+            } else {
+                "is in the ledger and not in the batch system"
+            };
             found.push((Rule::NothingOrphaned, format!("{id} {what}")));
         }
     }

@@ -1,5 +1,5 @@
-//! What must be true of a grid, whatever goes wrong, held against what its parties say and what is in their books. The
-//! witness stands outside: it hears every message, sees every book and every batch system, and decides nothing.
+//! The invariants of a grid under faults. The witness is outside of the system under test: it sees every message,
+//! ledger and batch system, compares what the parties said with what they have, and decides nothing.
 
 use super::external::covers;
 use super::host::Written;
@@ -14,93 +14,93 @@ use bookahead_protocol::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A call that waits for a batch system is answered this much after the limit of the site at the latest: clocks jump, and
-/// what is written takes its time.
+/// Slack beyond the site's own limit for answering a call that waits for a batch system: clocks jump by up to 3 s at a time,
+/// and writing takes time.
 const MARGIN: Millis = Millis(6_000);
 
-/// A site that crashed is back and has looked at its batch system after this time at the latest: trouble is over after 40 s.
+/// Upper bound of the time from a crash until the site has restarted and polled its batch system: faults end after 40
+/// s.
 const LOOKED_AFTER: Millis = Millis(42_000);
 
-/// How long a hold lasts is told by when it was decided, and leaves when that is written, behind what was decided before.
+/// A hold is timed from its decision, but its answer leaves only after this and all earlier decisions are durable.
 const WRITTEN_WITHIN: Millis = Millis(100);
 
-/// Something that must not be.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which rule.
+    /// The invariant.
     pub rule: Rule,
-    /// When it was seen.
+    /// Time at which it was detected.
     pub at: Moment,
-    /// What was seen.
+    /// Description for people, with the parties and ids involved.
     pub what: String,
 }
 
-/// What must be true.
+/// The invariants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// At no time do running jobs and reservations exceed a resource, in the books and in the batch systems.
+    /// Running jobs and reservations never exceed the capacity of a resource, in the ledgers and in the batch systems.
     Capacity,
-    /// When all is settled, the parts of a booking are all standing or none is.
+    /// In a settled grid all parts of a booking stand, or none does.
     AllOrNothing,
-    /// What was said to be held or committed is, after any crash; it changes only by its owner's command, its deadline, or a
-    /// failure that was reported.
+    /// An acknowledged hold or commit survives any crash. It changes only by its owner's command, its deadline, or a
+    /// reported failure.
     KeptPromises,
-    /// A repeated call gets the same answer, and nothing is booked that nobody asked for.
+    /// A repeated call gets the same answer and has no second effect.
     Once,
-    /// What was begun comes to an end.
+    /// Every operation comes to an end.
     Settled,
-    /// What is kept or runs in a batch system because of a site is in its book, some time after all is well.
+    /// Some time after all faults end, every backing and job of a site in its batch system is in its ledger.
     NothingOrphaned,
-    /// A job runs once, over all its copies.
+    /// A job runs at most once, counted over all copies.
     JobsRunOnce,
-    /// What a site says it holds, its batch system keeps at that moment, unless it was taken away.
+    /// When a site says that it holds a reservation, its batch system has the backing, unless a fault removed it.
     Backed,
-    /// Nothing is given up because its nodes are away.
+    /// A backing is not given up because its nodes are away.
     NothingGivenAway,
-    /// What a broker shows as committed is committed at its sites, whatever was done to it there, some seconds after all is
-    /// well.
+    /// Some seconds after all faults end, everything that a broker shows as committed is committed at its sites.
     NoPhantoms,
-    /// All parts of a booking get other terms or none does, and the terms that a broker shows are those of its sites.
+    /// All parts of a booking get new terms or none does, and a broker shows the terms that its sites have.
     ChangedTogether,
-    /// A call that waits for a batch system is answered, however silent that is.
+    /// A call that waits for a batch system gets an answer in bounded time, even if the batch system stays silent.
     AnsweredInTime,
-    /// All events, applied from the first on, give the party as it is.
+    /// Replaying all events from the first gives the present state of the party.
     JournalIsTruth,
 }
 
-/// What was said of a reservation last.
+/// The last acknowledged state of a reservation.
 #[derive(Debug, Clone)]
 struct Promise {
     state: State,
     intervals: Vec<Interval>,
-    /// Of a hold: until when, by the clock of whoever said it,
+    /// End of a hold by the clock of the party that answered.
     until: Moment,
-    /// and by the latest time that it has seen, which it goes by after its clock was set back.
+    /// The same by the latest time that this party has seen: it uses that one after its clock was set back.
     until_latest: Moment,
 }
 
-/// Hears and sees everything.
+/// Observes all parties and records violations.
 #[derive(Default)]
 pub struct Witness {
     answers: BTreeMap<(usize, Key), Answer>,
     promises: BTreeMap<(usize, ReservationId), Promise>,
-    /// Calls that only ask: their answers change with the schedule.
+    /// Keys of read-only calls: their answers may differ, because the schedule changes.
     asking: BTreeSet<Key>,
-    /// Reservations that somebody has asked to give up, whether that was heard or not.
+    /// Reservations with a cancel that was sent, whether it arrived or not.
     pub(super) given_up: BTreeSet<ReservationId>,
-    /// Holds that somebody wanted to be longer: they may be, even if the answer was never said.
+    /// Holds with a request for more time: it may have taken effect even if the answer was lost.
     extended: BTreeSet<(usize, ReservationId)>,
-    /// Commands that end or change a reservation, as they were heard.
+    /// Received commands that end or change a reservation.
     ended_by_command: BTreeSet<(usize, ReservationId)>,
-    /// Reservations to which somebody did something behind the back of who made them.
+    /// Reservations that were changed at a party behind the back of their creator.
     pub(super) interfered: BTreeSet<(usize, ReservationId)>,
-    /// Sites of which part of a resource failed.
+    /// Sites that lost capacity.
     pub(super) failed: BTreeSet<usize>,
-    /// Sites whose disk was lost: they know only what their batch system keeps.
+    /// Sites that lost their disk: they know only the backings in their batch system.
     pub(super) lost_disks: BTreeSet<usize>,
-    /// What was seen that must not be.
+    /// All violations so far, each kind and text once.
     pub violations: Vec<Violation>,
-    /// What was seen that is worth having seen.
+    /// Counts of situations worth reaching; a run that reaches none of them tests little.
     pub reached: Tally,
 }
 
@@ -112,13 +112,13 @@ impl Witness {
         }
     }
 
-    /// All is lost that a site wrote down. What is left of its promises is what was committed and its batch system keeps.
+    /// The journal of a site is lost. Only commits with an intact backing are still promised.
     pub(super) fn disk_lost(&mut self, party: &Party, at: usize) {
         self.lost_disks.insert(at);
         self.answers.retain(|(by, _), _| *by != at);
         let Role::Site(site) = &party.role else { return };
         self.promises.retain(|(by, id), promise| {
-            // What ends before the site is back and has looked is not taken over.
+            // A reservation that ends before the site has restarted and polled is not adopted.
             let whole = |entry: &&Entry| {
                 let lasts = Moment::of(entry.end()) > party.latest + LOOKED_AFTER;
                 lasts && entry.is_live() && entry.missing == Capacity::ZERO
@@ -133,7 +133,6 @@ impl Witness {
         });
     }
 
-    /// A party hears something.
     pub(super) fn heard(&mut self, by: usize, message: &Message) {
         let Message::Call(envelope) = message else { return };
         if envelope.call.only_asks() {
@@ -155,7 +154,6 @@ impl Witness {
         }
     }
 
-    /// Something was written down.
     pub(super) fn written(&mut self, written: &Written) {
         self.reached.count(match written.word {
             "gave-up" => "rollbacks",
@@ -176,7 +174,6 @@ impl Witness {
         });
     }
 
-    /// A party says something.
     pub(super) fn said(&mut self, (now, latest): (Moment, Moment), by: usize, message: &Message) {
         let (key, answer) = match message {
             Message::Answer { key, answer } => (key, answer),
@@ -208,7 +205,7 @@ impl Witness {
         let intervals = slots.iter().map(|slot| slot.interval).collect();
         let promise = Promise { state: *state, intervals, until, until_latest };
         let before = self.promises.get(&(by, *id));
-        // An old answer that is repeated takes nothing back.
+        // A repeated call gets its old answer, which does not withdraw a newer promise.
         let stale = before.is_some_and(|before| {
             before.state != State::Held && *state == State::Held
                 || before.state == *state && before.until > until
@@ -218,7 +215,7 @@ impl Witness {
         }
     }
 
-    /// A site says what it holds: is it kept by a batch system that has to be asked?
+    /// Checks that a reservation which a site reports has its backing, if the batch system is external.
     pub(super) fn backed(&mut self, now: Moment, party: &Party, message: &Message) {
         let (Role::Site(site), Message::Answer { answer: Answer::Reservation(said), .. }) =
             (&party.role, message)
@@ -228,7 +225,7 @@ impl Witness {
         if !site.asks() || site.batch.touched.contains(&said.id) {
             return;
         }
-        // What is repeated of the past promises nothing.
+        // A repeated answer about an older state promises nothing.
         let same = |entry: &&Entry| {
             let told = matches!(said.state, State::Held | State::Committed | State::Active);
             told && (entry.state, entry.version, entry.missing) == (said.state, said.version, Capacity::ZERO)
@@ -242,10 +239,11 @@ impl Witness {
         }
     }
 
-    /// A party has done something: is its book still sound, and has everybody who waits been answered in time?
+    /// Checks the ledger and the waiting calls of a party after a step.
     pub(super) fn look(&mut self, now: Moment, party: &mut Party, at: usize) {
         let Role::Site(site) = &mut party.role else { return };
-        // What is given back is kept until that is durable, and may be promised to others meanwhile.
+        // An in-process scheduler is told of released room only when the release is durable, but it can be promised
+        // before that.
         let durable = site.asks() || site.host.is_durable();
         for cluster in site.batch.clusters.values_mut().filter(|_| durable) {
             if let Some((when, over)) = cluster.overfull().filter(|_| !self.failed.contains(&at)) {
@@ -259,7 +257,7 @@ impl Witness {
         for offered in &site.rules().resources {
             let name = &offered.resource.name;
             let capacity = offered.resource.capacity;
-            // Whoever gives something back keeps the rest of the second.
+            // A release takes effect at the next full second.
             let latest = Moment(party.latest.0 + 999).second();
             if let Some((when, over)) = overbooked(site, name, capacity, latest, self.failed.contains(&at)) {
                 let what = format!("{}: {name} is overbooked by {over} at {when}", party.name);
@@ -274,7 +272,7 @@ impl Witness {
         }
     }
 
-    /// A party has started again: is all still there that it had promised?
+    /// Checks that a restarted party still has its promises.
     pub(super) fn restarted(&mut self, now: Moment, party: &Party, at: usize) {
         if let Role::Broker(broker) = &party.role {
             let last =
@@ -292,7 +290,7 @@ impl Witness {
             let changing = broker.head().bookings().filter(decided).count();
             self.reached.add("changes_finished_after_restart", changing as u64);
         }
-        // What its batch system keeps is taken over with the first look.
+        // A site without a journal adopts its backings only with the first poll.
         if !self.lost_disks.contains(&at) {
             self.check_promises(now, party, at);
         }
@@ -330,8 +328,8 @@ impl Witness {
     }
 }
 
-/// Whether an answer is a fact about a reservation that a repetition must repeat. Not knowing an id, or having no time,
-/// says nothing about it.
+/// Whether a repetition must get the same answer. Passing problems, unknown ids and silence are not facts about a
+/// reservation.
 fn is_binding(answer: &Answer) -> bool {
     match answer {
         Answer::Problem(problem) => {
@@ -349,7 +347,7 @@ fn without_countdown(answer: &Answer) -> Answer {
     answer
 }
 
-/// Where and by how much a resource is given more than once, running jobs included.
+/// First time and amount by which reservations and running jobs exceed a resource.
 fn overbooked(
     site: &Site,
     resource: &Name,
@@ -363,8 +361,8 @@ fn overbooked(
     for (_, entry) in site.ledger().entries().filter(|(_, entry)| entry.resource == *resource) {
         entry.takes().into_iter().for_each(|span| room.add(span));
     }
-    // A batch system that has to be asked refuses what jobs have taken meanwhile. After a failure, a job is stopped when what
-    // is left is needed for a reservation, and not before.
+    // An external batch system refuses room that jobs have taken meanwhile. After a capacity failure a job is stopped
+    // only when a reservation needs its room.
     let cluster = site.clusters().get(resource).filter(|_| !failed && !site.asks());
     for job in cluster.map(Cluster::running).unwrap_or_default() {
         room.add(Span { interval: Interval::new(now, job.expected_end), capacity: job.capacity });
@@ -382,9 +380,9 @@ fn site_keeps(
     let Some(entry) = site.ledger().entry(id) else {
         return Err("was promised and is not known any more".to_owned());
     };
-    // Of a hold that expired and was committed late only the rest is left.
+    // A hold that expired and was committed late covers only the remaining time.
     let expired = promise.state == State::Held && promise.until <= times.1;
-    // A batch system goes on keeping what was over at a late commit, and a site without a journal goes by that.
+    // The backing of a late commit still begins at the old time, and a site without a journal adopts it like that.
     let same = |promised: &Interval| {
         let is = entry.interval();
         is == *promised || lost_disk && is.end == promised.end && is.begin < promised.begin
@@ -402,12 +400,12 @@ fn broker_keeps(
     excused: bool,
 ) -> Result<(), String> {
     let Some(booking) = booking else { return Err("was promised and is not known any more".to_owned()) };
-    // One that was held may have lost a part when it was to be committed.
+    // A commit can fail for one part of a hold; then the whole booking is given up.
     let undone = promise.state == State::Held && booking.outcome == Some(Outcome::PartLost);
-    // Its owner wanted it so.
+    // With `on_loss = cancel` the broker cancels the booking by itself.
     let on_loss = booking.asked.as_ref().map(|asked| asked.request.on_loss);
     let cancelled = booking.outcome == Some(Outcome::Lost) && on_loss == Some(OnLoss::Cancel);
-    // Of what is over since no site has any of it, that is held against its sites.
+    // If no site has any part left, the sites are checked for it and not the broker.
     let gone =
         !booking.children.is_empty() && (0..booking.children.len()).all(|part| !booking.has_part(part));
     if booking.is_being_committed() {

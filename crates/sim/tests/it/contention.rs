@@ -1,4 +1,5 @@
-//! Many who want the same at the same moment: what fits is granted, to whomever, and the rest is refused in time.
+//! Contention: many clients request the same resource at the same moment. All that fits is granted, and the rest is
+//! refused in time.
 
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
@@ -10,13 +11,13 @@ use bookahead_sim::grid::site::{Broker, Site};
 use bookahead_sim::grid::{Grid, Party, Role, network};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Each wants so many of the processors of a site, for an hour.
+/// Processors of each part, held for an hour.
 const WANTED: u32 = 12;
 const PROCESSORS: u32 = 16;
 const HOUR: i64 = 3_600;
 
-/// Of so many who ask at once for so many parts, over so many sites with so many hours each: who was granted it, and how long
-/// the answers took, the longest last.
+/// Lets `askers` clients request `parts` parts each at the same moment, over `sites` sites with `hours` hours of room.
+/// Returns the number of granted requests, and the times to the last answers in ascending order.
 fn granted(askers: usize, parts: usize, sites: usize, hours: i64, seed: u64) -> (usize, Vec<Millis>) {
     let names: Vec<String> = (0..sites).map(|at| format!("site{at}")).collect();
     let resource = |name: &str| Resource::new(name, "cluster", "processors", PROCESSORS);
@@ -48,7 +49,7 @@ fn granted(askers: usize, parts: usize, sites: usize, hours: i64, seed: u64) -> 
         .collect();
     let mut took: Vec<Millis> = records
         .iter()
-        .map(|record| record.answers.last().expect("everybody is answered").0 - record.asked)
+        .map(|record| record.answers.last().expect("every client is answered").0 - record.asked)
         .collect();
     took.sort_unstable();
     (records.iter().filter(|record| record.was_told_committed()).count(), took)

@@ -1,4 +1,4 @@
-//! Start times on which independent simulators agree, where the files are present beside the project.
+//! Compares start times with those on which independent simulators agree, if the files are present beside the project.
 
 use crate::run;
 use bookahead_plan::Policy;

@@ -1,5 +1,4 @@
-//! The fast simulation equals the plain one job by job, on random workloads with reservations, priorities and
-//! overruns.
+//! The fast simulation equals the reference job by job, on random workloads with reservations, priorities and overruns.
 
 use crate::job;
 use crate::reference::{self, policies};
@@ -9,7 +8,7 @@ use bookahead_workload::requests::Request;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// The same cases on every run, `./test --quick` a quarter of them; a failure prints its case.
+/// The cases are the same on every run; `./test --quick` runs a quarter of them. A failure prints its case.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
     let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
     ProptestConfig {

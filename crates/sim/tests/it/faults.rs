@@ -1,5 +1,5 @@
-//! Random fault schedules: whatever goes wrong, the invariants hold; and if the protocol is broken on purpose, they do
-//! not. A failing seed is printed; `bookahead faults --replay SEED` shows it.
+//! Random fault schedules: the invariants hold under all faults, and are violated if the protocol has a deliberate
+//! defect. A failing seed is printed; `bookahead faults --replay SEED` shows it.
 
 use bookahead_party::site::SiteFlaw;
 use bookahead_protocol::flaw::Flaw as Core;
@@ -9,7 +9,7 @@ use bookahead_sim::grid::{Flaw, Log, Tally};
 use bookahead_sim::run_all;
 use std::collections::BTreeSet;
 
-/// Seeds from here on, in every test.
+/// First seed of every test.
 const FIRST: u64 = 1;
 
 fn schedules(count: u64) -> Vec<u64> {
@@ -50,7 +50,7 @@ fn ten_thousand_random_fault_schedules_violate_nothing() {
     assert!(missed * 99 <= replaced, "{missed} were not healed though they could be, {replaced} were");
 }
 
-/// What goes wrong in the schedules.
+/// Faults that must occur in the schedules.
 const INJECTED: [&str; 32] = [
     "lost",
     "doubled",
@@ -86,7 +86,7 @@ const INJECTED: [&str; 32] = [
     "restarts",
 ];
 
-/// What is reached in spite of it.
+/// Situations that the schedules must reach.
 const REACHED: [&str; 24] = [
     "commits",
     "rollbacks",
@@ -126,10 +126,10 @@ fn a_seed_replays_exactly() {
     }
 }
 
-/// So many schedules are enough to catch each flaw, several times over.
+/// Enough schedules to catch each defect several times over.
 const ENOUGH: u64 = 3_000;
 
-/// With the parties broken in this way, some schedule sees this rule violated.
+/// Asserts that some schedule with this defect violates this rule.
 #[track_caller]
 fn assert_caught(flaw: Flaw, by: Rule) {
     let mut seen = BTreeSet::new();

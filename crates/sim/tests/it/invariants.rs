@@ -1,5 +1,5 @@
-//! What must hold of every schedule, whatever the workload: capacity, kept reservations, and that nobody who
-//! comes later delays the head of the queue.
+//! Invariants of every schedule under any workload: capacity, kept reservations, and that no later job delays the head
+//! of the queue.
 
 use crate::equals_reference::{cases, jobs, requests};
 use crate::reference::policies;
@@ -25,7 +25,7 @@ fn reservations(requests: &[Request], granted: &[Option<Time>]) -> Vec<Span> {
         .collect()
 }
 
-/// The planned start of the first waiting job at `now`, from what was submitted, running and granted then.
+/// The planned start of the first waiting job at `now`, from the jobs and grants known then.
 fn planned_head(
     now: Time,
     jobs: &[Job],
@@ -106,8 +106,8 @@ proptest! {
 
     #[test]
     fn head_of_queue_is_never_delayed(jobs in jobs(30)) {
-        // At every submission the head has a planned start; whoever comes later, with the same priority, it starts
-        // then or earlier.
+        // At every submission the head has a planned start. Later jobs of the same priority cannot delay it beyond
+        // that.
         let mut jobs = jobs;
         jobs.iter_mut().for_each(|job| job.asked.priority = 0);
         for policy in policies() {
@@ -124,7 +124,7 @@ proptest! {
 
     #[test]
     fn a_plan_is_what_happens_when_all_estimates_are_right(jobs in jobs(30), reserved in requests(8)) {
-        // All jobs are there at once, with exact estimates, and so are the reservations: plan and run agree.
+        // With exact estimates and all jobs and reservations present from the start, plan and run must agree.
         let mut jobs = jobs;
         jobs.retain(|job| job.asked.capacity <= CAPACITY);
         for job in &mut jobs {
@@ -143,7 +143,7 @@ proptest! {
             let planned = planner.plan(policy, &cluster).to_vec();
             let happened: Vec<Time> = ran(&outcome.jobs).map(|(_, ran)| ran.start).collect();
             prop_assert_eq!(&planned, &happened, "{}", policy);
-            // On used memory the plan is the same.
+            // A plan on reused memory must be the same.
             prop_assert_eq!(planner.plan(policy, &cluster), &planned[..]);
         }
     }

@@ -1,4 +1,4 @@
-//! Small cases whose answers are known, on ten processors; well-known simulators get some of them wrong.
+//! Small cases with known answers, on ten processors; well-known simulators get some of them wrong.
 
 use crate::{job, run, site, starts};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
@@ -42,7 +42,7 @@ fn two_ends_at_one_instant_are_both_seen_before_anyone_starts() {
 
 #[test]
 fn fcfs_lets_nobody_pass_and_conservative_protects_the_second_in_line() {
-    // The third could start at once under EASY, delaying the second in line beyond its earliest start.
+    // Under EASY the third job could start now, delaying the second in line beyond its earliest start.
     let jobs = [job(0, 6, 100, 100), job(1, 8, 100, 100), job(2, 10, 50, 50), job(3, 2, 300, 300)];
     assert_eq!(starts(&run(site(Policy::FCFS, 10), &jobs)), [0, 100, 200, 250]);
     assert_eq!(starts(&run(site(Policy::EASY, 10), &jobs)), [0, 100, 303, 3]);
@@ -78,7 +78,7 @@ fn request(submit: i64, earliest: i64, latest_end: i64, duration: i64, processor
 
 #[test]
 fn the_first_waiting_job_goes_before_a_request_of_the_same_instant() {
-    // The head waits for 100 and keeps [100, 110); the request wants the same processors then.
+    // The head waits for 100 and has [100, 110) promised; the request wants the same processors then.
     let jobs = [job(0, 10, 100, 100), job(1, 10, 10, 10), job(1, 10, 10, 10)];
     let requests = [request(1, 100, 130, 10, 10), request(1, 100, 115, 10, 10)];
     let outcome = simulate(site(Policy::EASY, 10), &jobs, &requests, &mut EarliestFit, |_| {});

@@ -1,11 +1,11 @@
-//! The scheduler and the simulated site written in the plainest way: second by second free counts recomputed
-//! from lists, everything planned anew at every event. Slow, and easy to check against the rules.
+//! The scheduler and the simulated site in the simplest form: free counts are recomputed from lists second by second,
+//! and everything is replanned at every event. Slow, and easy to check against the rules.
 
 use bookahead_plan::Policy;
 use bookahead_sim::{Job, Overrun, Site};
 use bookahead_workload::requests::Request;
 
-/// Taken from `begin` to just before `end`.
+/// Occupied from `begin` to just before `end`.
 #[derive(Clone, Copy)]
 struct Taken {
     begin: i64,
@@ -20,9 +20,9 @@ struct Runs {
     end: i64,
 }
 
-/// What the plain simulation found.
+/// Result of the reference simulation.
 pub(crate) struct Found {
-    /// Start and end of each job, None where it is too wide.
+    /// Start and end of each job; None if it is too wide.
     pub(crate) jobs: Vec<Option<(i64, i64)>>,
     /// The start of each granted request.
     pub(crate) requests: Vec<Option<i64>>,
@@ -81,7 +81,7 @@ impl Plain<'_> {
     }
 
     fn extend_jobs(&mut self) {
-        // In the order of the jobs, each in sight of those extended before it.
+        // Extended in the order of the jobs, so that each one sees the extensions before it.
         self.running.sort_by_key(|run| run.job);
         let mut at = 0;
         while at < self.running.len() {
@@ -204,7 +204,7 @@ impl Plain<'_> {
     }
 }
 
-/// The policies that tests go through.
+/// The policies under test.
 pub(crate) fn policies() -> [Policy; 4] {
     [Policy::FCFS, Policy::EASY, Policy::CONSERVATIVE, Policy::backfilling(3).unwrap()]
 }

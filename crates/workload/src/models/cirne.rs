@@ -1,7 +1,7 @@
 //! In the manner of W. Cirne and F. Berman, "A comprehensive model of the supercomputer workload", IEEE
-//! Workshop on Workload Characterization, 2001: users ask for a time that is uniform in its logarithm and
-//! use a gamma-like share of it; sizes are uniform in the logarithm with many powers of two; jobs arrive by
-//! the hour of the day. The structure is theirs, the numbers are rounded ones, and nobody cancels.
+//! Workshop on Workload Characterization, 2001: requested times are uniform in the logarithm, and jobs use a
+//! gamma-distributed share of them; sizes are uniform in the logarithm with many powers of two; arrivals depend
+//! on the hour of the day. The structure is theirs, the numbers are rounded, and no job is cancelled.
 
 use super::setting::{DailyCycle, Drawn, ModelError, Setting, check_ends, check_range};
 use crate::LONGEST;
@@ -14,23 +14,23 @@ const MINUTE: f64 = 60.0;
 /// The model in the manner of Cirne and Berman.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cirne {
-    /// How many jobs, on which machine.
+    /// Number of jobs, machine, load and seed.
     pub setting: Setting,
-    /// The mean time between two submissions, in seconds.
+    /// Mean time between two submissions, in seconds.
     pub mean_gap: f64,
-    /// The weight of each hour of the day, from midnight on.
+    /// Weight of each hour of the day, from midnight on; only ratios matter.
     pub hours: [f64; 24],
-    /// The share of jobs whose size is a power of two.
+    /// Share of jobs whose size is a power of two.
     pub power_of_two: f64,
-    /// The shortest and the longest requested time, in seconds.
+    /// Shortest and longest requested time, in seconds.
     pub request: (i64, i64),
-    /// Shape and scale of the gamma of run time over requested time; values above 1 are drawn again.
+    /// Shape and scale of the gamma distribution of run time over requested time; values above 1 are drawn again.
     pub accuracy: (f64, f64),
 }
 
 impl Default for Cirne {
     /// A job every ten minutes on average, four fifths of them powers of two, requests of five minutes to a
-    /// day, of which about a third is used.
+    /// day, of which jobs use about a third.
     fn default() -> Cirne {
         Cirne {
             setting: Setting::default(),
@@ -77,12 +77,12 @@ impl Cirne {
         check_range("a share of powers of two", self.power_of_two, 0.0..=1.0, "a share from 0 to 1")?;
         check_ends("requested times", self.request, 1, LONGEST)?;
         let (shape, scale) = self.accuracy;
-        // Above a mean of one most draws would be thrown away, and drawing might never end.
+        // With a mean above one most draws would be rejected, and drawing might not end.
         check_range("a shape of the accuracy", shape, 0.01..=100.0, "0.01 to 100")?;
         check_range("a mean of the accuracy", shape * scale, 1e-3..=1.0, "0.001 to 1")
     }
 
-    /// Uniform in the logarithm, from 1 to the machine.
+    /// Uniform in the logarithm, from 1 to the size of the machine.
     fn size(&self, stream: &mut Stream) -> u32 {
         let machine = self.setting.processors.0;
         let power_of_two = stream.unit() < self.power_of_two;

@@ -10,40 +10,40 @@ use crate::trace::Job;
 /// Half hours of a day.
 const PARTS: usize = 48;
 
-/// The authors let the day begin at this half hour, in the early morning, where few jobs arrive.
+/// The authors begin the day at this half hour, in the early morning, when few jobs arrive.
 const DAY_BEGINS: usize = 11;
 
-/// Run times above e^12 s (about 45 hours) are drawn again.
+/// Run times above e^12 s (about 45 hours) are drawn again, as in the authors' program.
 const LONGEST_RUN_LOG: f64 = 12.0;
 
-/// Gaps above e^13 s (about 5 days) are drawn again.
+/// Gaps above e^13 s (about 5 days) are drawn again, as in the authors' program.
 const LONGEST_GAP_LOG: f64 = 13.0;
 
 /// The parameters of the model, with the names of the paper. Gamma distributions are given by shape and
 /// scale; those of run times and gaps are of the natural logarithm of seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LublinParameters {
-    /// The share of serial jobs.
+    /// Share of serial jobs.
     pub serial: f64,
-    /// The share of parallel jobs whose size is a power of two.
+    /// Share of parallel jobs whose size is a power of two.
     pub power_of_two: f64,
-    /// `ulow`: the base-2 logarithm of the smallest parallel size.
+    /// `ulow`: base-2 logarithm of the smallest parallel size.
     pub size_low: f64,
-    /// `uhi - umed`: how far below the machine, in base-2 logarithms, the two uniforms meet.
+    /// `uhi - umed`: distance below the machine, in base-2 logarithms, at which the two uniforms meet.
     pub size_break: f64,
-    /// `uprob`: the share of the lower uniform.
+    /// `uprob`: share of the lower uniform.
     pub size_low_share: f64,
-    /// `a1, b1`: the gamma of short run times.
+    /// `a1, b1`: gamma distribution of short run times.
     pub short_run: (f64, f64),
-    /// `a2, b2`: the gamma of long run times.
+    /// `a2, b2`: gamma distribution of long run times.
     pub long_run: (f64, f64),
     /// `pa, pb`: the share of short run times is pa x processors + pb.
     pub short_share: (f64, f64),
-    /// `aarr, barr`: the gamma of gaps in the rush hours.
+    /// `aarr, barr`: gamma distribution of gaps in the rush hours.
     pub gap: (f64, f64),
-    /// `arar`: what the shape of that gamma is multiplied by for the whole day.
+    /// `arar`: factor of the shape of that distribution for the whole day.
     pub gap_ratio: f64,
-    /// `anum, bnum`: the gamma of the half hours at which jobs arrive.
+    /// `anum, bnum`: gamma distribution of the half hours at which jobs arrive.
     pub daily: (f64, f64),
 }
 
@@ -63,7 +63,7 @@ impl LublinParameters {
         daily: (8.1737, 3.9631),
     };
 
-    /// As published for batch jobs alone.
+    /// As published for batch jobs only.
     pub const BATCH: LublinParameters = LublinParameters {
         serial: 0.2927,
         power_of_two: 0.6686,
@@ -82,11 +82,11 @@ impl LublinParameters {
 /// The model of Lublin and Feitelson.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lublin {
-    /// How many jobs, on which machine.
+    /// Number of jobs, machine, load and seed.
     pub setting: Setting,
-    /// The parameters.
+    /// Parameters of the distributions.
     pub parameters: LublinParameters,
-    /// How requested times are made.
+    /// Model of requested times, which the paper does not cover.
     pub requests: RequestModel,
 }
 
@@ -136,7 +136,7 @@ impl LublinParameters {
         check_range("a slope of the share of short runs", self.short_share.0, -1.0..=1.0, "-1 to 1")?;
         check_range("a share of short runs", self.short_share.1, 0.0..=1.0, SHARE)?;
         for (shape, scale) in [self.short_run, self.long_run, self.rush_gap()] {
-            // Above a mean of 12 most draws would be thrown away, and drawing might never end.
+            // With a mean above 12 most draws would be rejected, and drawing might not end.
             check_range("a shape of a gamma distribution", shape, 0.01..=1e4, "0.01 to 10000")?;
             check_range("a mean logarithm of seconds", shape * scale, 0.01..=LONGEST_RUN_LOG, "0.01 to 12")?;
         }
@@ -148,12 +148,13 @@ impl LublinParameters {
         (self.gap.0 * self.gap_ratio, self.gap.1)
     }
 
-    /// A size: 1, or two to the power of a number from two uniforms, rounded to a whole power for some.
+    /// A size: 1, or two to a power drawn from two uniforms, rounded to a whole power for some.
     fn size(&self, machine: u32, stream: &mut Stream) -> u32 {
         let kind = stream.unit();
         let high = libm::log2(f64::from(machine));
         let low = self.size_low.min(high);
         let middle = (high - self.size_break).max(low);
+        // Drawn for serial jobs too, so that every job takes the same number of draws.
         let lower = stream.unit() <= self.size_low_share;
         let power = if lower { stream.uniform(low, middle) } else { stream.uniform(middle, high) };
         if kind <= self.serial {
@@ -177,7 +178,7 @@ impl LublinParameters {
         }
     }
 
-    /// A gap in seconds, without regard to the hour.
+    /// A gap in seconds, before the daily cycle is applied.
     fn gap(&self, stream: &mut Stream) -> f64 {
         let (shape, scale) = self.rush_gap();
         loop {
@@ -188,22 +189,22 @@ impl LublinParameters {
         }
     }
 
-    /// The weights of the half hours, from midnight on.
+    /// Weights of the half hours, from midnight on.
     fn half_hours(&self) -> [f64; PARTS] {
         let (shape, scale) = self.daily;
         let below = |half_hour: f64| gamma_share(shape, half_hour / scale);
         let mut weights = [0.0; PARTS];
         for place in DAY_BEGINS..DAY_BEGINS + PARTS {
             let middle = place as f64;
-            // A weight of zero would stop the clock.
+            // A weight of zero would stop the clock of the daily cycle.
             weights[(place - 1) % PARTS] = (below(middle + 0.5) - below(middle - 0.5)).max(1e-6);
         }
         weights
     }
 }
 
-/// The share of a gamma distribution of scale 1 that lies below `x`, by its power series: all terms are
-/// positive, so nothing cancels out.
+/// Share of a gamma distribution of scale 1 below `x`, by its power series: all terms are positive, so no precision is
+/// lost by cancellation.
 fn gamma_share(shape: f64, x: f64) -> f64 {
     let (mut term, mut sum, mut divisor) = (1.0 / shape, 1.0 / shape, shape);
     while term > sum * 1e-15 {

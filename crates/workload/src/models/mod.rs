@@ -1,6 +1,6 @@
-//! Workload models: jobs drawn from a seed instead of read from a log. All share a [`Setting`] (how many
-//! jobs, which machine, which load, which seed); the same setting gives the same jobs on every machine.
-//! No model looks at a log or knows a scheduler.
+//! Workload models: jobs drawn from a seed instead of read from a log. All share a [`Setting`] (number of
+//! jobs, machine, load, seed); the same setting gives the same jobs on every machine. No model reads a log or
+//! knows a scheduler.
 
 mod cirne;
 mod lublin;

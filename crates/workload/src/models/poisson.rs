@@ -1,5 +1,5 @@
-//! The plainest workload: jobs arrive at random with a constant rate, sizes and run times are uniform in
-//! ranges. It is meant for studies in which nothing else should matter; no real log looks like this.
+//! The simplest workload: jobs arrive at random with a constant rate; sizes and run times are uniform in
+//! ranges. It is meant for studies that vary one thing only; no real log looks like this.
 
 use super::setting::{Drawn, ModelError, RequestModel, Setting, check_ends, check_range};
 use crate::LONGEST;
@@ -9,15 +9,15 @@ use crate::trace::Job;
 /// Poisson arrivals, uniform sizes, uniform run times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Poisson {
-    /// How many jobs, on which machine.
+    /// Number of jobs, machine, load and seed.
     pub setting: Setting,
-    /// The mean time between two submissions, in seconds.
+    /// Mean time between two submissions, in seconds.
     pub mean_gap: f64,
-    /// The smallest and the largest size, in processors.
+    /// Smallest and largest size, in processors.
     pub processors: (u32, u32),
-    /// The shortest and the longest run time, in seconds.
+    /// Shortest and longest run time, in seconds.
     pub run: (i64, i64),
-    /// How requested times are made.
+    /// Model of requested times.
     pub requests: RequestModel,
 }
 

@@ -1,6 +1,6 @@
-//! What models have in common: the number of jobs, the machine, the load and the seed; how drawn jobs are put together,
-//! brought to the load that is wanted, and made into a log; how long jobs ask to run when a model draws only how long they
-//! do run (never less than that); and arrivals that follow the day.
+//! Common parts of the models: number of jobs, machine, load and seed; assembly of drawn jobs, scaling to a load, and
+//! conversion to a log; requested times for models that draw only run times (never less than the run time); and
+//! arrivals with a daily cycle.
 
 use crate::streams::Stream;
 use crate::swf::{Header, Record};
@@ -12,22 +12,22 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// No model draws more jobs than this: they would fill 40 GB.
+/// Largest number of jobs that a model draws: they take 40 GB.
 const MOST_JOBS: usize = 1_000_000_000;
 
-/// Room is made in advance for so many; more come as they are drawn.
+/// Largest number of jobs for which memory is reserved in advance; a larger number grows as jobs are drawn.
 const MOST_ROOM: usize = 1 << 20;
 
-/// What all models have in common.
+/// Parameters that all models share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// How many jobs are drawn.
+    /// Number of jobs.
     pub jobs: usize,
-    /// The size of the machine.
+    /// Size of the machine.
     pub processors: Capacity,
-    /// The offered load that the gaps between jobs are scaled to; by default what the model gives.
+    /// Offered load, reached by scaling the gaps between jobs; by default the load of the model.
     pub load: Option<f64>,
-    /// What chance depends on.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -38,36 +38,36 @@ impl Default for Setting {
     }
 }
 
-/// Why a model cannot draw.
+/// Why a model cannot draw jobs.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ModelError {
-    /// A parameter is out of its range.
-    #[error("{what} of {value} cannot be drawn with; give {wanted}")]
+    /// A parameter is out of range.
+    #[error("{what} of {value} is out of range; give {wanted}")]
     BadParameter {
-        /// The parameter.
+        /// Name of the parameter.
         what: &'static str,
-        /// What was given.
+        /// Given value.
         value: f64,
-        /// What it should be.
+        /// Accepted values.
         wanted: &'static str,
     },
-    /// The lower end of a range is above the upper.
+    /// A range is empty or too wide.
     #[error(
-        "{what} from {low} to {high} cannot be drawn; give the lower end first, within {least} to {most}"
+        "{what} from {low} to {high} are not a valid range; give the lower end first, within {least} to {most}"
     )]
     BadRange {
-        /// The range.
+        /// Name of the range.
         what: &'static str,
-        /// Its lower end.
+        /// Given lower end.
         low: i64,
-        /// Its upper end.
+        /// Given upper end.
         high: i64,
-        /// The least that can be.
+        /// Smallest accepted lower end.
         least: i64,
-        /// The most that can be.
+        /// Largest accepted upper end.
         most: i64,
     },
-    /// The jobs would be submitted over more time than can be counted.
+    /// The submissions would span more than [`LONGEST`].
     #[error("the jobs would be submitted over more than 2^40 s; give fewer jobs or shorter gaps")]
     TooLong,
     /// The load cannot be reached.
@@ -75,7 +75,7 @@ pub enum ModelError {
     Load(#[from] ScalingError),
 }
 
-/// What a model draws for one job.
+/// The values that a model draws for one job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Drawn {
     /// Seconds after the start.
@@ -107,6 +107,7 @@ impl Setting {
 }
 
 fn job(number: i64, drawn: &Drawn) -> Result<Job, ModelError> {
+    // This also refuses NaN.
     if !(0.0..=LONGEST as f64).contains(&drawn.submit) {
         return Err(ModelError::TooLong);
     }
@@ -119,7 +120,7 @@ fn job(number: i64, drawn: &Drawn) -> Result<Job, ModelError> {
     })
 }
 
-/// Refuses a value outside its range, and what is not a number.
+/// Refuses a value outside its range, and NaN.
 pub(super) fn check_range(
     what: &'static str,
     value: f64,
@@ -129,7 +130,7 @@ pub(super) fn check_range(
     if range.contains(&value) { Ok(()) } else { Err(ModelError::BadParameter { what, value, wanted }) }
 }
 
-/// Refuses a range that is empty or goes beyond `least` to `most`.
+/// Refuses an empty range, and one that exceeds `least` to `most`.
 pub(super) fn check_ends(
     what: &'static str,
     (low, high): (i64, i64),
@@ -160,7 +161,7 @@ pub fn header(model: &str, setting: &Setting) -> Header {
     header
 }
 
-/// The requested times that users pick, in minutes. Beyond the last, whole days are picked.
+/// Requested times that users prefer, in minutes. Longer ones are whole days.
 pub const POPULAR_MINUTES: [i64; 22] = [
     5, 10, 15, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 720, 900, 1080, 1440, 2160, 2880, 4320, 7200,
     10_080,
@@ -168,26 +169,26 @@ pub const POPULAR_MINUTES: [i64; 22] = [
 
 const DAY: i64 = 86_400;
 
-/// The smallest share of its requested time that a job uses before rounding.
+/// Smallest ratio of run time to requested time before rounding; see [`RequestModel::Popular`].
 const LEAST_ACCURACY: f64 = 0.1;
 
 /// How requested times are made from run times.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum RequestModel {
-    /// The run time.
+    /// Equal to the run time.
     Exact,
-    /// So many times the run time, rounded up; at least 1.
+    /// A multiple of the run time, rounded up; the factor is at least 1.
     Factor(f64),
-    /// The run time over an accuracy that is uniform from a tenth to one, as in the flat middle of the
+    /// The run time divided by an accuracy that is uniform from a tenth to one, as in the flat middle of the
     /// histograms of Mu'alem and Feitelson (IEEE TPDS 12(6), 2001), rounded up to the next of
     /// [`POPULAR_MINUTES`].
     #[default]
     Popular,
 }
 
-/// Text that names no model of requested times.
+/// An unknown model of requested times.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' names no requested times; give exact, popular or factor:F with F of at least 1")]
+#[error("unknown requested times '{0}'; use exact, popular or factor:F with F of at least 1")]
 pub struct RequestModelError(String);
 
 impl RequestModel {
@@ -248,29 +249,29 @@ impl fmt::Display for RequestModel {
     }
 }
 
-/// A clock that runs by the weights of the parts of a day, which are of equal length: fast where the weight is high, so
-/// that gaps drawn without regard to the hour come out short at noon and long at night. The mean rate over a day is not
-/// changed.
+/// A clock that runs by the weights of the parts of a day, which have equal lengths: fast in parts with a high weight,
+/// so that gaps drawn for a constant rate become short at noon and long at night. The mean rate over a day does not
+/// change.
 #[derive(Debug, Clone)]
 pub(super) struct DailyCycle<const PARTS: usize> {
     weights: [f64; PARTS],
-    /// Parts of a day gone by since the start, and points spent within the present one.
+    /// Complete parts of a day since the start, and points spent within the present part.
     parts: f64,
     spent: f64,
 }
 
 impl<const PARTS: usize> DailyCycle<PARTS> {
-    /// Starts at midnight. The weights are positive; only their ratios matter.
+    /// Starts at midnight. The weights must be positive; only their ratios matter.
     pub(super) fn new(weights: [f64; PARTS]) -> DailyCycle<PARTS> {
         let mean = weights.iter().sum::<f64>() / PARTS as f64;
         DailyCycle { weights: weights.map(|weight| weight / mean), parts: 0.0, spent: 0.0 }
     }
 
-    /// Lets `gap` seconds of a day without cycle pass; gives the time since the start, in seconds.
+    /// Advances by `gap` seconds of a day without a cycle; returns the seconds since the start.
     pub(super) fn advance(&mut self, gap: f64) -> f64 {
         let part = DAY as f64 / PARTS as f64;
         let mut points = self.spent + gap / part;
-        // Whole days cost as many points as they have parts, whatever the weights.
+        // Weights have a mean of one, so a whole day costs as many points as it has parts.
         let days = (points / PARTS as f64).floor();
         points -= days * PARTS as f64;
         self.parts += days * PARTS as f64;
@@ -282,7 +283,6 @@ impl<const PARTS: usize> DailyCycle<PARTS> {
         part * (self.parts + points / self.weight())
     }
 
-    /// The weight of the present part of the day.
     fn weight(&self) -> f64 {
         let index = (self.parts % PARTS as f64) as usize;
         self.weights.get(index).copied().unwrap_or(1.0)

@@ -1,6 +1,6 @@
-//! The `;` lines at the head of a log, kept as they are and in order, and asked for directives such as `; MaxProcs: 128`: a
-//! value that cannot be read as a number is unknown, nothing is guessed. And the writer of a log: the header as it is, then
-//! one line per job with its fields separated by single blanks. What is written is read back equal.
+//! The `;` lines at the head of a log, kept unchanged and in order, with access to directives such as `; MaxProcs:
+//! 128`: a value that is not a number is unknown, nothing is guessed. Also the writer of a log: the header unchanged,
+//! then one line per job with its fields separated by single blanks. A written log is read back equal.
 
 use super::record::Record;
 use crate::files::{self, FileError, Packing};
@@ -20,7 +20,7 @@ impl Header {
         self.push_comment(&format!("{key}: {value}"));
     }
 
-    /// Makes `value` the only value of `key`, where its first line stands or else at the end.
+    /// Makes `value` the only value of `key`, at the place of its first line or at the end.
     pub fn set(&mut self, key: &str, value: impl std::fmt::Display) {
         let is_key =
             |line: &[u8]| directive(line).is_some_and(|(name, _)| name.eq_ignore_ascii_case(key.as_bytes()));
@@ -29,17 +29,17 @@ impl Header {
         self.lines.insert(place, format!("; {key}: {value}").into_bytes());
     }
 
-    /// Adds `; text`; a line break within becomes a blank.
+    /// Adds `; text`; line breaks in it become blanks.
     pub fn push_comment(&mut self, text: &str) {
         self.push_line(format!("; {}", text.replace(['\n', '\r'], " ")).into_bytes());
     }
 
-    /// Adds a line as it was read, from its semicolon on, without line end.
+    /// Adds a line unchanged, from its semicolon on, without its line end.
     pub(super) fn push_line(&mut self, line: Vec<u8>) {
         self.lines.push(line);
     }
 
-    /// All lines as they stand in the file, without line ends.
+    /// All lines unchanged, without line ends.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
         self.lines.iter().map(Vec::as_slice)
     }
@@ -51,26 +51,26 @@ impl Header {
             .map(|(key, value)| (String::from_utf8_lossy(key), String::from_utf8_lossy(value)))
     }
 
-    /// The value of the first directive `key`, whatever its case.
+    /// The value of the first directive `key`, ignoring case.
     pub fn get(&self, key: &str) -> Option<Cow<'_, str>> {
         let value =
             self.lines().filter_map(directive).find(|(name, _)| name.eq_ignore_ascii_case(key.as_bytes()));
         value.map(|(_, value)| String::from_utf8_lossy(value))
     }
 
-    /// The number with which the value of `key` begins; text may follow it.
+    /// The number at the beginning of the value of `key`; text may follow it.
     pub fn number(&self, key: &str) -> Option<i64> {
         leading_number(&self.get(key)?)
     }
 
-    /// `UnixStartTime`: the instant from which the log counts, in seconds since the Unix epoch.
+    /// `UnixStartTime`: the origin of times in the log, in seconds since the Unix epoch.
     pub fn unix_start_time(&self) -> Option<i64> {
         self.number("UnixStartTime")
     }
 
-    /// The size of the machine: `MaxProcs`, or `MaxNodes` where that is absent or unknown (-1).
+    /// Size of the machine: `MaxProcs`, or `MaxNodes` if that is absent or unknown (-1).
     pub fn processors(&self) -> Option<i64> {
-        // A size that cannot be read must not be replaced by a count of nodes behind the user's back.
+        // An unreadable `MaxProcs` is an error to report, not a reason to use the number of nodes silently.
         match self.get("MaxProcs").map(|value| leading_number(&value)) {
             None | Some(Some(..0)) => self.number("MaxNodes"),
             Some(count) => count,
@@ -78,7 +78,7 @@ impl Header {
     }
 }
 
-/// Key and value of a line, where it has both. A key is one word.
+/// Key and value of a line that has both. A key is one word.
 fn directive(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = memchr::memchr(b':', line)?;
     let key = line[..colon].trim_ascii_start().strip_prefix(b";")?.trim_ascii();
@@ -86,8 +86,8 @@ fn directive(line: &[u8]) -> Option<(&[u8], &[u8])> {
     word.then(|| (key, line[colon + 1..].trim_ascii()))
 }
 
-/// The whole number at the head of `value`. What follows it must not make it another number: `1,152` and
-/// `2.5` are not read as 1 and 2.
+/// The whole number at the beginning of `value`. The text after it must not continue the number: `1,152` and `2.5` are
+/// not read as 1 and 2.
 fn leading_number(value: &str) -> Option<i64> {
     let sign = usize::from(value.starts_with('-'));
     let digits = value[sign..].bytes().take_while(u8::is_ascii_digit).count();
@@ -100,10 +100,10 @@ fn leading_number(value: &str) -> Option<i64> {
     if goes_on { None } else { value[..sign + digits].parse().ok() }
 }
 
-/// How much text is gathered before it is handed on.
+/// Size of the blocks that are written: large enough to make system calls rare.
 const BLOCK: usize = 64 * 1024;
 
-/// A whole number of 64 bits has at most so many digits and a sign.
+/// Most digits of a 64-bit number.
 const LONGEST_NUMBER: usize = 20;
 
 /// Writes header and jobs to `out` as plain text.
@@ -127,7 +127,7 @@ pub fn write<'a>(
     out.write_all(&block)
 }
 
-/// Writes a file, compressed where the name ends in `.gz`.
+/// Writes a file, compressed if the name ends in `.gz`.
 pub fn write_file<'a>(
     path: &Path,
     header: &Header,
@@ -136,7 +136,7 @@ pub fn write_file<'a>(
     write_file_as(path, Packing::of_name(path), header, records)
 }
 
-/// Writes a file, compressed or not whatever its name.
+/// Writes a file with the given compression, whatever its name.
 pub fn write_file_as<'a>(
     path: &Path,
     packing: Packing,
@@ -193,7 +193,7 @@ fn append_whole(block: &mut Vec<u8>, value: i64) {
     block.extend_from_slice(&text[begin..]);
 }
 
-/// As few digits as give the same number again. What is not a number is unknown.
+/// Writes the fewest digits that give the same number again; NaN and infinity as unknown.
 fn append_real(block: &mut Vec<u8>, value: f64) {
     let whole = value as i64;
     if !value.is_finite() {

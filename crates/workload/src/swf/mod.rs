@@ -1,6 +1,6 @@
 //! The Standard Workload Format (SWF, version 2.2) of the Parallel Workloads Archive: `;` lines with
-//! directives, then one line of 18 blank-separated numbers per job, -1 where unknown. Reading streams and
-//! tells of every line what became of it; whether a job makes sense is decided in [`crate::trace`].
+//! directives, then one line of 18 blank-separated numbers per job, with -1 for unknown. The reader streams and
+//! reports the outcome of every line; [`crate::trace`] decides whether a job makes sense.
 
 mod header;
 mod number;

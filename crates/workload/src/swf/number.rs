@@ -1,14 +1,14 @@
-//! Numbers in the fields of a job line. Nearly all are short whole numbers, so these have a way of their
-//! own; everything else goes the exact way of the standard library. A value that does not fit is an error:
-//! nothing wraps, and a NaN or an infinity never comes out.
+//! Numbers in the fields of a job line. Nearly all are short whole numbers, which have a fast path; all others
+//! are parsed exactly by the standard library. A value that does not fit is an error: nothing wraps, and the
+//! result is never NaN or infinite.
 
 use crate::reason::Reason;
 use std::num::IntErrorKind;
 
-/// So many digits always fit an `i64`.
+/// Every number with this many digits fits an `i64`.
 const SHORT_DIGITS: usize = 18;
 
-/// So many digits are exact in an `f64`, and so is ten to that power: their quotient is rounded once.
+/// Numbers with this many digits are exact in an `f64`, and so is ten to that power: their quotient is rounded once.
 const EXACT_DIGITS: usize = 15;
 
 const POWERS_OF_TEN: [f64; EXACT_DIGITS + 1] =
@@ -20,7 +20,7 @@ pub(super) fn is_blank(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// The place of the first byte from `at` on that is no blank, or the end of the line.
+/// Position of the first byte at or after `at` that is not blank, or the length of the line.
 #[inline]
 pub(super) fn skip_blanks(line: &[u8], mut at: usize) -> usize {
     while line.get(at).is_some_and(|byte| is_blank(*byte)) {
@@ -35,7 +35,7 @@ fn ends(line: &[u8], at: usize) -> bool {
     line.get(at).is_none_or(|byte| is_blank(*byte))
 }
 
-/// Adds the digits at `at` to `value`; gives the place after them. Wraps where there are too many, so the
+/// Appends the digits at `at` to `value`; returns the position after them. It wraps if there are too many, so the
 /// caller counts them.
 #[inline]
 fn digits(line: &[u8], mut at: usize, mut value: u64) -> (u64, usize) {
@@ -62,7 +62,7 @@ pub(super) fn is_minus_one(line: &[u8], begin: usize) -> bool {
     line.get(begin..begin + 2) == Some(b"-1") && ends(line, begin + 2)
 }
 
-/// A whole number of few digits at `begin`, and the place after it.
+/// A whole number of few digits at `begin`, and the position after it.
 #[inline]
 pub(super) fn short_whole(line: &[u8], begin: usize) -> Option<(i64, usize)> {
     let negative = line.get(begin) == Some(&b'-');
@@ -72,7 +72,7 @@ pub(super) fn short_whole(line: &[u8], begin: usize) -> Option<(i64, usize)> {
     sound.then(|| (signed(negative, magnitude), end))
 }
 
-/// A number of few digits at `begin`, with or without a fraction, and the place after it.
+/// A number of few digits at `begin`, with an optional fraction, and the position after it.
 #[inline]
 pub(super) fn short_real(line: &[u8], begin: usize) -> Option<(f64, usize)> {
     let negative = line.get(begin) == Some(&b'-');
@@ -90,7 +90,7 @@ pub(super) fn short_real(line: &[u8], begin: usize) -> Option<(f64, usize)> {
     sound.then(|| (signed(negative, magnitude) as f64 / POWERS_OF_TEN[places], end))
 }
 
-/// Any number as a whole one, and whether it had to be rounded.
+/// Any number as a whole one, and whether it was rounded.
 pub(super) fn whole(token: &[u8]) -> Result<(i64, bool), Reason> {
     let text = std::str::from_utf8(token).map_err(|_| Reason::MalformedLine)?;
     match text.parse::<i64>() {
@@ -102,10 +102,10 @@ pub(super) fn whole(token: &[u8]) -> Result<(i64, bool), Reason> {
     }
 }
 
-/// The nearest whole number, halves away from zero.
+/// The nearest whole number; halves are rounded away from zero.
 fn rounded(value: f64) -> Result<(i64, bool), Reason> {
     let nearest = value.round();
-    // 2^63 itself is exact in an `f64`, and the first that does not fit.
+    // 2^63 is exact in an `f64` and the smallest value that does not fit.
     if nearest.abs() >= 9_223_372_036_854_775_808.0 {
         return Err(Reason::NumberOutOfRange);
     }
@@ -116,7 +116,7 @@ pub(super) fn real(token: &[u8]) -> Result<f64, Reason> {
     let decimal = token.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte));
     let text = std::str::from_utf8(token).map_err(|_| Reason::MalformedLine)?;
     match text.parse::<f64>() {
-        // Zero has no sign, as where it is read the short way.
+        // Adding zero removes the sign of a negative zero, so that the result equals that of the fast path.
         Ok(value) if decimal && value.is_finite() => Ok(value + 0.0),
         Ok(_) if decimal => Err(Reason::NumberOutOfRange),
         _ => Err(Reason::MalformedLine),

@@ -1,6 +1,6 @@
-//! Reads a log as a stream: the header first, then line by line what became of each job line. It holds one
-//! buffer and one record, whatever the size of the file; it never panics on any bytes, and never passes
-//! over a damaged file as if it had ended.
+//! Reads a log as a stream: the header first, then the outcome of each job line. It keeps one buffer and one
+//! record for a file of any size. It never panics on any input, and never treats a damaged file as one that has
+//! ended.
 
 use super::header::Header;
 use super::number;
@@ -10,24 +10,25 @@ use crate::reason::{Mends, Reason};
 use std::io::Read;
 use std::path::Path;
 
-/// How many bytes of header are kept; the largest in the archive has some 30 KB. Lines beyond are read over.
+/// Largest header that is kept, in bytes: far above the largest in the archive, about 30 KB. Further lines are
+/// skipped.
 const LARGEST_HEADER: usize = 4 * 1024 * 1024;
 
 /// A line that is neither blank nor a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobLine {
-    /// The number of the line in the file; the first is 1.
+    /// Number of the line in the file; the first is 1.
     pub line: u64,
-    /// What became of it.
+    /// Whether the line gives a record.
     pub outcome: Outcome,
 }
 
-/// What became of a job line.
+/// Result of parsing a job line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has been taken, with these mends; see [`Reader::record`].
+    /// The line was parsed, with these corrections; see [`Reader::record`].
     Sound(Mends),
-    /// The line gives no record.
+    /// The line has no usable record.
     Dropped(Reason),
 }
 
@@ -49,7 +50,7 @@ impl Reader<Box<dyn Read>> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads from `source`, which errors call `name`.
+    /// Reads from `source`; errors call it `name`.
     pub fn new(name: impl Into<String>, source: R) -> Result<Reader<R>, FileError> {
         let name = name.into();
         match Lines::new(source) {
@@ -64,24 +65,24 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What errors call the source.
+    /// Name of the source in errors.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The header as far as it has been read: all of it once the first job line has been given. Comments
-    /// between job lines do not belong to it.
+    /// The header as far as it was read: complete after the first job line. Comments between job lines do not
+    /// belong to it.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The fields of the last sound job line.
+    /// Fields of the last sound job line.
     #[inline]
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// Gives up the rest of the source and keeps the header.
+    /// Drops the rest of the source and returns the header.
     pub fn into_header(self) -> Header {
         self.header
     }
@@ -130,6 +131,7 @@ fn keep(header: &mut Header, room: &mut usize, line: &[u8]) {
         *room -= line.len() + 1;
         header.push_line(line.trim_ascii_start().to_vec());
     } else {
+        // No later line is kept either, so that the header has no gap.
         *room = 0;
     }
 }

@@ -1,56 +1,56 @@
-//! One job line: its 18 fields, named, and how they are taken from the bytes of a line. Unknown is -1. A
-//! field that cannot be a number spoils the line; nothing here asks whether the numbers make sense.
+//! One job line: its 18 named fields, and their parser. Unknown is -1. A line with a field that is not a number
+//! is refused; whether the numbers make sense is decided in [`crate::trace`].
 
 use super::number;
 use crate::reason::{Mends, Reason};
 
-/// What stands for an unknown value.
+/// The value of an unknown field.
 pub const UNKNOWN: i64 = -1;
 
 /// The 18 fields of a job, in the order of the format. Times are in seconds, memory in kilobytes per
 /// processor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record {
-    /// 1: the number of the job.
+    /// 1: number of the job.
     pub job: i64,
-    /// 2: when it was submitted, from the start of the log.
+    /// 2: submission, from the start of the log.
     pub submit: i64,
-    /// 3: how long it waited.
+    /// 3: wait.
     pub wait: i64,
-    /// 4: how long it ran.
+    /// 4: run time.
     pub run: i64,
-    /// 5: the processors it got.
+    /// 5: allocated processors.
     pub allocated_processors: i64,
-    /// 6: the average processor time used, per processor.
+    /// 6: average CPU time used, per processor.
     pub average_cpu_time: f64,
-    /// 7: the memory it used.
+    /// 7: used memory.
     pub used_memory: i64,
-    /// 8: the processors it asked for.
+    /// 8: requested processors.
     pub requested_processors: i64,
-    /// 9: the time it asked for.
+    /// 9: requested time.
     pub requested_time: i64,
-    /// 10: the memory it asked for.
+    /// 10: requested memory.
     pub requested_memory: i64,
-    /// 11: how it ended: 0 failed, 1 completed, 5 cancelled.
+    /// 11: status: 0 failed, 1 completed, 5 cancelled.
     pub status: i64,
-    /// 12: whose it was.
+    /// 12: number of the user.
     pub user: i64,
-    /// 13: the group of that user.
+    /// 13: number of the group.
     pub group: i64,
-    /// 14: the application.
+    /// 14: number of the application.
     pub executable: i64,
-    /// 15: the queue.
+    /// 15: number of the queue.
     pub queue: i64,
-    /// 16: the partition.
+    /// 16: number of the partition.
     pub partition: i64,
-    /// 17: the job that had to end before.
+    /// 17: job that had to end before this one.
     pub preceding_job: i64,
-    /// 18: the time between the end of that job and the submission of this one.
+    /// 18: time from the end of that job to the submission of this one.
     pub think_time: i64,
 }
 
 impl Record {
-    /// A job of which nothing is known.
+    /// A record with all fields unknown.
     pub const BLANK: Record = Record {
         job: UNKNOWN,
         submit: UNKNOWN,
@@ -72,7 +72,7 @@ impl Record {
         think_time: UNKNOWN,
     };
 
-    /// Takes the fields from a line that is neither blank nor a comment.
+    /// Parses a line that is neither blank nor a comment.
     #[inline]
     pub(super) fn parse(line: &[u8]) -> Result<(Record, Mends), Reason> {
         let mut fields = Fields { line, at: 0, mends: Mends::NONE };
@@ -100,17 +100,17 @@ impl Record {
     }
 }
 
-/// What is left of a line. Its functions are inlined at every field: the fields of a log have habits of
-/// their own (one is always -1, one always has six digits), which processors learn place by place.
+/// The rest of a line. Its functions are inlined at every field: fields of a log are regular (one is always -1, one
+/// always has six digits), and branch prediction learns each place on its own.
 struct Fields<'a> {
     line: &'a [u8],
-    /// May be one beyond the end: behind a field taken the short way, its blank is taken too.
+    /// Can be one beyond the end: the fast path also consumes the blank behind a field.
     at: usize,
     mends: Mends,
 }
 
 impl Fields<'_> {
-    /// The next field where a whole number belongs.
+    /// Parses the next field as a whole number.
     #[inline(always)]
     fn whole(&mut self) -> Result<i64, Reason> {
         if !self.find() {
@@ -118,6 +118,7 @@ impl Fields<'_> {
             return Ok(UNKNOWN);
         }
         if number::is_minus_one(self.line, self.at) {
+            // Two characters and the blank behind them.
             self.at += 3;
             return Ok(UNKNOWN);
         }
@@ -132,7 +133,7 @@ impl Fields<'_> {
         Ok(value)
     }
 
-    /// The next field where a fraction may stand.
+    /// Parses the next field as a number with an optional fraction.
     #[inline(always)]
     fn real(&mut self) -> Result<f64, Reason> {
         if !self.find() {
@@ -146,14 +147,14 @@ impl Fields<'_> {
         number::real(self.token())
     }
 
-    /// Goes to the next field; says whether there is one.
+    /// Moves to the next field; returns whether there is one.
     #[inline(always)]
     fn find(&mut self) -> bool {
         self.at = number::skip_blanks(self.line, self.at);
         self.at < self.line.len()
     }
 
-    /// Takes the field at hand, up to the next blank.
+    /// Consumes the present field up to the next blank.
     #[cold]
     fn token(&mut self) -> &[u8] {
         let rest = &self.line[self.at..];
@@ -162,7 +163,7 @@ impl Fields<'_> {
         &rest[..length]
     }
 
-    /// The mends of the whole line.
+    /// All corrections of the line.
     #[inline(always)]
     fn finish(mut self) -> Mends {
         if self.find() {

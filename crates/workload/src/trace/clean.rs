@@ -1,5 +1,5 @@
-//! The rules by which one record becomes a job, is mended, is passed over or is dropped. They look at one
-//! record alone: order and counting are the loader's.
+//! The rules by which one record becomes a job, is corrected, skipped or dropped. Each record is judged on its
+//! own; order and counting are done by the loader.
 
 use super::job::{Job, Overruns};
 use crate::reason::{Mends, Reason};
@@ -9,7 +9,7 @@ use bookahead_plan::{Capacity, Interval, Seconds, Time};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
-    /// The machine, in units.
+    /// Size of the machine, in units.
     pub(super) machine: Capacity,
     /// Processors per unit; at least one.
     pub(super) unit: u32,
@@ -25,8 +25,8 @@ pub(super) enum Verdict {
 }
 
 impl Rules {
-    /// Judges one record that needed `mends` to be read. A job outside the range is passed over whatever
-    /// else is wrong with it.
+    /// Judges one record; `mends` are the corrections of its parser. A job outside the range is skipped even if it
+    /// has other faults.
     #[inline]
     pub(super) fn judge(&self, record: &Record, mends: Mends) -> Verdict {
         match submit_time(record) {

@@ -1,6 +1,6 @@
-//! What a log is loaded into and how: a job as schedulers see it, what may be chosen, the account of what became of the job
-//! lines, and why a log gives no trace. The defaults are the rules under which Bookahead's results are compared with others.
-//! For every loaded trace, kept + dropped + outside the range = read.
+//! Types of loading: a job as schedulers see it, the options, the report on the job lines, and the errors. The defaults
+//! are the rules under which Bookahead's results are compared with others. For every loaded trace, kept + dropped +
+//! outside the range = read.
 
 use crate::files::FileError;
 use crate::reason::{Mends, Reason};
@@ -14,26 +14,26 @@ use thiserror::Error;
 /// A sound job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Job {
-    /// Its number in the log.
+    /// Number in the log.
     pub number: i64,
-    /// When it is submitted.
+    /// Submission.
     pub submit: Time,
-    /// How long it runs; at least a second.
+    /// Actual run time; at least a second.
     pub run: Seconds,
-    /// How long it asked to run; at least a second.
+    /// Requested run time; at least a second.
     pub request: Seconds,
-    /// How much of the machine it needs, in the unit of the trace; at least one.
+    /// Required share of the machine, in the unit of the trace; at least one.
     pub processors: Capacity,
 }
 
 impl Job {
-    /// Processors times run time.
+    /// Processors times run time, in unit-seconds.
     #[inline]
     pub fn area(&self) -> i128 {
         i128::from(self.processors.0) * i128::from(self.run.0)
     }
 
-    /// The job as a line of a log, on a machine whose unit has `unit` processors.
+    /// The job as a line of a log, for a machine whose unit has `unit` processors.
     pub fn record(&self, unit: u32) -> Record {
         let processors = i64::from(self.processors.0) * i64::from(unit);
         Record {
@@ -49,21 +49,21 @@ impl Job {
     }
 }
 
-/// What becomes of a job that ran longer than it asked for.
+/// Treatment of a job that ran longer than requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overruns {
-    /// Its run time is cut at the request, as a site that kills such jobs would.
+    /// Cut its run time at the request, as if the site had killed it.
     #[default]
     Cut,
-    /// It runs on beyond its request.
+    /// Keep its run time.
     Keep,
-    /// It leaves the trace.
+    /// Drop the job.
     Drop,
 }
 
-/// A word that names no rule for overruns.
+/// An unknown treatment of overruns.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' is no rule for jobs that run longer than they asked for; give cut, keep or drop")]
+#[error("unknown rule for overruns '{0}'; use cut, keep or drop")]
 pub struct OverrunsError(String);
 
 impl FromStr for Overruns {
@@ -79,22 +79,22 @@ impl FromStr for Overruns {
     }
 }
 
-/// How a log is loaded.
+/// Options for loading a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// The size of the machine in processors; by default what the header says.
+    /// Size of the machine in processors; default: that of the header.
     pub processors: Option<Capacity>,
-    /// The size of a node in processors: machine and jobs are counted in nodes of this size.
+    /// Size of a node in processors: machine and jobs are counted in nodes of this size.
     pub unit: u32,
-    /// What becomes of jobs that ran longer than they asked for.
+    /// Treatment of jobs that ran longer than requested.
     pub overruns: Overruns,
-    /// Stop after so many sound jobs, in the order of the file.
+    /// Stop after this many sound jobs, in the order of the file.
     pub first: Option<usize>,
-    /// Take only jobs submitted within.
+    /// Load only jobs submitted in this interval.
     pub range: Option<Interval>,
-    /// Take the first job that is dropped or mended for an error.
+    /// Fail at the first job that is dropped or corrected.
     pub strict: bool,
-    /// Keep the full record of every job.
+    /// Keep the complete record of every job.
     pub keep_records: bool,
 }
 
@@ -112,7 +112,7 @@ impl Default for LoadOptions {
     }
 }
 
-/// What became of the job lines of a log.
+/// Counts of the job lines of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CleaningReport {
     /// Job lines read.
@@ -125,17 +125,17 @@ pub struct CleaningReport {
 }
 
 impl CleaningReport {
-    /// How often `reason` applied.
+    /// Number of jobs to which `reason` applied.
     pub fn count(&self, reason: Reason) -> u64 {
         self.counts[reason.index()]
     }
 
-    /// All reasons that applied, in the order of [`Reason::ALL`].
+    /// All reasons with a count above zero, in the order of [`Reason::ALL`].
     pub fn counts(&self) -> impl Iterator<Item = (Reason, u64)> {
         Reason::ALL.into_iter().map(|reason| (reason, self.count(reason))).filter(|(_, count)| *count > 0)
     }
 
-    /// Jobs dropped, for whatever reason.
+    /// Number of dropped jobs.
     pub fn dropped(&self) -> u64 {
         self.counts().filter(|(reason, _)| reason.is_drop()).map(|(_, count)| count).sum()
     }
@@ -144,7 +144,6 @@ impl CleaningReport {
         self.counts[reason.index()] += 1;
     }
 
-    /// Counts a job that is kept.
     #[inline]
     pub(super) fn keep_one(&mut self, mends: Mends) {
         self.kept += 1;
@@ -169,7 +168,7 @@ impl fmt::Display for CleaningReport {
     }
 }
 
-/// Those counts whose reason drops, or those whose reason mends, as a map from code to count.
+/// The counts of reasons that drop, or of those that correct, as a map from code to count.
 struct CountMap<'a> {
     report: &'a CleaningReport,
     drops: bool,
@@ -197,59 +196,59 @@ impl Serialize for CleaningReport {
     }
 }
 
-/// Why a log gives no trace.
+/// Why a log cannot be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A job was dropped or mended although none may be.
-    #[error("{name}:{line}: {}; mend the line, or load without strict checking", reason.sentence())]
+    /// A job was dropped or corrected in strict mode.
+    #[error("{name}:{line}: {}; correct the line, or load without strict checking", reason.sentence())]
     Strict {
-        /// The file.
+        /// Path, or "standard input".
         name: String,
-        /// The line of the job.
+        /// Number of the line.
         line: u64,
-        /// What is wrong with it.
+        /// Fault of the line.
         reason: Reason,
     },
-    /// A node of no processors.
-    #[error("a node of 0 processors cannot be counted with; give a unit of at least 1")]
+    /// The node size is zero.
+    #[error("a node cannot have 0 processors; give a unit of at least 1")]
     UnitZero,
-    /// No job is wanted.
-    #[error("the first 0 jobs of a log are no trace; give at least 1")]
+    /// The number of jobs to load is zero.
+    #[error("cannot load the first 0 jobs; give at least 1")]
     FirstZero,
-    /// The header does not say how large the machine is, and nobody else did.
-    #[error("{name}: the header tells no machine size (MaxProcs or MaxNodes); give the number of processors")]
+    /// Neither the header nor the options have the size of the machine.
+    #[error("{name}: the header has no machine size (MaxProcs or MaxNodes); give the number of processors")]
     NoMachine {
-        /// The file.
+        /// Path, or "standard input".
         name: String,
     },
-    /// The machine is of an impossible size.
+    /// The size of the machine is out of range.
     #[error(
-        "{name}: a machine of {processors} processors in nodes of {unit} cannot be scheduled; \
+        "{name}: a machine of {processors} processors in nodes of {unit} is out of range; \
          give a number of processors between {unit} and 2147483647"
     )]
     BadMachine {
-        /// The file.
+        /// Path, or "standard input".
         name: String,
-        /// Its processors.
+        /// Size of the machine.
         processors: i64,
-        /// The processors of a node.
+        /// Size of a node.
         unit: u32,
     },
-    /// The file has no job line at all.
+    /// The file has no job lines.
     #[error("{name}: there is no job in it; check that this is a log in Standard Workload Format")]
     NoJobLine {
-        /// The file.
+        /// Path, or "standard input".
         name: String,
     },
     /// All job lines were dropped or not selected.
     #[error("{name}: no job is left ({report}); check the file, the machine size and the range")]
     NoSoundJob {
-        /// The file.
+        /// Path, or "standard input".
         name: String,
-        /// What became of the lines.
+        /// Counts of the job lines.
         report: Box<CleaningReport>,
     },
 }

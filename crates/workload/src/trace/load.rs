@@ -1,6 +1,6 @@
-//! Loads a log: feeds every record to the rules, counts what becomes of it, and puts the jobs in order of
-//! submission. The machine size is the caller's or, at the first job line, the header's. What is loaded is
-//! never empty: a log without a sound job is an error.
+//! Loads a log: applies the cleaning rules to every record, counts the results, and sorts the jobs by submission.
+//! The machine size is the caller's or, at the first job line, the header's. A loaded trace is never empty: a log
+//! without a sound job is an error.
 
 use super::clean::{Rules, Verdict};
 use super::job::{CleaningReport, Job, LoadError, LoadOptions};
@@ -11,24 +11,24 @@ use bookahead_plan::{Capacity, Time};
 use std::io::Read;
 use std::path::Path;
 
-/// Room is made in advance for as many jobs as the header promises, but for no more than this: a header may
-/// promise anything.
+/// Largest number of jobs for which memory is reserved because the header announces them. A header can announce
+/// any number.
 const MOST_PROMISED_JOBS: i64 = 1 << 20;
 
-/// A log, cleaned: jobs in order of submission, those of one instant as in the file.
+/// A cleaned log: jobs in order of submission; jobs of one instant in the order of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// What the log says about itself.
+    /// Header of the log.
     pub header: Header,
-    /// The size of the machine, in units.
+    /// Size of the machine, in units.
     pub machine: Capacity,
     /// Processors per unit.
     pub unit: u32,
-    /// The jobs.
+    /// Sound jobs; at least one.
     pub jobs: Vec<Job>,
-    /// The record of each job, in the order of `jobs`; empty unless asked for.
+    /// Record of each job, in the order of `jobs`; empty unless [`LoadOptions::keep_records`] is set.
     pub records: Vec<Record>,
-    /// What became of the job lines.
+    /// Counts of the job lines.
     pub report: CleaningReport,
 }
 
@@ -38,7 +38,7 @@ impl Trace {
         Loading::new(Reader::open(path)?, options)?.finish()
     }
 
-    /// Loads from `source`, plain or gzip, which errors call `name`.
+    /// Loads from `source`, plain or gzip; errors call it `name`.
     pub fn read<R: Read>(
         name: impl Into<String>,
         source: R,
@@ -48,11 +48,11 @@ impl Trace {
     }
 }
 
-/// A log half-way in.
+/// A log that is being loaded.
 struct Loading<'a, R: Read> {
     reader: Reader<R>,
     options: &'a LoadOptions,
-    /// Known from the first job line on.
+    /// Set at the first job line, when the header is complete.
     rules: Option<Rules>,
     latest: Time,
     jobs: Vec<Job>,
@@ -87,6 +87,7 @@ impl<'a, R: Read> Loading<'a, R> {
         if jobs.is_empty() {
             return Err(LoadError::NoSoundJob { name, report: Box::new(report) });
         }
+        // Most logs are already in order and need no sorting.
         let (jobs, records) = match report.count(Reason::SubmitOutOfOrder) {
             0 => (jobs, records),
             _ => in_order(jobs, records),
@@ -95,7 +96,7 @@ impl<'a, R: Read> Loading<'a, R> {
         Ok(Trace { header, machine: rules.machine, unit: options.unit, jobs, records, report })
     }
 
-    /// Takes job after job until the file ends or there are enough.
+    /// Loads jobs until the file ends or [`LoadOptions::first`] is reached.
     fn take_jobs(&mut self) -> Result<(), LoadError> {
         let enough = self.options.first.unwrap_or(usize::MAX);
         while self.jobs.len() < enough {
@@ -114,7 +115,7 @@ impl<'a, R: Read> Loading<'a, R> {
         Ok(())
     }
 
-    /// At the first job line all of the header is known.
+    /// Called at the first job line, when the header is complete.
     #[cold]
     fn begin(&mut self) -> Result<Rules, LoadError> {
         let header = self.reader.header();
@@ -172,20 +173,21 @@ impl<'a, R: Read> Loading<'a, R> {
     }
 }
 
-/// The machine in units: the caller's word, else the header's.
+/// Size of the machine in units: from the options, else from the header.
 fn machine(name: &str, header: &Header, options: &LoadOptions) -> Result<Capacity, LoadError> {
     let told = options.processors.map(|processors| i64::from(processors.0));
     let Some(processors) = told.or_else(|| header.processors()) else {
         return Err(LoadError::NoMachine { name: name.to_owned() });
     };
     let unit = options.unit;
+    // Processors beyond the last complete node cannot be used.
     match u32::try_from(processors / i64::from(unit)) {
         Ok(units) if units > 0 && processors <= LARGEST => Ok(Capacity(units)),
         _ => Err(LoadError::BadMachine { name: name.to_owned(), processors, unit }),
     }
 }
 
-/// Sorts by submit time; what was submitted at one instant stays in the order of the file.
+/// Sorts by submit time; the sort is stable, so jobs of one instant stay in the order of the file.
 fn in_order(mut jobs: Vec<Job>, records: Vec<Record>) -> (Vec<Job>, Vec<Record>) {
     if records.is_empty() {
         jobs.sort_by_key(|job| job.submit);
@@ -265,7 +267,7 @@ mod tests {
     fn impossible_machines_are_refused() {
         let unknown = "1 1 -1 1 1\n";
         let expected =
-            "log: the header tells no machine size (MaxProcs or MaxNodes); give the number of processors";
+            "log: the header has no machine size (MaxProcs or MaxNodes); give the number of processors";
         check_error(unknown, LoadOptions::default(), expected);
         let none = LoadOptions { processors: Some(Capacity(0)), ..LoadOptions::default() };
         assert!(matches!(load(unknown, none), Err(LoadError::BadMachine { processors: 0, .. })));
@@ -287,7 +289,8 @@ mod tests {
     fn strict_loading_stops_at_the_first_job_dropped_or_mended() {
         let strict = LoadOptions { strict: true, ..LoadOptions::default() };
         assert!(load(&log(&[(1, 1, 1, 1)]), strict).is_ok());
-        let expected = "log:3: the job did not run (field 4); mend the line, or load without strict checking";
+        let expected =
+            "log:3: the job did not run (field 4); correct the line, or load without strict checking";
         check_error(&log(&[(1, 1, 1, 1), (2, 2, 0, 1)]), strict, expected);
         for mended in [log(&[(1, 1, 101, 1)]), log(&[(1, 2, 1, 1), (2, 1, 1, 1)])] {
             assert!(matches!(load(&mended, strict), Err(LoadError::Strict { .. })));

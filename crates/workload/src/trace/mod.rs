@@ -1,6 +1,6 @@
-//! From the records of a log to jobs that can be scheduled: which are sound, what is mended in them, how
-//! they are counted and ordered, and how load and estimates are varied. The rules are fixed and their
-//! effect is counted; a job is never changed or lost without a trace in the report.
+//! From the records of a log to jobs that can be scheduled: which jobs are sound, how they are corrected,
+//! counted and ordered, and how load and estimates are varied. The rules are fixed; every dropped or changed
+//! job is counted in the report.
 
 mod clean;
 mod job;

@@ -1,8 +1,8 @@
-//! How loaded a machine is, and how to change it: the gaps between submissions are stretched or squeezed,
-//! the jobs stay as they are. The same jobs and factor give the same result on every machine.
+//! The offered load of a machine, and how to change it: gaps between submissions are stretched or compressed, the
+//! jobs stay as they are. The same jobs and factor give the same result on every machine.
 //!
-//! Estimates are what the scheduler is told about run times: what the users asked for, the truth, or a multiple of the
-//! truth. Where the estimate falls below the run time that is an overrun, and the rule for overruns holds.
+//! Estimates are the run times that the scheduler assumes: as requested by the users, the actual ones, or a multiple of
+//! the actual ones. An estimate below the run time is an overrun, to which the rule for overruns applies.
 
 use super::job::{Job, Overruns};
 use crate::LONGEST;
@@ -11,24 +11,24 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Why a load cannot be changed as asked.
+/// Why a load cannot be scaled.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum ScalingError {
-    /// The factor is no positive number.
+    /// The factor is not a positive number.
     #[error("a load cannot be multiplied by {0}; give a number above 0")]
     BadFactor(f64),
-    /// The last submission would come too late to be a time.
+    /// The last submission would be later than [`LONGEST`].
     #[error(
         "a load multiplied by {0} would spread the submissions over more than 2^40 s; give a larger factor"
     )]
     TooSparse(f64),
-    /// The jobs have no load that could be multiplied.
+    /// All jobs are submitted at one instant, so the load is undefined.
     #[error("the load of jobs that are all submitted at one instant cannot be changed; give more jobs")]
     NoSpan,
 }
 
-/// The work that the jobs bring per second, as a share of the machine: the sum of processors times run time
-/// over the machine times the time from the first submission to the last. `None` where that time is zero.
+/// Submitted work per second as a share of the machine: the sum of processors times run time over the size of the
+/// machine times the time from the first submission to the last. `None` if that time is zero.
 pub fn offered_load(jobs: &[Job], machine: Capacity) -> Option<f64> {
     let (first, last) = (jobs.first()?.submit, jobs.last()?.submit);
     let room = i128::from((last - first).0) * i128::from(machine.0);
@@ -36,15 +36,15 @@ pub fn offered_load(jobs: &[Job], machine: Capacity) -> Option<f64> {
     (room > 0).then(|| work as f64 / room as f64)
 }
 
-/// Multiplies the load by `factor`: all gaps between submissions are divided by it, to the nearest second,
-/// and the first submission stays where it is. The jobs are in order of submission; they are untouched where
-/// there is an error.
+/// Multiplies the load by `factor`: all gaps between submissions are divided by it and rounded to the second; the first
+/// submission stays. The jobs must be in order of submission; after an error they are unchanged.
 pub fn scale_load(jobs: &mut [Job], factor: f64) -> Result<(), ScalingError> {
     if !factor.is_finite() || factor <= 0.0 {
         return Err(ScalingError::BadFactor(factor));
     }
     let (Some(first), Some(last)) = (jobs.first(), jobs.last()) else { return Ok(()) };
     let first = first.submit;
+    // Checked before any job is changed.
     if scaled(last.submit, first, factor) > LONGEST as f64 {
         return Err(ScalingError::TooSparse(factor));
     }
@@ -66,32 +66,32 @@ pub fn scale_to_load(jobs: &mut [Job], machine: Capacity, load: f64) -> Result<(
     }
 }
 
-/// Where the requested times come from.
+/// Source of the requested times.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Estimates {
-    /// As requested in the log.
+    /// As in the log.
     #[default]
     Requested,
     /// The actual run time.
     Actual,
-    /// So many times the actual run time, rounded up.
+    /// A multiple of the actual run time, rounded up.
     Factor(f64),
 }
 
-/// Text or a number that names no kind of estimates.
+/// An invalid kind of estimates.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum EstimatesError {
-    /// A word that is none of the names.
-    #[error("'{0}' names no estimates; give requested, actual or factor:F, as in factor:2.5")]
+    /// An unknown name.
+    #[error("unknown estimates '{0}'; use requested, actual or factor:F, as in factor:2.5")]
     UnknownName(String),
-    /// A factor that is no positive number.
+    /// The factor is not a positive number.
     #[error("run times cannot be multiplied by '{0}'; give a number above 0, as in factor:2.5")]
     BadFactor(String),
 }
 
 impl Estimates {
-    /// Sets the requested time of all jobs; gives the number of overruns that this makes. A factor of the
-    /// run time is at least a second. With [`Overruns::Drop`] jobs may leave the list.
+    /// Sets the requested time of all jobs and returns the number of overruns that result. A multiple of the run time
+    /// is at least a second. With [`Overruns::Drop`] jobs may be removed.
     pub fn apply(self, jobs: &mut Vec<Job>, overruns: Overruns) -> Result<usize, EstimatesError> {
         match self {
             Estimates::Requested => Ok(0),

@@ -1,4 +1,4 @@
-//! Whatever the bytes: no panic, and every job line is accounted for.
+//! Any input: no panic, and every job line is counted.
 
 use bookahead_plan::{Capacity, Interval, Time};
 use bookahead_workload::trace::CleaningReport;
@@ -6,7 +6,7 @@ use bookahead_workload::{LoadError, LoadOptions, Overruns, Trace, requests};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// Lines as they stand in logs, good and bad, with every kind of separator and number.
+/// Lines as in logs, good and bad, with every kind of separator and number.
 fn logs() -> impl Strategy<Value = Vec<u8>> {
     let field = prop_oneof![
         8 => (-3..2000_i64).prop_map(|value| value.to_string()),
@@ -38,7 +38,7 @@ fn options() -> impl Strategy<Value = LoadOptions> {
     )
 }
 
-/// Lines that are neither blank nor comments, counted the plain way.
+/// Number of lines that are neither blank nor comments, counted independently of the reader.
 fn job_lines(bytes: &[u8]) -> u64 {
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let is_job = |line: &&[u8]| {

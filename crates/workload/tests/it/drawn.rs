@@ -1,5 +1,5 @@
-//! Drawn workloads: the same seed gives the same jobs, for ever; the load that is asked for is met; the
-//! model of Lublin and Feitelson looks like the output of its authors' program.
+//! Drawn workloads: the same seed gives the same jobs in every version, the requested load is met, and the model of
+//! Lublin and Feitelson matches the output of its authors' program.
 
 use bookahead_plan::Capacity;
 use bookahead_workload::models::{
@@ -18,7 +18,7 @@ fn all_models(setting: Setting) -> [(&'static str, Result<Vec<Job>, ModelError>)
     ]
 }
 
-/// A number that changes with every digit of every job.
+/// A hash of all fields of all jobs.
 fn checksum(jobs: &[Job]) -> u64 {
     let values = jobs
         .iter()
@@ -100,7 +100,7 @@ fn check_near(what: &str, value: f64, expected: f64, tolerance: f64) {
     assert!((value / expected - 1.0).abs() < tolerance, "{what}: {value}, not {expected}");
 }
 
-/// The share of jobs submitted between ten and seventeen hours.
+/// Share of jobs submitted from 10:00 to 17:00.
 fn share_by_day(jobs: &[Job]) -> f64 {
     let by_day = jobs.iter().filter(|job| (10..17).contains(&(job.submit.0 % 86_400 / 3600))).count();
     by_day as f64 / jobs.len() as f64
@@ -120,7 +120,7 @@ fn lublin_jobs_look_like_those_of_the_authors_program() {
     check_near("mean size", ours.processors.mean, theirs.processors.mean, 0.05);
     check_near("mean run time", ours.run.mean, theirs.run.mean, 0.1);
     check_near("median gap", ours.gap.median as f64, theirs.gap.median as f64, 0.1);
-    // A few gaps of days weigh heavily: from seed to seed this mean varies by about 6 %.
+    // A few gaps of days have a large weight: between seeds this mean varies by about 6 %.
     check_near("mean gap", ours.gap.mean, theirs.gap.mean, 0.2);
     check_near("share of jobs by day", share_by_day(&jobs), share_by_day(&trace.jobs), 0.05);
     check_near("p95 of run times", ours.run.p95 as f64, theirs.run.p95 as f64, 0.1);

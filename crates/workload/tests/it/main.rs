@@ -1,5 +1,5 @@
-//! The crate from outside: any bytes, damaged files, real logs, drawn workloads. Real logs are read where
-//! they are at hand; a test that misses one says so and passes.
+//! Integration tests: any bytes, damaged files, real logs, drawn workloads. Real logs are read if they are present; a
+//! test without its log says so and passes.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail the test as tests may")]
 

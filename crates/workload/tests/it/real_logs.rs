@@ -1,4 +1,4 @@
-//! Logs of the Parallel Workloads Archive, where they are at hand: the counts that others have found.
+//! Logs of the Parallel Workloads Archive, if they are present, compared with published counts.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use bookahead_plan::Capacity;
 use bookahead_workload::{LoadOptions, Reason, Trace};
 use flate2::read::MultiGzDecoder;
 
-/// The log `name`, or `None` with a word about it where it is not at hand.
+/// The log `name`; `None` with a message if it is missing.
 pub(crate) fn log(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces").join(name);
     if path.exists() {

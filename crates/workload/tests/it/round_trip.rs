@@ -1,4 +1,4 @@
-//! What is written is read again as it was.
+//! Written logs and requests are read back equal.
 
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_workload::requests::{self, Request};

@@ -165,6 +165,13 @@ impl Described {
                 );
             }
         };
+        // A window may begin in the past, and its begin is then now; one that is all in the past is a mistake.
+        let last = until.map_or((from, begin), |until| (Some(until), end));
+        if let (Some(when), at) = last
+            && let Some(why) = reader.in_the_past(when, at)
+        {
+            return Err(why);
+        }
         if begin.time() + duration > end.time() {
             let (begin, end) = (reader.shown(begin), reader.shown(end));
             let takes = crate::times::written(duration);

@@ -152,7 +152,7 @@ fn a_wall_time_without_a_zone_is_told_once() {
 #[test]
 fn what_cannot_be_read_is_named_with_its_file_and_line() {
     for (text, words) in [
-        ("[[part]]\ncapacity = 4\nfrom = \"soon\"\n", ["line 3", "invalid time 'soon'"]),
+        ("[[part]]\ncapacity = 4\nfrom = \"soon\"\n", ["line 3", "'soon' is not a time"]),
         ("[[part]]\ncapacity = 4\nfrom = 2026-11-16T09:00:00Z\n", ["line 3", "a time in quotes"]),
         ("[[part]]\ncapacity = 4\nduration = 7200\n", ["line 3", "a length of time in quotes"]),
         ("[[part]]\ncapacity = 4\nrequire = [\"gpus>=many\"]\n", ["line 3", "whole number"]),
@@ -164,7 +164,7 @@ fn what_cannot_be_read_is_named_with_its_file_and_line() {
             ["line 2", "invalid gap"],
         ),
         ("objective = \"best\"\n", ["line 1", "`earliest-end`"]),
-        ("{\"part\": [\n{\"capacity\": 4, \"duration\": \"long\"}]}", ["line 2", "invalid duration 'long'"]),
+        ("{\"part\": [\n{\"capacity\": 4, \"duration\": \"long\"}]}", ["line 2", "'long' is not a length"]),
     ] {
         let error = refused(text);
         assert!(error.contains("r.toml is not a valid request"), "{error}");

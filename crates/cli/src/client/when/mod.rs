@@ -41,20 +41,32 @@ pub(crate) enum Day {
     Tomorrow,
     /// The next day (or weekday) on which the time of day is still to come.
     Coming(Option<Weekday>),
+    /// The first of its name after today.
+    Next(Weekday),
+    /// The next one on which the time of day is still to come.
+    Yearly {
+        month: i8,
+        day: i8,
+    },
     On(Date),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadWhen {
-    #[error(
-        "invalid time '{0}'; use 'tomorrow 9:00', 'monday 08:30', '2026-11-16 09:00', optionally with a zone \
-         ('Europe/Berlin'), '+2h', 'noon', 'now', or RFC 3339 (2026-11-16T09:00:00+01:00)"
-    )]
-    Unreadable(String),
-    #[error("'{0}' could be today or tomorrow; use 'today {0}' or 'tomorrow {0}'")]
-    NoDay(String),
+    #[error("'{text}' is not a time; {}", hint(nearest.as_deref()))]
+    Unreadable { text: String, nearest: Option<String> },
+    #[error(transparent)]
+    Length(crate::times::BadLength),
+    #[error("'{0}' alone is not a time; use {0}:00 or 'in {0} hours'")]
+    OnlyANumber(String),
+    #[error("'{0}' has no unit; add minutes, hours or days after the number")]
+    NoUnit(String),
+    #[error("the offset in '{text}' does not match {zone} at that time; remove one of them")]
+    OtherOffset { text: String, zone: String },
     #[error("'{0}' has no time of day; use '{0} 9:00'")]
     NoTime(String),
+    #[error("the weekday in '{text}' is wrong: {date} is a {is}")]
+    OtherWeekday { text: String, date: String, is: String },
     #[error("'{0}' could be the start or the end of that day; use 0:00 of the day that starts then")]
     WhichMidnight(String),
     #[error(
@@ -63,6 +75,15 @@ pub(crate) enum BadWhen {
     NoSuchZone { text: String, zone: String },
     #[error("'{0}' has a fraction of a second; use whole seconds")]
     Fraction(String),
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean '{nearest}'?"),
+        None => "write 'tomorrow 9:00', 'mon 9am', '16 Nov 9:00', '2026-11-16 09:00' (with a zone such as Europe/Berlin \
+                 if you like), 'in 2 hours', '+2h', noon, now, or RFC 3339 (2026-11-16T09:00:00+01:00)"
+            .to_owned(),
+    }
 }
 
 /// A wall time that is not one instant.
@@ -153,6 +174,14 @@ impl Day {
                 };
                 today.checked_add(days.days()).ok()
             }
+            Day::Next(weekday) => match today.weekday().until(weekday) {
+                0 => today.checked_add(7.days()).ok(),
+                days => today.checked_add(i32::from(days).days()).ok(),
+            },
+            // There is a 29th of February within eight years.
+            Day::Yearly { month, day } => (0..9)
+                .filter_map(|years| Date::new(today.year().checked_add(years)?, month, day).ok())
+                .find(|date| date.to_datetime(time) > now.datetime()),
         }
     }
 }
@@ -188,12 +217,11 @@ impl fmt::Display for When {
             When::In(length) if length.0 < 0 => write!(f, "-{}", written(Seconds(length.0.saturating_neg()))),
             When::In(length) => write!(f, "+{}", written(*length)),
             When::Exactly(instant) => write!(f, "{instant}"),
-            When::Wall { day: Day::Coming(None), time, zone: None } if *time == civil::Time::midnight() => {
-                f.write_str("midnight")
-            }
-            When::Wall { day: Day::Coming(None), .. } => f.write_str("noon"),
             When::Wall { day, time, zone } => {
-                write!(f, "{day} {}", time.strftime(if time.second() == 0 { "%H:%M" } else { "%H:%M:%S" }))?;
+                if *day != Day::Coming(None) {
+                    write!(f, "{day} ")?;
+                }
+                write!(f, "{}", time.strftime(if time.second() == 0 { "%H:%M" } else { "%H:%M:%S" }))?;
                 zone.as_ref().map_or(Ok(()), |zone| write!(f, " {}", zone_word(zone)))
             }
         }
@@ -217,8 +245,14 @@ impl fmt::Display for Day {
             Day::Yesterday => f.write_str("yesterday"),
             Day::Today => f.write_str("today"),
             Day::Tomorrow => f.write_str("tomorrow"),
-            Day::Coming(None) => f.write_str("the next"),
+            Day::Coming(None) => Ok(()),
             Day::Coming(Some(weekday)) => write!(f, "{weekday:?}"),
+            Day::Next(weekday) => write!(f, "next {weekday:?}"),
+            Day::Yearly { month, day } => {
+                // Every day of the year is in a leap year.
+                let date = Date::new(2024, *month, *day).map_err(|_| fmt::Error)?;
+                write!(f, "{}", date.strftime("%-d %b"))
+            }
             Day::On(date) => write!(f, "{date}"),
         }
     }

@@ -1,6 +1,7 @@
 //! What times mean, by example and for all of them.
 
 use super::*;
+use crate::times::length;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
@@ -56,17 +57,17 @@ fn what_is_not_clear_is_refused_and_the_error_says_what_to_write() {
     for (text, hint) in [
         ("", "tomorrow 9:00"),
         ("soon", "tomorrow 9:00"),
-        ("17:00", "'today 17:00' or 'tomorrow 17:00'"),
+        ("17", "17:00"),
         ("tomorrow", "'tomorrow 9:00'"),
         ("2026-11-16", "'2026-11-16 9:00'"),
         ("tomorrow midnight", "use 0:00"),
         ("tomorrow 9:00 Mars/Olympus", "Europe/Berlin"),
         ("2026-11-16T09:00:00.5Z", "whole seconds"),
         ("2026-11-16T09:00:00+05:00[Europe/Berlin]", "unknown time zone"),
-        ("tomorrow 24:00", "invalid time"),
-        ("tomorrow 9:5", "invalid time"),
-        ("2026-02-30 9:00", "invalid time"),
-        ("+soon", "invalid time"),
+        ("tomorrow 24:00", "is not a time"),
+        ("tomorrow 9:5", "is not a time"),
+        ("2026-02-30 9:00", "is not a time"),
+        ("+soon", "is not a time"),
     ] {
         let error = text.parse::<When>().unwrap_err().to_string();
         assert!(error.contains(hint), "{text}: {error}");
@@ -97,22 +98,59 @@ fn it_is_known_what_a_time_depends_on() {
     assert!(!when("tomorrow 9:00 UTC").assumes_zone() && !when("+1h").assumes_zone());
 }
 
+/// Every expression in `expressions.txt` with its instant or its error, on a Sunday at 16:30 in Berlin. `BOOKAHEAD_UPDATE=1`
+/// writes the file anew; read the difference.
+#[test]
+fn expressions_mean_what_the_table_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/client/when/expressions.txt");
+    let table = std::fs::read_to_string(path).unwrap();
+    let told = |line: &str| {
+        let (kind, text) = line.split_once('|').map_or((line, ""), |(left, _)| left.split_at(7));
+        let (kind, text) = (kind.trim(), text.trim());
+        let outcome = match kind {
+            "length" => length(text).map(written).map_err(|error| error.to_string()),
+            "time" => text.parse::<When>().map_err(|error| error.to_string()).and_then(|when| {
+                let time = when.resolve(&sunday()).map_err(|error| error.to_string())?;
+                let zoned = Timestamp::from_second(time.0).unwrap().to_zoned(sunday().zone);
+                Ok(zoned.strftime("%a %Y-%m-%d %H:%M:%S %:z").to_string())
+            }),
+            other => panic!("{other}: neither time nor length"),
+        };
+        match outcome {
+            Ok(means) => format!("{kind:<7}{text:<34}| {means}"),
+            Err(error) => format!("{kind:<7}{text:<34}| error: {error}"),
+        }
+    };
+    let lines: Vec<&str> = table.lines().collect();
+    let anew: Vec<String> = lines
+        .iter()
+        .map(|line| if line.starts_with('#') { (*line).to_owned() } else { told(line) })
+        .collect();
+    if std::env::var_os("BOOKAHEAD_UPDATE").is_some() {
+        std::fs::write(path, anew.join("\n") + "\n").unwrap();
+    }
+    for (line, anew) in lines.iter().zip(&anew) {
+        assert_eq!(line, anew);
+    }
+    assert!(lines.len() >= 200, "{}", lines.len());
+}
+
 /// Days that can be written, each with a time of day, in any of some zones.
 fn walls() -> impl Strategy<Value = When> {
     let weekdays = (0..7).prop_map(|days| Day::Coming(Some(Weekday::Monday.wrapping_add(days))));
     let dates = (1..=9_999i16, 1..=12i8, 1..=28i8).prop_map(|(y, m, d)| Day::On(civil::date(y, m, d)));
-    let near = prop_oneof![Just(Day::Yesterday), Just(Day::Today), Just(Day::Tomorrow)];
+    let next = (0..7).prop_map(|days| Day::Next(Weekday::Monday.wrapping_add(days)));
+    let yearly = (1..=12i8, 1..=28i8).prop_map(|(month, day)| Day::Yearly { month, day });
+    let near =
+        prop_oneof![Just(Day::Yesterday), Just(Day::Today), Just(Day::Tomorrow), Just(Day::Coming(None))];
     let times = (0..24i8, 0..60i8, 0..60i8).prop_map(|(h, m, s)| civil::time(h, m, s, 0));
     let named = prop_oneof![Just("Europe/Berlin"), Just("America/St_Johns"), Just("UTC")];
     let named = named.prop_map(|name| TimeZone::get(name).unwrap());
     let fixed =
         (-80_000..80_000i32).prop_map(|s| TimeZone::fixed(jiff::tz::Offset::from_seconds(s).unwrap()));
     let zones = proptest::option::of(prop_oneof![named, fixed]);
-    (prop_oneof![weekdays, dates, near], times, zones).prop_map(|(day, time, zone)| When::Wall {
-        day,
-        time,
-        zone,
-    })
+    (prop_oneof![weekdays, dates, near, next, yearly], times, zones)
+        .prop_map(|(day, time, zone)| When::Wall { day, time, zone })
 }
 
 fn whens() -> impl Strategy<Value = When> {

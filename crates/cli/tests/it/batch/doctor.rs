@@ -29,10 +29,10 @@ fn the_doctor_finds_a_site_on_slurm_well_or_says_what_to_mend() {
     assert!(cluster.reservations().is_empty(), "what it tries is gone");
 
     let named = examined(&cluster.site("north", "project = \"physics\"", ""));
-    assert!(named.code == Some(0) && named.out.contains("any name is taken for a project"), "{named:?}");
-    assert_wrong(&examined(&right.replace("capacity = 4", "capacity = 40")), &["write capacity = 4"]);
+    assert!(named.code == Some(0) && named.out.contains("any name is accepted as a project"), "{named:?}");
+    assert_wrong(&examined(&right.replace("capacity = 4", "capacity = 40")), &["set capacity = 4"]);
     let unknown = right.replace("partition = \"main\"", "partition = \"gpu\"");
-    assert_wrong(&examined(&unknown), &["there is no partition gpu", "name one of: main"]);
+    assert_wrong(&examined(&unknown), &["there is no partition gpu", "use one of: main"]);
     cluster.daemons().stop_controller();
     let down = examined(&right);
     assert_wrong(&down, &["→"]);

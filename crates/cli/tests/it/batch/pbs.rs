@@ -152,7 +152,7 @@ fn a_site_on_pbs_keeps_its_reservations_through_restarts_lost_hosts_and_odd_byte
     // A denial with exit code 0.
     pbs.control(&["deny", "1"]);
     let told = refusal(&ada, "2", far, "5m");
-    assert!(told.contains("the scheduler denies it"), "{told}");
+    assert!(told.contains("the scheduler denied it"), "{told}");
 
     // Changed in place.
     let changed = ada.document(&["change", &first, "--duration", "8m", "--from", &written(far)]);

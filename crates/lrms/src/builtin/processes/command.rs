@@ -1,10 +1,10 @@
-//! How a job's program is run: by a small wrapper that notes that it was started and how it ended, so that both are known
-//! even if nobody of us is there. The wrapper is a fixed text, and what users wrote comes to it as arguments: no shell
-//! ever reads it.
+//! How a job's program is run: by a small wrapper that records its start and its exit, so that both are known even if
+//! the daemon is not running. The wrapper is a fixed text and gets the data of users as arguments: no shell ever
+//! parses them.
 //!
-//! A program runs as the user of the daemon or as another account, with nothing to read, in an environment of its own: `PATH`,
-//! `HOME` and `LANG` as the daemon or the account has them, what the job gives, and `BOOKAHEAD_JOB`, `BOOKAHEAD_FOLDER`, `BOOKAHEAD_CAPACITY` and, inside a
-//! reservation, `BOOKAHEAD_RESERVATION`.
+//! A program runs as the user of the daemon or as another account, without input. Its environment consists of `PATH`,
+//! `HOME` and `LANG` of the daemon or the account, the job's own variables, and `BOOKAHEAD_JOB`, `BOOKAHEAD_FOLDER`,
+//! `BOOKAHEAD_CAPACITY` and, inside a reservation, `BOOKAHEAD_RESERVATION`.
 
 use super::folder::JobFolder;
 use super::system::{self, FOLDER_VARIABLE};
@@ -20,14 +20,13 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Run in the folder of the job, with the place where the program runs, the files that it prints to, and its path and arguments
-/// behind it. The wrapper opens the files, and not we: it may have fewer rights.
+/// Runs in the folder of the job. Arguments: the working folder of the program, its output files, its path and its
+/// arguments. The wrapper opens the files, not the daemon, as it may have fewer rights.
 ///
-/// `set -C` makes the first line fail if the file is there: of two wrappers one runs the program. It uses nothing but
-/// what is built into a shell, and sets no variable, since the program would see it. It outlives a signal that asks
-/// the program to end, to note how that ended; one that comes before the program has begun is lost, and the next
-/// one, which cannot be ignored, is not. The program's path has a slash in it, so it is never taken for
-/// something built into the shell.
+/// `set -C` makes the first line fail if the file exists: of two wrappers, only one runs the program. It uses only
+/// shell built-ins, and sets no variable, since the program would inherit it. It survives the signal that terminates
+/// the program, to record its exit. A signal before the program has begun is lost, but the SIGKILL that follows is
+/// not. The program's path contains a slash, so it is never taken for a built-in.
 const WRAPPER: &str = r#"
 set -C
 { echo "$$" > started; } 2> /dev/null || exit 0
@@ -36,21 +35,21 @@ trap : HUP INT TERM
 echo "$?" > exit
 "#;
 
-/// A job may be described in so many bytes.
+/// Limit of the size of a job's description as JSON, in bytes (1 MiB). It is kept in memory and on disk.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Whether a job asks for something, and can be run as it is written.
+/// Whether a job requests a positive capacity and time, and can be run as described.
 pub(crate) fn check_job(job: &Job) -> Result<(), LrmsError> {
     if job.limit < Seconds(1) {
-        return Err(LrmsError::Malformed("its time limit is less than a second; give it more".into()));
+        return Err(LrmsError::Malformed("its time limit is less than a second; increase it".into()));
     }
     if job.capacity == Capacity::ZERO {
-        return Err(LrmsError::Malformed("it needs no capacity; ask for some".into()));
+        return Err(LrmsError::Malformed("its capacity is zero; request at least 1".into()));
     }
     check(&job.work)
 }
 
-/// Whether a job's work can be run as it is written.
+/// Whether a job's work can be run as described.
 pub(crate) fn check(work: &Work) -> Result<(), LrmsError> {
     let malformed = |why: String| Err(LrmsError::Malformed(why));
     let texts: Vec<&str> = match work {
@@ -61,7 +60,7 @@ pub(crate) fn check(work: &Work) -> Result<(), LrmsError> {
                     "its first line does not name an interpreter by an absolute path; correct it".into(),
                 );
             }
-            // The text may contain anything.
+            // The text of a script may contain any character.
             arguments.iter().map(String::as_str).collect()
         }
         Work::Program { program, arguments, folder, environment } => {
@@ -70,33 +69,34 @@ pub(crate) fn check(work: &Work) -> Result<(), LrmsError> {
             }
             if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_absolute()) {
                 return malformed(format!(
-                    "the folder {} is not an absolute path; write it as one",
+                    "the folder {} is not an absolute path; make it absolute",
                     folder.display()
                 ));
             }
             if let Some(name) = environment.keys().find(|name| !is_variable(name)) {
                 return malformed(format!(
-                    "{name:?} cannot be the name of a variable; use letters, digits and _"
+                    "{name:?} is not a valid name of a variable; use letters, digits and _"
                 ));
             }
+            // A path that is not UTF-8 could not be stored as JSON; a NUL makes the next check refuse it.
             let folder = folder.as_ref().map(|folder| folder.to_str().unwrap_or("\0"));
             let texts = arguments.iter().chain(environment.values()).chain([program]);
             texts.map(String::as_str).chain(folder).collect()
         }
     };
     if texts.iter().any(|text| text.contains('\0')) {
-        return malformed("a program, folder, argument or variable contains a NUL; remove it".into());
+        return malformed("a program, folder, argument or variable contains a NUL byte; remove it".into());
     }
     let bytes = serde_json::to_vec(work).map_or(usize::MAX, |bytes| bytes.len());
     if bytes > MOST_BYTES {
         return malformed(format!(
-            "it is {bytes} bytes long, and {MOST_BYTES} are allowed; keep data in files"
+            "it is {bytes} bytes long, at most {MOST_BYTES} are allowed; keep data in files"
         ));
     }
     Ok(())
 }
 
-/// What a job's environment has from the daemon's.
+/// Variables that a job inherits from the daemon or gets for its account.
 pub(super) fn inherited(account: Option<&Account>) -> BTreeMap<String, OsString> {
     let defaults = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"), ("LANG", "C.UTF-8")];
     let value = |(name, default): (&str, &str)| {
@@ -110,8 +110,8 @@ pub(super) fn inherited(account: Option<&Account>) -> BTreeMap<String, OsString>
     all
 }
 
-/// The wrapper around a job's program; an error says why it cannot be run. What it prints goes to its folder, or to a file
-/// called by its id in the `shared` folder; there it also runs, if it names no folder.
+/// The wrapper command for a job's program, or the reason why it cannot be run. Output goes to the job's folder, or
+/// to a file named after its id in the `shared` folder, which is also the working folder of jobs without one.
 pub(super) fn wrapped(
     job: &Job,
     folder: &JobFolder,
@@ -127,6 +127,7 @@ pub(super) fn wrapped(
         }
         None => (folder.run().join("output"), folder.run().join("error")),
     };
+    // Only then is the wrapper's right to write the same as ours.
     if account.is_none() {
         can_append_to(&output)?;
     }
@@ -142,7 +143,7 @@ pub(super) fn wrapped(
     Ok(command)
 }
 
-/// What is there stays.
+/// Existing content is kept.
 fn can_append_to(file: &Path) -> Result<(), String> {
     let opened = OpenOptions::new().create(true).append(true).open(file);
     opened.map(drop).map_err(|why| format!("cannot write {}: {why}", file.display()))
@@ -167,7 +168,7 @@ fn environment(
     all
 }
 
-/// Where to run, what to run, and its arguments; both paths are absolute.
+/// Working folder, program and arguments; both paths are absolute.
 fn parts(
     work: &Work,
     folder: &JobFolder,
@@ -192,11 +193,11 @@ fn parts(
             let arguments = option.map(OsString::from).into_iter().chain(script).chain(arguments);
             Ok((usual.into(), find(interpreter, usual, path)?, arguments.collect()))
         }
-        Work::Pretended { .. } => Err("it is only pretended".into()),
+        Work::Pretended { .. } => Err("it is only simulated".into()),
     }
 }
 
-/// What the first line of a script says: the interpreter, and one argument for it.
+/// Parses the first line of a script: the interpreter, and one argument for it.
 pub(crate) fn interpreter(text: &str) -> Option<(&str, Option<&str>)> {
     let line = text.strip_prefix("#!")?.lines().next()?.trim();
     match line.split_once([' ', '\t']) {
@@ -212,10 +213,10 @@ fn find(program: &str, place: &Path, path: &OsStr) -> Result<PathBuf, String> {
         return if system::is_program(&program) {
             Ok(program)
         } else {
-            Err(format!("{} is not a program that may be run", program.display()))
+            Err(format!("{} is not an executable file", program.display()))
         };
     }
     let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
     let found = folders.map(|folder| folder.join(program)).find(|candidate| system::is_program(candidate));
-    found.ok_or_else(|| format!("there is no program {program:?} in the folders of PATH"))
+    found.ok_or_else(|| format!("the program {program:?} is not in the PATH"))
 }

@@ -1,20 +1,20 @@
-//! The folder of one job: everything that must be known of it after a crash. It is there, whole and durable, before the
-//! job counts as submitted.
+//! The folder of one job: all data needed after a crash. It is complete and durable before the job counts as
+//! submitted.
 //!
-//! | file | written by | says |
+//! | file | written by | content |
 //! | --- | --- | --- |
-//! | `job.json` | us, at submission | what was submitted, when, as which in order |
-//! | `script` | us, at submission | the text of a script |
-//! | `progress.json` | us, before it starts and when it is over | when it started; when and how it ended |
+//! | `job.json` | daemon, at submission | the job, its submit time and sequence number |
+//! | `script` | daemon, at submission | the text of a script |
+//! | `progress.json` | daemon, before the start and at the end | start time; time and kind of the end |
 //! | `output`, `error` | the program, unless it prints to a shared folder | |
-//! | `started` | the wrapper, only if it is not there | its process id: whoever writes it runs the program |
+//! | `started` | the wrapper, only if it does not exist | its process id; its writer runs the program |
 //! | `exit` | the wrapper, at the end | the exit code of the program |
 //!
-//! Where programs run as another account, what they and their wrapper write is in a folder `run` of that account inside this one:
-//! we never write there by name, since they could put a link in place of a file.
+//! If programs run as another account, they and their wrapper write into a folder `run` of that account inside this
+//! one. The daemon never writes there by name, since they could replace a file by a link.
 //!
-//! A number counts only with the end of its line, so half of one is never taken for a whole. The output of a program is not
-//! bounded; the file system is.
+//! A number counts only with its line feed, so a partial write is never taken for a number. The output of a program
+//! is not limited, except by the file system.
 
 use super::{Account, system};
 use crate::error::LrmsError;
@@ -27,7 +27,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What was submitted.
+/// A submitted job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Record {
     pub(in super::super) job: Job,
@@ -36,38 +36,34 @@ pub(in super::super) struct Record {
     pub(in super::super) order: u64,
 }
 
-/// How far it has come.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(in super::super) struct Progress {
     pub(in super::super) started: Option<Time>,
     pub(in super::super) over: Option<Over>,
 }
 
-/// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Over {
     pub(in super::super) at: Time,
     pub(in super::super) state: JobState,
 }
 
-/// The folder of one job.
 #[derive(Debug, Clone)]
 pub(super) struct JobFolder(PathBuf);
 
-/// Folders with this in front are being made; one that is left was never submitted.
+/// Prefix of folders that are being created; one that is left over was never submitted.
 const UNFINISHED: &str = "new-";
 
-/// The folder of the account that runs the program, if that is another than ours.
+/// Subfolder of the account that runs the program, if it is not ours.
 const RUN: &str = "run";
 
 impl JobFolder {
-    /// That of a job, among the others.
     pub(super) fn of(id: JobId, all: &Path) -> JobFolder {
         JobFolder(all.join(id.to_string()))
     }
 
-    /// Those of all jobs. What is left of ones that were never submitted is removed; what is not named like a job is
-    /// not ours.
+    /// The folders of all jobs. Leftovers of jobs that were never submitted are removed. Other names are ignored, as
+    /// they are not ours.
     pub(super) fn all(all: &Path) -> Result<Vec<(JobId, JobFolder)>, LrmsError> {
         let mut folders = Vec::new();
         for entry in fs::read_dir(all).map_err(LrmsError::files("read", all))? {
@@ -83,13 +79,14 @@ impl JobFolder {
         Ok(folders)
     }
 
-    /// Makes the folder of a job that is submitted. When this returns it survives any crash; when it fails nothing
-    /// is left of it, nor of one that was forgotten and could not be removed.
+    /// Creates the folder of a submitted job. After success it survives any crash. After a failure nothing is left of
+    /// it, nor of an old folder with this id that could not be removed before.
     pub(super) fn create(record: &Record, all: &Path, account: Option<&Account>) -> Result<(), LrmsError> {
         let folder = JobFolder::of(record.job.id, all);
         let unfinished = JobFolder(all.join(format!("{UNFINISHED}{}", record.job.id)));
         let made = unfinished.remove().and_then(|()| folder.remove()).and_then(|()| {
             unfinished.fill(record, account)?;
+            // The rename makes the complete folder visible in one step.
             fs::rename(&unfinished.0, &folder.0)?;
             sync(all)
         });
@@ -128,7 +125,7 @@ impl JobFolder {
         &self.0
     }
 
-    /// Where its program and the wrapper run and write.
+    /// Working folder of the program and its wrapper.
     pub(super) fn run(&self) -> PathBuf {
         let run = self.0.join(RUN);
         if run.is_dir() { run } else { self.0.clone() }
@@ -147,7 +144,7 @@ impl JobFolder {
         Ok(read_json(&self.0.join("progress.json"))?.unwrap_or_default())
     }
 
-    /// Notes how far it has come, durably.
+    /// Writes the progress, durably.
     pub(super) fn note(&self, progress: &Progress) -> io::Result<()> {
         let (path, part) = (self.0.join("progress.json"), self.0.join("progress.json.part"));
         write(&part, &serde_json::to_vec(progress)?)?;
@@ -155,26 +152,26 @@ impl JobFolder {
         sync(&self.0)
     }
 
-    /// The process that runs the program, if one ever did; zero where none may.
+    /// Process id of the wrapper that ran the program; zero if it must not start.
     pub(super) fn process(&self) -> Option<i32> {
         self.number("started")
     }
 
-    /// Whether a process runs or ran the program, or none may.
+    /// Whether a wrapper runs or ran the program, or it must not start.
     pub(super) fn is_claimed(&self) -> bool {
         self.run().join("started").exists()
     }
 
-    /// The exit code of the program, if it has ended by itself.
+    /// Exit code of the program, if it ended by itself.
     pub(super) fn exit(&self) -> Option<i32> {
         self.number("exit")
     }
 
-    /// From now on no process will run the program, unless one does already.
+    /// Prevents the start of the program, unless it already runs.
     pub(super) fn forbid_start(&self) -> io::Result<()> {
         match OpenOptions::new().write(true).create_new(true).open(self.run().join("started")) {
             Ok(mut file) => file.write_all(b"0\n"),
-            // One does, or the folder is gone and none can.
+            // It runs, or the folder is gone and it cannot.
             Err(why) if matches!(why.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
                 Ok(())
             }

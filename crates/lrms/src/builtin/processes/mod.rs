@@ -1,12 +1,12 @@
-//! Real programs on the local machine, one folder for each job. What is in the folders is enough to know everything again
-//! after a crash of ours at any point: programs run on without us, note how they ended, and none is started twice.
+//! Real programs on the local machine, with a folder for each job. The folders are enough to restore everything after
+//! a crash of the daemon at any point: programs continue without it, record their exits, and none is started twice.
 //!
-//! A job's processes are ended together: those of its group, and those that left the group but still carry the job's
-//! folder in their environment. They are asked first and ended after a grace. Whoever leaves the group *and* takes on another
-//! environment escapes. Programs run as the user of the daemon, or as another account: whoever may submit jobs may do what that
-//! account may. The jobs of one account can disturb each other.
+//! A job's processes are ended together: those of its process group, and those that left the group but still have the
+//! job's folder in their environment. They get SIGTERM first and SIGKILL after [`GRACE`]. A process that leaves the
+//! group *and* changes its environment escapes. Programs run as the user of the daemon, or as another account: a user
+//! who may submit jobs has all rights of that account. Jobs of one account can disturb each other.
 //!
-//! It relies on its caller for the time and on the file system to keep what was synced. It never decides when a job
+//! The caller passes in the time, and the file system must keep synced data. This module never decides when a job
 //! starts or ends.
 
 pub(crate) mod command;
@@ -25,63 +25,63 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use system::Signal;
 
-/// From being asked to end to being ended.
+/// Time between SIGTERM and SIGKILL, for programs to save their state.
 pub const GRACE: Millis = Millis::seconds(5);
 
-/// While processes are being ended they are looked for so often: to find them all of `/proc` is read.
+/// Interval between searches for processes that are being ended. Each search reads all of `/proc`.
 const SEARCH_EVERY: Millis = Millis(100);
 
 /// An account that programs run as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Its name.
+    /// Login name.
     pub name: String,
-    /// Its number.
+    /// User id.
     pub user: u32,
-    /// The number of its group; programs are in no other.
+    /// Primary group id; programs have no other groups.
     pub group: u32,
-    /// Its home folder.
+    /// Home folder.
     pub home: PathBuf,
 }
 
 /// The folder of the jobs and the programs that run.
 pub struct Processes {
-    /// Of all jobs.
+    /// Folder of all jobs.
     jobs: PathBuf,
-    /// Where programs run and print to, if not in the folder of each job.
+    /// Working folder and output folder of programs, if not the folder of each job.
     shared: Option<PathBuf>,
-    /// As whom programs run, if not as we do.
+    /// Account of programs, if not ours.
     account: Option<Account>,
     inherited: BTreeMap<String, OsString>,
-    /// Those that should run. The wrapper, if it is a child of ours.
+    /// Programs that should run, each with its wrapper if that is our child.
     watched: BTreeMap<JobId, Option<Child>>,
-    /// Those that should be gone.
+    /// Programs that should be gone.
     ending: BTreeMap<JobId, Ending>,
     next_search: Moment,
-    /// Held as long as this is open, so that no other process uses the folder.
+    /// Locks the folder while open, so that no other process uses it.
     _lock: File,
 }
 
 struct Ending {
     child: Option<Child>,
-    /// When asking is over.
+    /// Time of SIGKILL.
     by: Moment,
 }
 
-/// What is known of a job from its folder.
+/// The contents of a job's folder.
 pub(super) struct Stored {
     pub(super) record: Record,
     pub(super) progress: Progress,
-    /// Of a program: how it stands with it. None where it never started.
+    /// State of a program; None if it never started.
     pub(super) found: Option<Found>,
 }
 
-/// How it stands with a program that was started.
+/// State of a program that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Running,
     Exited(i32),
-    /// Neither does it run nor did it note how it ended.
+    /// Neither running nor with a recorded exit.
     Gone,
 }
 
@@ -96,14 +96,16 @@ impl From<Found> for JobState {
 }
 
 impl Processes {
-    /// Opens a folder for jobs, and makes it where there is none. One process may have it open. Programs run as `account`, if
-    /// there is one, which only root can have them do.
+    /// Opens the folder for jobs, and creates it if missing. Only one process can have it open. Programs run as
+    /// `account`, if given, which requires root.
     pub fn open(folder: &Path, account: Option<Account>) -> Result<Processes, LrmsError> {
         let jobs = folder.join("jobs");
         system::create_private_all(&jobs).map_err(LrmsError::files("make", &jobs))?;
+        // The account must reach its own folder, but need not list the others.
         if account.is_some() {
             system::let_through(&jobs).map_err(LrmsError::files("open", &jobs))?;
         }
+        // Processes are recognised by this path, so it must not depend on symbolic links.
         let jobs = jobs.canonicalize().map_err(LrmsError::files("open", &jobs))?;
         let path = folder.join("lock");
         let lock = File::create(&path).map_err(LrmsError::files("open", &path))?;
@@ -124,21 +126,20 @@ impl Processes {
         })
     }
 
-    /// With a folder in which programs run that name none, and in which what they print goes to files called by the ids of
-    /// the jobs: `job_7d2e.out`.
+    /// Sets a folder that is the working folder of programs without one, and that gets their output in files named
+    /// after the jobs: `job_7d2e.out`.
     pub fn with_output(self, shared: Option<PathBuf>) -> Processes {
         Processes { shared, ..self }
     }
 
-    /// What is known of all jobs, in the order of submission. Programs that still run are watched; those that should not
-    /// are ended.
+    /// All stored jobs in order of submission. Running programs are watched; those that should not run are ended.
     pub(super) fn load(&mut self, now: Moment) -> Result<Vec<Stored>, LrmsError> {
         let alive = system::processes(&self.jobs);
         let mut stored = Vec::new();
         for (id, folder) in JobFolder::all(&self.jobs)? {
             let (record, progress) = (folder.record()?, folder.progress()?);
             if record.job.id != id {
-                let why = format!("it says that it is {}", record.job.id);
+                let why = format!("it contains the job {}", record.job.id);
                 return Err(LrmsError::Damaged { path: folder.path().join("job.json"), why });
             }
             let is_real = !matches!(record.job.work, Work::Pretended { .. });
@@ -155,18 +156,18 @@ impl Processes {
         Ok(stored)
     }
 
-    /// Writes down a job that is submitted. When this returns it survives any crash.
+    /// Stores a submitted job. After success it survives any crash.
     pub(super) fn add(&self, record: &Record) -> Result<(), LrmsError> {
         JobFolder::create(record, &self.jobs, self.account.as_ref())
     }
 
-    /// Writes down that a job starts; an error says why that cannot be done.
+    /// Records the start of a job; the error is a reason for the user.
     pub(super) fn note_start(&self, id: JobId, at: Time) -> Result<(), String> {
         let progress = Progress { started: Some(at), over: None };
         self.folder(id).note(&progress).map_err(|why| format!("cannot write in its folder: {why}"))
     }
 
-    /// Writes down how a job ended. Of one whose folder is gone nothing will be known anyway.
+    /// Records the end of a job. If its folder is gone, there is nothing to record it in.
     pub(super) fn note_end(&self, id: JobId, started: Option<Time>, over: Over) -> Result<(), LrmsError> {
         let folder = self.folder(id);
         let progress = Progress { started, over: Some(over) };
@@ -176,18 +177,18 @@ impl Processes {
         }
     }
 
-    /// Starts the program of a job; an error says why that cannot be done.
+    /// Starts the program of a job; the error is a reason for the user.
     pub(super) fn start(&mut self, job: &Job, at: Time) -> Result<(), String> {
         let folder = self.folder(job.id);
         let mut command = command::wrapped(job, &folder, self)?;
-        // Before it starts, so that afterwards it is known until when it may run.
+        // Before the start, so that its limit is known after a crash.
         self.note_start(job.id, at)?;
         let child = command.spawn().map_err(|why| format!("cannot run /bin/sh: {why}"))?;
         self.watched.insert(job.id, Some(child));
         Ok(())
     }
 
-    /// Ends all processes of a job; it will not be started any more.
+    /// Ends all processes of a job, and prevents its start.
     pub(super) fn end(&mut self, id: JobId, now: Moment) -> Result<(), LrmsError> {
         let folder = self.folder(id);
         let forbidden = folder.forbid_start().map_err(LrmsError::files("write in", folder.path()));
@@ -199,7 +200,7 @@ impl Processes {
         forbidden
     }
 
-    /// Which programs have ended since this was last asked.
+    /// Programs that ended since the last call.
     pub(super) fn look(&mut self, now: Moment) -> Vec<(JobId, JobState)> {
         let mut ended = Vec::new();
         for (id, child) in &mut self.watched {
@@ -217,7 +218,7 @@ impl Processes {
         }
         for (id, _) in &ended {
             self.watched.remove(id);
-            // Whatever it left behind has no room any more.
+            // Remaining processes of the job have no capacity any more.
             self.ending.insert(*id, Ending { child: None, by: now });
             self.next_search = now;
         }
@@ -244,7 +245,7 @@ impl Processes {
         });
     }
 
-    /// Whether there are processes to look after.
+    /// Whether there are processes to watch.
     pub(super) fn is_busy(&self) -> bool {
         !self.watched.is_empty() || !self.ending.is_empty()
     }
@@ -259,20 +260,20 @@ impl Processes {
     }
 }
 
-/// How it stands with a program whose wrapper is no child of ours.
+/// State of a program whose wrapper is not our child.
 fn look(id: JobId, jobs: &Path) -> Found {
     let folder = JobFolder::of(id, jobs);
     let exited = || folder.exit().map(Found::Exited);
     let runs = || match folder.process() {
         Some(process) => system::job_of(process, jobs) == Some(id),
-        // Its wrapper has yet to write, or was ended while it did.
+        // Its wrapper has not written yet, or was killed while writing.
         None => system::processes(jobs).contains_key(&id),
     };
-    // It may note its end and be gone between two looks.
+    // Check the exit again last: the program may record it and be gone between both checks.
     exited().or_else(|| runs().then_some(Found::Running)).or_else(exited).unwrap_or(Found::Gone)
 }
 
-/// Tells all processes of a job, each once: its group, and those that left it.
+/// Signals all processes of a job, each once: its group, and those that left it.
 fn tell(id: JobId, leader: Option<i32>, alive: &BTreeMap<JobId, Vec<i32>>, signal: Signal) {
     if let Some(leader) = leader {
         system::tell_group(leader, signal);
@@ -284,10 +285,10 @@ fn tell(id: JobId, leader: Option<i32>, alive: &BTreeMap<JobId, Vec<i32>>, signa
     }
 }
 
-/// The leader of a job's group, as long as nobody else can have its number.
+/// The leader of a job's group, only while its pid cannot have been reused.
 fn leader(id: JobId, child: Option<&Child>, jobs: &Path) -> Option<i32> {
     match child {
-        // A child that was not waited for keeps its number.
+        // A child that was not waited for keeps its pid.
         Some(child) => i32::try_from(child.id()).ok(),
         None => {
             JobFolder::of(id, jobs).process().filter(|process| system::job_of(*process, jobs) == Some(id))

@@ -1,9 +1,8 @@
-//! What has to be asked of the operating system beyond the standard library: groups of processes, signals, and which
-//! process belongs to which job. A process is known by the variable `BOOKAHEAD_FOLDER`, the folder of its job, that it was
-//! started with and passes on to its children. So a process id that was given anew is never taken for the old one, nor
-//! a job of another site for one of ours.
+//! Operating system functions beyond the standard library: process groups, signals, and the mapping from processes to
+//! jobs. A process is recognised by the variable `BOOKAHEAD_FOLDER` (the folder of its job), which it passes on to
+//! its children. A reused pid is thus never mistaken for the old process, nor a job of another site for one of ours.
 //!
-//! Programs are run on Unix. Where there is no `/proc`, jobs that outlive a crash of ours cannot be found again.
+//! Programs run on Unix only. Without `/proc`, jobs that survive a crash of the daemon cannot be found again.
 
 use bookahead_protocol::JobId;
 use std::collections::BTreeMap;
@@ -12,10 +11,8 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// The variable by which the processes of a job are known.
 pub(super) const FOLDER_VARIABLE: &str = "BOOKAHEAD_FOLDER";
 
-/// What to tell a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     Terminate,
@@ -35,8 +32,9 @@ pub(super) fn processes(jobs: &Path) -> BTreeMap<JobId, Vec<i32>> {
     found
 }
 
-/// The job to which a process belongs, if it is alive and the folder of the job is in `jobs`.
+/// The job of a process, if it is alive and the folder of the job is in `jobs`.
 pub(super) fn job_of(process: i32, jobs: &Path) -> Option<JobId> {
+    // This fails for processes of other accounts unless we are root; they are not our jobs then.
     let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);
     variables.find_map(|variable| {
@@ -46,17 +44,17 @@ pub(super) fn job_of(process: i32, jobs: &Path) -> Option<JobId> {
     })
 }
 
-/// Makes a folder that only its owner can look into.
+/// Creates a folder that only its owner can list and enter.
 pub(super) fn create_private(path: &Path) -> io::Result<()> {
     private().create(path)
 }
 
-/// The same with the folders above it, where they are missing.
+/// The same, with missing parents.
 pub(super) fn create_private_all(path: &Path) -> io::Result<()> {
     private().recursive(true).create(path)
 }
 
-/// Makes a file that only its owner can read, or empties it.
+/// Creates or empties a file that only its owner can read.
 pub(super) fn create_private_file(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
@@ -65,20 +63,19 @@ pub(super) fn create_private_file(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-/// Others may pass through a folder, but not look into it.
+/// Lets other accounts pass through a folder, but not list it.
 #[cfg(unix)]
 pub(super) fn let_through(path: &Path) -> io::Result<()> {
     let passable = std::os::unix::fs::PermissionsExt::from_mode(0o711);
     fs::set_permissions(path, passable)
 }
 
-/// Makes an account the owner of a file or folder.
 #[cfg(unix)]
 pub(super) fn give_to(path: &Path, user: u32, group: u32) -> io::Result<()> {
     std::os::unix::fs::chown(path, Some(user), Some(group))
 }
 
-/// The process will run as an account, in its group and in no other.
+/// Makes the process run as an account, with its primary group and no others.
 #[cfg(unix)]
 pub(super) fn run_as(command: &mut Command, user: u32, group: u32) {
     use std::os::unix::process::CommandExt as _;
@@ -101,13 +98,13 @@ pub(super) fn is_program(path: &Path) -> bool {
     about.is_file() && may_be_run
 }
 
-/// The process will lead a group of its own, which its children belong to.
+/// Makes the process lead its own process group.
 #[cfg(unix)]
 pub(super) fn lead_a_group(command: &mut Command) {
     std::os::unix::process::CommandExt::process_group(command, 0);
 }
 
-/// Tells all processes of the group that `leader` leads. That some or all are gone is no error.
+/// Signals the group of `leader`. Missing processes are no error.
 #[cfg(unix)]
 pub(super) fn tell_group(leader: i32, signal: Signal) {
     if let Some(leader) = one_process(leader) {
@@ -115,7 +112,7 @@ pub(super) fn tell_group(leader: i32, signal: Signal) {
     }
 }
 
-/// Tells one process. That it is gone is no error.
+/// Signals one process. A missing process is no error.
 #[cfg(unix)]
 pub(super) fn tell(process: i32, signal: Signal) {
     if let Some(process) = one_process(process) {
@@ -123,14 +120,14 @@ pub(super) fn tell(process: i32, signal: Signal) {
     }
 }
 
-/// The leader of the group that a process belongs to.
+/// The process group of a process.
 #[cfg(unix)]
 pub(super) fn group_of(process: i32) -> Option<i32> {
     let group = rustix::process::getpgid(one_process(process)).ok()?;
     Some(group.as_raw_nonzero().get())
 }
 
-/// Zero, one and negative numbers would mean many processes, or the first of all.
+/// Excludes 0 and negative numbers, which address groups, and 1 (init).
 #[cfg(unix)]
 fn one_process(process: i32) -> Option<rustix::process::Pid> {
     Some(process).filter(|process| *process > 1).and_then(rustix::process::Pid::from_raw)

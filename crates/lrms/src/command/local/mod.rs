@@ -1,8 +1,8 @@
-//! One process on this machine, from its start to its end. It leads a group of its own; if it takes too long or writes too
-//! much, the whole group is killed.
+//! Runs one process on this machine. The process leads its own process group; if it exceeds its time or output limit,
+//! the whole group is killed.
 //!
-//! A process is over when it ends by itself, even if it leaves others behind that have its pipes: what it wrote is
-//! read, what those may write is not waited for.
+//! The run ends when the process itself exits, even if children keep its pipes open: its own output is read in full,
+//! later output of such children is not waited for.
 
 #[cfg(unix)]
 mod unix;
@@ -14,34 +14,32 @@ pub(super) use unix::{Alive, Stop, run, stop};
 
 use std::time::Instant;
 
-/// Within what a process has to stay.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits<'a> {
     pub(super) until: Instant,
-    /// On each of its outputs.
+    /// For each of standard output and standard error.
     pub(super) most_bytes: usize,
-    /// It is ended if this says so.
+    /// Ends the process when its [`Alive`] is dropped.
     pub(super) stop: Option<&'a Stop>,
 }
 
-/// How a process ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// By itself, or by a signal of somebody else.
+    /// By itself, or by a signal that we did not send.
     Exited {
         code: Option<i32>,
         out: String,
         err: String,
     },
     TimedOut,
-    /// It wrote too much, to this output.
+    /// It exceeded the limit on this output.
     TooMuch(&'static str),
     Stopped,
-    /// The system does not say, for that reason.
+    /// The exit status could not be determined.
     Unknown(std::io::Error),
 }
 
-/// Where there are no groups of processes no command is run, and whoever tries is told so.
+/// Without process groups a command could not be ended reliably, so every attempt to run one fails.
 #[cfg(not(unix))]
 mod elsewhere {
     use super::{End, Limits};
@@ -68,6 +66,6 @@ mod elsewhere {
 
     #[expect(clippy::needless_pass_by_value, reason = "as where commands are run")]
     pub(in crate::command) fn run(_: Command, _: Option<&str>, _: Limits<'_>) -> io::Result<End> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "commands of batch systems are run on Unix"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "commands of batch systems can be run only on Unix"))
     }
 }

@@ -1,9 +1,8 @@
-//! Processes on Unix. All pipes are watched by the caller's thread; a second thread starts the process and waits for its
-//! end.
+//! Processes on Unix. The caller's thread watches all pipes; a second thread starts the process and waits for its
+//! exit.
 //!
-//! A process that is over stays in the list of processes until nobody will tell its group anything any more: so no
-//! other process that was given its number is ever killed. It relies on the system to end what is killed; a process that
-//! cannot even be killed is left to the second thread.
+//! An exited process is reaped only after the last signal to its group was sent. Until then its pid cannot be reused,
+//! so no unrelated process is ever killed. A process that even SIGKILL does not end is left to the second thread.
 
 use super::{End, Limits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,19 +17,20 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long it may take until a process that was killed is gone.
+/// How long to wait for the exit of a killed process. A process in uninterruptible sleep may take longer; it is then
+/// left to its thread.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A pipe that takes anything takes so much without waiting: `PIPE_BUF` is nowhere less (POSIX, `write`).
+/// A ready pipe accepts this much without blocking: `PIPE_BUF` is at least 512 bytes (POSIX, `write`).
 const WRITTEN_AT_ONCE: usize = 512;
 
-/// So much is read at once: what a pipe has on Linux.
+/// Default capacity of a pipe on Linux.
 const READ_AT_ONCE: usize = 1 << 16;
 
-/// As long as this is there [`Stop`] says nothing.
+/// [`Stop`] fires when this is dropped.
 pub(in super::super) type Alive = PipeWriter;
 
-/// Says that something should end, once its [`Alive`] is dropped.
+/// Fires once its [`Alive`] is dropped. A pipe, as `poll` can wait for it together with the output of a process.
 #[derive(Debug)]
 pub(in super::super) struct Stop(PipeReader);
 
@@ -40,9 +40,9 @@ pub(in super::super) fn stop() -> io::Result<(Stop, Alive)> {
 }
 
 impl Stop {
-    /// Waits so long; answers whether something should end.
+    /// Waits for at most `time`; returns whether to stop.
     pub(in super::super) fn within(&self, time: Duration) -> bool {
-        // Who cannot wait would do what it does without end and pause.
+        // If waiting fails, stop: the caller would otherwise loop without a pause.
         says_something(&self.0, time).unwrap_or(true)
     }
 }
@@ -54,6 +54,7 @@ pub(in super::super) fn run(
     limits: Limits<'_>,
 ) -> io::Result<End> {
     process.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    // Its own process group, so that one signal reaches all its children.
     process.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let (started, mut pipes) = Started::start(process)?;
     let early = match pipes.watch(input.unwrap_or_default().as_bytes(), &started.exited, limits) {
@@ -75,19 +76,19 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned())
 }
 
-/// A process that runs, or is over and still in the list of processes.
+/// A process that runs, or has exited and is not reaped yet.
 struct Started {
-    /// Its own number is that of its group.
+    /// Process group id; equal to the pid.
     group: Option<Pid>,
-    /// At its end when the process is over.
+    /// Reaches end of file when the process exits.
     exited: PipeReader,
-    /// Dropped when nobody will tell the group anything.
+    /// Dropped when no more signals will be sent to the group; then the process is reaped.
     release: Sender<()>,
     waiter: JoinHandle<io::Result<ExitStatus>>,
 }
 
 impl Started {
-    /// The second thread starts the process: where there can be no thread, there is no process to look after.
+    /// The second thread starts the process: if no thread can be started, no process is left without a waiter.
     fn start(process: Command) -> io::Result<(Started, Pipes)> {
         let (tell, told) = channel();
         let (release, released) = channel();
@@ -103,13 +104,15 @@ impl Started {
         }
     }
 
-    /// How it ended; only where it has.
+    /// The exit status. Only for a process that has exited.
     fn status(self) -> io::Result<ExitStatus> {
         drop(self.release);
-        self.waiter.join().unwrap_or_else(|_| Err(io::Error::other("nobody waited for the process")))
+        self.waiter
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that waits for the process failed")))
     }
 
-    /// Kills all of the group. That some are gone, or not ours to kill, is no error.
+    /// Kills the whole group. It is no error if some processes are gone or belong to another account.
     fn kill(self) {
         if let Some(group) = self.group {
             let _gone = kill_process_group(group, Signal::KILL);
@@ -120,7 +123,7 @@ impl Started {
     }
 }
 
-/// What the second thread does.
+/// Body of the second thread.
 fn start_and_wait(
     mut process: Command,
     tell: Sender<(Option<Pid>, Pipes)>,
@@ -137,15 +140,16 @@ fn start_and_wait(
     let _heard = tell.send((group, pipes));
     drop(tell);
     if let Some(process) = group {
+        // `NOWAIT` leaves the process unreaped, so its pid stays valid for signals.
         let over = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while waitid(WaitId::Pid(process), over).is_err_and(|why| why == Errno::INTR) {}
     }
+    // Tells the watcher that the process exited. It is reaped only after `released`.
     drop(exit);
     let _released = released.recv();
     child.wait()
 }
 
-/// Our ends of the pipes of a process.
 struct Pipes {
     input: Option<File>,
     out: Output,
@@ -154,13 +158,13 @@ struct Pipes {
 
 struct Output {
     name: &'static str,
-    /// None when it is at its end.
+    /// None at end of file.
     pipe: Option<File>,
     bytes: Vec<u8>,
 }
 
 impl Pipes {
-    /// Writes and reads until the process is over (then None), or has to be ended for that reason.
+    /// Writes and reads until the process exits (None) or must be killed (the reason).
     fn watch(
         &mut self,
         mut input: &[u8],
@@ -203,7 +207,7 @@ impl Pipes {
         }
     }
 
-    /// A process that reads no more is given no more.
+    /// Stops writing if the process closed its input.
     fn write(&mut self, input: &mut &[u8]) {
         let some = &input[..input.len().min(WRITTEN_AT_ONCE)];
         match self.input.as_mut().map(|pipe| pipe.write(some)) {
@@ -213,7 +217,8 @@ impl Pipes {
         }
     }
 
-    /// What a process wrote before it ended is in the pipes; their end may never come if others have them open.
+    /// The final output of a process is already in its pipes. End of file may never come, as children may hold them
+    /// open.
     fn read_what_is_left(&mut self, most_bytes: usize) -> io::Result<Option<End>> {
         for output in [&mut self.out, &mut self.err] {
             while ready([output.watched()], Instant::now())? == [true] {
@@ -236,7 +241,7 @@ impl Output {
         self.pipe.as_ref().map(|pipe| (pipe.as_fd(), PollFlags::IN))
     }
 
-    /// Reads once. Only for an output that is ready.
+    /// Reads once. Only for an output that is ready, as the pipe blocks.
     fn read(&mut self) {
         let mut some = [0; READ_AT_ONCE];
         match self.pipe.as_mut().map(|pipe| pipe.read(&mut some)) {
@@ -247,13 +252,13 @@ impl Output {
     }
 }
 
-/// Whether there is something to read, or its end, within this time.
+/// Whether there is something to read, or end of file, within this time.
 fn says_something(pipe: &PipeReader, within: Duration) -> io::Result<bool> {
     let [something] = ready([Some((pipe.as_fd(), PollFlags::IN))], Instant::now() + within)?;
     Ok(something)
 }
 
-/// Waits until one of these is ready, or at its end, but not longer than until then; answers which are.
+/// Waits until one of these is ready or at end of file, or until `until`; returns which are.
 fn ready<const N: usize>(
     watched: [Option<(BorrowedFd<'_>, PollFlags)>; N],
     until: Instant,

@@ -1,4 +1,4 @@
-//! The files of a cluster of our own: its folders, its key and its slurm.conf, written anew at each start.
+//! Files of the private cluster: folders, key and slurm.conf, written anew at each start.
 
 use super::daemons::Programs;
 use super::{OwnClusterError, OwnClusterSettings, private_folder};
@@ -9,13 +9,13 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-/// The path of a socket has at most so many bytes on Linux.
+/// Longest path of a socket on Linux, in bytes.
 const LONGEST_SOCKET: usize = 107;
 
-/// A port that OpenPBS needs for itself, which may run beside us.
+/// A port of OpenPBS, which may run on the same machine.
 const NOT_THIS_PORT: u16 = 17001;
 
-/// More would be no small cluster any more.
+/// A sanity limit: all nodes run on this machine.
 const MOST_NODES: u32 = 500;
 
 pub(super) struct Ports {
@@ -24,7 +24,7 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Ports that are free just now, all different.
+    /// Ports that are free now, all different.
     pub(super) fn free(nodes: u32) -> Result<Ports, OwnClusterError> {
         let mut listeners = Vec::new();
         let mut ports = Vec::new();
@@ -35,7 +35,7 @@ impl Ports {
             if port != NOT_THIS_PORT {
                 ports.push(port);
             }
-            // Kept open until all are found, so that none is found twice.
+            // Stay open until all ports are found, so that no port is found twice.
             listeners.push(listener);
         }
         let nodes = ports.split_off(1);
@@ -43,15 +43,14 @@ impl Ports {
     }
 }
 
-/// Whether there can be such a cluster.
 pub(super) fn check(settings: &OwnClusterSettings) -> Result<(), OwnClusterError> {
     let malformed = |why: String| Err(OwnClusterError::Malformed(why));
     let name = &settings.name;
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return malformed(format!("its name is {name:?}; take letters and digits"));
+        return malformed(format!("its name is {name:?}; use letters and digits"));
     }
     if settings.nodes == 0 || settings.nodes > MOST_NODES {
-        return malformed(format!("it has {} nodes; take 1 to {MOST_NODES}", settings.nodes));
+        return malformed(format!("it has {} nodes; use 1 to {MOST_NODES}", settings.nodes));
     }
     if !(1..=1024).contains(&settings.cores_per_node) || !(1..=8).contains(&settings.threads_per_core) {
         return malformed("a node has 1 to 1024 cores with 1 to 8 threads each".into());
@@ -62,11 +61,11 @@ pub(super) fn check(settings: &OwnClusterSettings) -> Result<(), OwnClusterError
     let path = settings.folder.to_str().filter(|path| !path.contains([' ', '\t', '\n', '#', '%', '"']));
     if path.is_none_or(|path| !path.starts_with('/')) {
         return malformed(format!(
-            "its folder is {}; take an absolute path without blanks and %",
+            "its folder is {}; use an absolute path without blanks and %",
             settings.folder.display()
         ));
     }
-    // The longest socket is that of a step of a job on a node.
+    // The longest socket belongs to a job step on a node.
     let longest = format!("/spool/n{0}/n{0}_4294967295.4294967295", settings.nodes);
     match (settings.folder.as_os_str().len() + longest.len()).checked_sub(LONGEST_SOCKET) {
         None | Some(0) => Ok(()),
@@ -97,7 +96,9 @@ pub(super) fn account(runner: &Runner) -> Result<String, OwnClusterError> {
     if outcome.is_success() && !name.is_empty() {
         return Ok(name.to_owned());
     }
-    Err(OwnClusterError::Malformed("the user that runs it has no name; run it as one that has".into()))
+    Err(OwnClusterError::Malformed(
+        "the account that runs it has no name; run it as an account with a name".into(),
+    ))
 }
 
 pub(super) fn write(
@@ -111,7 +112,7 @@ pub(super) fn write(
     let text = text(settings, ports, &account(runner)?, &host()?);
     put(&conf(folder), &text)?;
     if programs.version(runner)? >= (22, 11) {
-        // Later ones look at control groups unless they are told not to.
+        // Later versions use control groups unless disabled.
         put(&folder.join("cgroup.conf"), "CgroupPlugin=disabled\n")?;
     }
     Ok(())
@@ -121,7 +122,7 @@ fn put(path: &Path, text: &str) -> Result<(), OwnClusterError> {
     fs::write(path, text).map_err(|source| LrmsError::files("write", path)(source).into())
 }
 
-/// A secret that only this cluster knows.
+/// A fresh munge key, known only to this cluster.
 fn write_key(path: &Path) -> Result<(), OwnClusterError> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut secret = [0; 1024];
@@ -139,14 +140,14 @@ fn write_key(path: &Path) -> Result<(), OwnClusterError> {
     written.map_err(|source| LrmsError::files("write", path)(source).into())
 }
 
-/// The name of this machine as Slurm compares it: up to the first dot.
+/// The host name as Slurm compares it: up to the first dot.
 fn host() -> Result<String, OwnClusterError> {
     let path = Path::new("/proc/sys/kernel/hostname");
     let name = fs::read_to_string(path).map_err(LrmsError::files("read", path))?;
     Ok(name.trim().split('.').next().unwrap_or("localhost").to_owned())
 }
 
-/// As it was seen to start within a second or two, without control groups, accounting or anybody's rights.
+/// A configuration that starts within a second or two and needs no control groups, accounting or privileges.
 fn text(settings: &OwnClusterSettings, ports: &Ports, account: &str, host: &str) -> String {
     let OwnClusterSettings { name, folder, nodes, cores_per_node, threads_per_core, extra, .. } = settings;
     let (folder, socket) = (folder.display(), socket(folder));

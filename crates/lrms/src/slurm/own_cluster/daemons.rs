@@ -1,8 +1,8 @@
-//! The daemons of a cluster of our own. They run in the foreground as our children, so that we know when they end and they
-//! never become anybody else's. They are known by the variable `BOOKAHEAD_CLUSTER`, the folder of the cluster, that they were
-//! started with. What they start, one `slurmstepd` for each step of a job, leaves them and wipes its environment; it is known
-//! by the folder that it stays in, and the processes of jobs are its children. A small process, the guard, waits until we are
-//! done or gone, and ends all of them that are left.
+//! Daemons of the private cluster. They run in the foreground as our children, so their exit is noticed and they are
+//! never adopted by another process. They are recognised by the variable `BOOKAHEAD_CLUSTER` (the folder of the
+//! cluster) in their environment. They start a `slurmstepd` for each job step, which detaches and clears its
+//! environment; it is recognised by its working folder, and the processes of jobs are its children. A small process,
+//! the guard, waits until we finish or die, and then kills all that are left.
 
 use super::{OwnClusterError, config};
 use crate::command::{Command as OneCommand, Runner};
@@ -14,16 +14,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The variable by which the processes of a cluster are known.
 pub(super) const FOLDER_VARIABLE: &str = "BOOKAHEAD_CLUSTER";
 
-/// Daemons are often where the `PATH` of ordinary users does not lead.
+/// Daemons are often not in the `PATH` of ordinary users.
 const MORE_FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 
-/// How long a daemon that is asked to end may take.
+/// How long a daemon may take to start or to exit before it is killed.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// Where the daemons are.
+/// Paths of the daemons.
 #[derive(Debug, Clone)]
 pub(super) struct Programs {
     munged: PathBuf,
@@ -31,7 +30,6 @@ pub(super) struct Programs {
     slurmd: PathBuf,
 }
 
-/// A daemon that was started.
 #[derive(Debug)]
 pub(super) struct Daemon {
     name: String,
@@ -40,7 +38,7 @@ pub(super) struct Daemon {
 }
 
 impl Programs {
-    /// Those in a folder, or else those that are installed.
+    /// Those in `folder`, or else the installed ones.
     pub(super) fn find(folder: Option<&Path>) -> Result<Programs, OwnClusterError> {
         let slurm = |name: &str| match folder {
             Some(folder) => in_folders(name, [folder.join("sbin"), folder.join("bin")]),
@@ -56,19 +54,19 @@ impl Programs {
         })
     }
 
-    /// The year and month of the version, such as 22 and 5.
+    /// Year and month of the version, such as 22 and 5.
     pub(super) fn version(&self, runner: &Runner) -> Result<(u32, u32), OwnClusterError> {
         let command = OneCommand::new(self.slurmctld.display().to_string()).arg("-V");
         let outcome = runner.run(&command)?;
         let version = crate::slurm::formats::version(&outcome.out);
         version.ok_or_else(|| {
-            let why = format!("{:?} is no version", outcome.out.trim());
+            let why = format!("{:?} is not a version", outcome.out.trim());
             LrmsError::Unreadable { command: command.program, why }.into()
         })
     }
 
     pub(super) fn munged(&self, folder: &Path) -> Result<Daemon, OwnClusterError> {
-        // By force: it would insist on folders that everybody may enter.
+        // `--force`, as munged otherwise rejects private folders.
         let mut command = Command::new(&self.munged);
         command.args(["--foreground", "--force"]);
         let file = |option: &str, path: PathBuf| format!("--{option}={}", path.display());
@@ -87,7 +85,7 @@ impl Programs {
 
     pub(super) fn controller(&self, folder: &Path) -> Result<Daemon, OwnClusterError> {
         let log = folder.join("log/slurmctld.log");
-        // Its end is waited for in the log of this start, not of an earlier one.
+        // The log is polled for readiness later, so messages of an earlier start must go.
         let _ = fs::remove_file(&log);
         let mut command = Command::new(&self.slurmctld);
         command.args(["-D", "-f"]).arg(config::conf(folder));
@@ -115,7 +113,7 @@ fn in_folders(name: &str, folders: impl IntoIterator<Item = PathBuf>) -> Result<
     programs.find(|program| program.is_file()).ok_or_else(missing)
 }
 
-/// What a daemon says before it has a log goes to a file beside that.
+/// Output before the daemon opens its log goes to a file beside it.
 fn started(name: &str, mut command: Command, folder: &Path, log: PathBuf) -> Result<Daemon, OwnClusterError> {
     let spoken = log.with_extension("out");
     let file = fs::File::create(&spoken).map_err(LrmsError::files("write", &spoken))?;
@@ -128,13 +126,13 @@ fn started(name: &str, mut command: Command, folder: &Path, log: PathBuf) -> Res
 }
 
 impl Daemon {
-    /// An error where it has ended.
+    /// Fails if it has exited.
     pub(super) fn check(&mut self) -> Result<(), OwnClusterError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => Err(OwnClusterError::Daemon {
                 daemon: self.name.clone(),
-                what: format!("ended by itself ({status})"),
+                what: format!("exited unexpectedly ({status})"),
                 log: self.log_end(),
             }),
             Err(source) => Err(LrmsError::cannot_run(self.name.clone(), source).into()),
@@ -146,14 +144,14 @@ impl Daemon {
         read(&self.log) + &read(&self.log.with_extension("out"))
     }
 
-    /// The last lines of that.
+    /// The last lines of the log.
     pub(super) fn log_end(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(12)..].join("\n")
     }
 
-    /// Asks it to end, so that it writes down what it knows, and insists if it does not.
+    /// Terminates it, so that it saves its state, and kills it after a timeout.
     pub(super) fn end(&mut self) {
         self.tell(Signal::TERM);
         let deadline = Instant::now() + END_WITHIN;
@@ -183,7 +181,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A fixed text; the folder comes to it as an argument. Its input ends when we close it or are gone.
+/// Fixed text; the folder is an argument. Its standard input reaches end of file when we close it or die.
 const SCRIPT: &str = include_str!("guard.sh");
 
 #[derive(Debug)]

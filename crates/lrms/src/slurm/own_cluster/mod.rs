@@ -1,9 +1,9 @@
-//! A small Slurm of our own: munged, slurmctld and one slurmd for each node, as children of this process, in one folder, on
-//! ports that were free, as whoever runs it. Nothing outside the folder is touched. For demonstrations and tests; the
-//! nodes are made up and all run on this machine.
+//! A small private Slurm cluster: munged, slurmctld and one slurmd for each node, as children of this process, in one
+//! folder, on free ports, under the current account. Nothing outside the folder is changed. For demonstrations and
+//! tests; all nodes run on this machine.
 //!
-//! It relies on Debian's packages (or a Slurm in another place, see [`OwnClusterSettings::programs`]). When it is
-//! stopped or dropped, all its processes end, jobs included; also where this process is killed.
+//! It needs Debian's packages (or a Slurm elsewhere, see [`OwnClusterSettings::programs`]). When it is stopped or
+//! dropped, all its processes end, including jobs; also if this process is killed.
 
 mod config;
 mod daemons;
@@ -19,71 +19,72 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// So long may it take until all nodes are ready: fifty slurmds on a busy machine need some of it.
+/// How long to wait for all nodes: fifty slurmds on a busy machine need some of it.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// A port that was free may be taken by somebody else before its daemon asks for it.
+/// Attempts to start: another process may take a free port before its daemon does.
 const ATTEMPTS: usize = 3;
 
-/// What the cluster is to be.
+/// Settings of a private cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnClusterSettings {
-    /// Its name: letters and digits.
+    /// Letters and digits.
     pub name: String,
-    /// Where it lives; made if it is not there. A short path: sockets are made in it.
+    /// Its folder, created if missing. The path must be short, as sockets are created in it.
     pub folder: PathBuf,
-    /// So many nodes, called `n1`, `n2` and so on, all in the partition `main`.
+    /// Number of nodes, called `n1`, `n2` and so on, all in the partition `main`.
     pub nodes: u32,
-    /// Each with so many cores.
+    /// Cores of each node.
     pub cores_per_node: u32,
-    /// Each core with so many hardware threads.
+    /// Hardware threads of each core.
     pub threads_per_core: u32,
-    /// More lines for slurm.conf, such as further partitions.
+    /// Additional lines for slurm.conf, such as further partitions.
     pub extra: Vec<String>,
-    /// A folder that has Slurm's `bin` and `sbin`; None for the Slurm that is installed.
+    /// Folder with Slurm's `bin` and `sbin`; None for the installed Slurm.
     pub programs: Option<PathBuf>,
 }
 
-/// A Slurm that runs.
+/// A running private cluster. Dropping it ends all its processes.
 #[derive(Debug)]
 pub struct OwnCluster {
     settings: OwnClusterSettings,
     programs: Programs,
     munged: Daemon,
     controller: Daemon,
-    /// Those that run.
+    /// Running nodes.
     nodes: BTreeMap<String, Daemon>,
     runner: Runner,
     _guard: Guard,
 }
 
-/// Why there is no such cluster.
+/// Why a private cluster could not be started or used.
 #[derive(Debug, Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum OwnClusterError {
-    /// A program is not there.
+    /// A required program is missing.
     #[error(
         "{program} is not installed; install Debian's packages slurmctld, slurmd, slurm-client and munge"
     )]
     NotInstalled { program: String },
-    /// Sockets could not be made in the folder.
+    /// The path of the folder leaves no room for sockets.
     #[error(
-        "the folder {} is too long by {by} characters for the sockets in it; take a shorter one, such as /tmp/c1", folder.display()
+        "the path {} is too long by {by} characters for the sockets in it; take a shorter one, such as \
+         /tmp/c1", folder.display()
     )]
     FolderTooLong { folder: PathBuf, by: usize },
-    /// It cannot be as it is asked for.
-    #[error("a cluster cannot be like that: {0}")]
+    /// The settings are invalid.
+    #[error("the settings of the cluster are invalid: {0}")]
     Malformed(String),
-    /// A daemon ended, or is not ready in time.
+    /// A daemon exited, or was not ready in time.
     #[error("{daemon} {what}; the last lines of its log:\n{log}")]
     Daemon { daemon: String, what: String, log: String },
-    /// A command of it could not be run.
+    /// A command failed.
     #[error(transparent)]
     Command(#[from] LrmsError),
 }
 
 impl OwnClusterSettings {
-    /// A cluster in that folder: two nodes with four cores.
+    /// Defaults: two nodes with four cores each.
     pub fn new(name: impl Into<String>, folder: impl Into<PathBuf>) -> OwnClusterSettings {
         OwnClusterSettings {
             name: name.into(),
@@ -98,15 +99,16 @@ impl OwnClusterSettings {
 }
 
 impl OwnCluster {
-    /// Starts it, and waits until all nodes are idle.
+    /// Starts the cluster and waits until all nodes are idle.
     pub fn start(settings: &OwnClusterSettings) -> Result<OwnCluster, OwnClusterError> {
         config::check(settings)?;
         let programs = Programs::find(settings.programs.as_deref())?;
         config::make_folders(&settings.folder)?;
-        // Processes are known by the folder that they are in, and that is told without symbolic links.
+        // Processes are recognised by their working folder, which the system reports without symbolic links.
         let folder =
             fs::canonicalize(&settings.folder).map_err(LrmsError::files("find", &settings.folder))?;
         let settings = OwnClusterSettings { folder, ..settings.clone() };
+        // Once more, as the path without links may be longer.
         config::check(&settings)?;
         let mut attempt = 1;
         loop {
@@ -129,6 +131,7 @@ impl OwnCluster {
         let ports = Ports::free(settings.nodes)?;
         config::write(settings, &ports, programs, &runner)?;
         let folder = &settings.folder;
+        // The guard goes first, so that no daemon can outlive us.
         let guard = Guard::of(folder)?;
         let munged = programs.munged(folder)?;
         let controller = programs.controller(folder)?;
@@ -140,49 +143,49 @@ impl OwnCluster {
         Ok(cluster)
     }
 
-    /// The variables with which Slurm's commands speak to it.
+    /// Environment variables for Slurm's commands.
     pub fn environment(&self) -> BTreeMap<String, String> {
         BTreeMap::from([("SLURM_CONF".into(), self.conf().display().to_string())])
     }
 
-    /// Its configuration, as `SLURM_CONF` wants it.
+    /// Path of its configuration, for `SLURM_CONF`.
     pub fn conf(&self) -> PathBuf {
         config::conf(&self.settings.folder)
     }
 
-    /// Where its commands are, if not in `PATH`.
+    /// Folder of its commands; None for `PATH`.
     pub fn commands(&self) -> Option<PathBuf> {
         self.settings.programs.as_ref().map(|folder| folder.join("bin"))
     }
 
-    /// Where it lives.
+    /// Its folder, without symbolic links.
     pub fn folder(&self) -> &Path {
         &self.settings.folder
     }
 
-    /// Whose it is: the account that may do everything in it, and the only one that has jobs.
+    /// The account that administers it, and the only one that can run jobs.
     pub fn account(&self) -> Result<String, OwnClusterError> {
         config::account(&self.runner)
     }
 
-    /// Ends the controller; nodes and jobs go on.
+    /// Stops the controller; nodes and jobs continue.
     pub fn stop_controller(&mut self) {
         self.controller.end();
     }
 
-    /// Starts the controller again, where it was stopped, and waits until all nodes that run are known again.
+    /// Restarts the controller and waits until it knows all running nodes again.
     pub fn start_controller(&mut self) -> Result<(), OwnClusterError> {
         self.controller.end();
         self.controller = self.programs.controller(&self.settings.folder)?;
         self.wait_until(|state| !state.contains("UNKNOWN") && !state.ends_with('*'))
     }
 
-    /// Kills the daemon of a node. Slurm shows it as down after its `SlurmdTimeout`; jobs on it go on.
+    /// Kills the daemon of a node. Slurm shows the node as down after its `SlurmdTimeout`; its jobs continue.
     pub fn stop_node(&mut self, node: &str) {
         self.nodes.remove(node);
     }
 
-    /// Starts the daemon of a node. It is back once Slurm has heard of it.
+    /// Starts the daemon of a node. The node is back once it has registered with the controller.
     pub fn start_node(&mut self, node: &str) -> Result<(), OwnClusterError> {
         self.stop_node(node);
         let daemon = self.programs.node(&self.settings.folder, node)?;
@@ -190,19 +193,19 @@ impl OwnCluster {
         Ok(())
     }
 
-    /// Sets a node `down`, to `drain` or to `resume`.
+    /// Sets the state of a node: `down`, `drain` or `resume`.
     pub fn set_node(&self, node: &str, state: &str) -> Result<(), OwnClusterError> {
         let words = ["update".to_owned(), format!("NodeName={node}"), format!("State={state}")];
-        self.run(self.command("scontrol").args(words).arg("Reason=as it was asked for"))?;
+        self.run(self.command("scontrol").args(words).arg("Reason=set by bookahead"))?;
         Ok(())
     }
 
-    /// Ends all of it, jobs included. Its folder stays.
+    /// Stops all processes, including jobs. The folder remains.
     pub fn stop(mut self) {
         self.end();
     }
 
-    /// A command of this Slurm that speaks to this cluster.
+    /// A command of Slurm for this cluster.
     pub fn command(&self, name: &str) -> Command {
         let program = self.commands().map_or(name.to_owned(), |bin| bin.join(name).display().to_string());
         let command = Command::new(program);
@@ -222,15 +225,15 @@ impl OwnCluster {
         self.wait_until(|state| state == "IDLE")
     }
 
-    /// Waits until the states of all nodes that run are as they should be.
+    /// Waits until all running nodes have a state that `is_right` accepts.
     fn wait_until(&mut self, is_right: impl Fn(&str) -> bool) -> Result<(), OwnClusterError> {
         let deadline = Instant::now() + READY_WITHIN;
-        let mut seen = String::from("nothing was seen of the nodes");
+        let mut seen = String::from("no state of the nodes is known");
         while Instant::now() < deadline {
             self.munged.check()?;
             self.controller.check()?;
             self.nodes.values_mut().try_for_each(Daemon::check)?;
-            // A controller that does not listen yet is asked only once it does: commands wait long for one that is silent.
+            // Ask only after the controller listens: commands wait long for one that does not answer.
             if self.controller.log().contains("Running as primary controller") {
                 seen = self.run(self.command("scontrol").args(["-o", "show", "nodes"]))?;
                 let mut running = states(&seen).filter(|(node, _)| self.nodes.contains_key(*node));
@@ -245,7 +248,7 @@ impl OwnCluster {
     }
 
     fn end(&mut self) {
-        // Nodes first, so that the controller starts nothing on them any more. The guard ends what jobs left.
+        // Nodes first, so that the controller starts nothing more on them. The guard kills what jobs leave behind.
         self.nodes.clear();
         self.controller.kill();
         self.munged.kill();
@@ -258,7 +261,6 @@ impl Drop for OwnCluster {
     }
 }
 
-/// The names of nodes and their states.
 fn states(nodes: &str) -> impl Iterator<Item = (&str, &str)> {
     nodes.lines().filter_map(|line| {
         let name = line.strip_prefix("NodeName=")?.split(' ').next()?;
@@ -266,7 +268,7 @@ fn states(nodes: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Makes a folder that only we can read, with all above it.
+/// Creates a folder, with its parents, that only our account can read.
 fn private_folder(path: &Path) -> Result<(), OwnClusterError> {
     use std::os::unix::fs::DirBuilderExt;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);

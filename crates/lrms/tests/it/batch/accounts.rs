@@ -1,4 +1,4 @@
-//! As whom things are done.
+//! Accounts that own reservations and run jobs.
 
 use super::pretend::Pretend;
 use super::settings;
@@ -64,7 +64,7 @@ fn all_belongs_to_the_service_where_the_site_says_so() {
     batch.keep(at(0), &backing(7, &[span(10, 20, 1)])).unwrap();
     assert_eq!(pretend.world().ours()[0].accounts, ["root"]);
     batch.submit(at(0), &job(1, 1, 10, 5)).unwrap();
-    assert_eq!(pretend.world().jobs[0].account, "service", "as whom commands run");
+    assert_eq!(pretend.world().jobs[0].account, "service", "the account that commands run as");
     assert_eq!(batch.look(at(0)).unwrap().tagged[0].id, ReservationId(7));
     assert_eq!(batch.look(at(0)).unwrap().tagged[0].owner, Some(Name::from("ann")));
 }

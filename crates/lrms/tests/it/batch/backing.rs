@@ -1,4 +1,4 @@
-//! What is kept free is what was said last, at no moment less than before, and nothing is done where nothing changes.
+//! The reservation equals the last order, never shrinks in between, and no command runs if nothing changes.
 
 use super::pretend::{Fault, Pretend, World};
 use super::{Drive, batch, batch_of_nodes, seen};
@@ -10,12 +10,12 @@ use bookahead_party::{Backing, Ended, JobState, Look};
 use bookahead_plan::{Capacity, Span, Time};
 use bookahead_protocol::{Name, ReservationId};
 
-/// When, and how many cores.
+/// Intervals and cores.
 fn kept(world: &World) -> Vec<(i64, i64, u32)> {
     world.terms()
 }
 
-/// How many commands there were, and how many looks.
+/// Number of commands and of looks.
 fn effort(pretend: &Pretend) -> (usize, usize) {
     let world = pretend.world();
     (world.log.len(), world.looks)
@@ -81,7 +81,7 @@ fn where_nothing_can_be_changed_the_new_one_is_made_before_the_old_one_goes() {
     assert_eq!(verbs(&pretend.world()), ["create", "create", "delete"]);
 }
 
-/// The least that was reserved for us at an instant, before and after any command since the log had so many.
+/// The least that was reserved for us at an instant, before and after any command since the log had `since` entries.
 fn least_kept(world: &World, instant: i64, since: usize) -> u32 {
     let kept = |ours: &Vec<(i64, i64, u32)>| -> u32 {
         let then = ours.iter().filter(|(begin, end, _)| *begin <= instant && instant < *end);
@@ -135,7 +135,7 @@ fn a_release_in_part_lets_jobs_run_on_that_cannot_move() {
     batch.keep(at(0), &backing(1, &[span(0, 60, 8)])).unwrap();
     batch.submit(at(0), &inside(job(1, 4, 50, 55), 1)).unwrap();
     pretend.world().pass(5);
-    // As the book has it: what is released goes with the next second.
+    // As the ledger orders it: a release takes effect with the next second.
     batch.keep(at(5), &backing(1, &[span(0, 6, 8), span(6, 60, 4)])).unwrap();
     pretend.world().pass(5);
     assert_eq!(kept(&pretend.world()), [(5, 60, 4)]);
@@ -194,7 +194,7 @@ fn the_old_one_is_not_given_up_for_a_new_one_that_has_no_room() {
     pretend.world().reserve_foreign("maintenance", &[1], 15, 25);
     let refused = batch.keep(at(2), &backing(1, &[span(12, 20, 12)])).unwrap_err();
     assert!(refused.is_refusal(), "{refused}");
-    assert!(refused.to_string().contains("what was kept before is kept"), "{refused}");
+    assert!(refused.to_string().contains("the previous reservation is unchanged"), "{refused}");
     assert_eq!(verbs(&pretend.world()), ["create", "create"], "nothing was deleted");
     assert_eq!(kept(&pretend.world()), [(10, 20, 8)]);
 }
@@ -232,7 +232,7 @@ fn where_the_old_one_cannot_be_put_back_that_is_said() {
     pretend.world().changes = false;
     let batch = batch(&pretend);
     batch.keep(at(0), &backing(1, &[span(10, 20, 16)])).unwrap();
-    // The new one does not fit beside the old; the old goes; the new is refused; so is the old.
+    // The new one does not fit beside the old one; the old one is deleted; the new one is refused; so is the old one.
     pretend.world().faults.extend([Fault::None, Fault::None, Fault::Refuse, Fault::Refuse]);
     let failed = batch.keep(at(0), &backing(1, &[span(10, 25, 16)])).unwrap_err();
     assert!(
@@ -492,7 +492,7 @@ fn what_is_deleted_with_a_job_in_it_takes_its_cores_until_they_are_free() {
     let left = foreign(&batch.seen());
     assert_eq!((left.len(), left[0].interval.end, left[0].capacity), (1, Time(52), Capacity(12)));
     assert!(batch.seen().tagged.is_empty());
-    // What is granted on its nodes is free.
+    // Nodes of a granted reservation are free.
     batch.keep(at(30), &backing(2, &[span(30, 1000, 16)])).unwrap();
     assert!(foreign(&batch.seen()).is_empty());
     assert_eq!(batch.seen().resources[&cpu()].backings[&ReservationId(2)].len(), 1);

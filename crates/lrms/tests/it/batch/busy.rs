@@ -1,5 +1,5 @@
-//! Nodes that are away under what jobs wait or run in: it stays as it is, or moves as a whole with its jobs where it is told
-//! to and the batch system lets them.
+//! Unavailable nodes under a reservation with jobs: it stays as it is, or moves as a whole with its jobs if ordered
+//! to and supported by the batch system.
 
 use super::pretend::{Fault, Pretend};
 use super::{batch, seen};
@@ -11,7 +11,7 @@ use bookahead_party::Backing;
 use bookahead_plan::{Capacity, Span};
 use bookahead_protocol::ReservationId;
 
-/// So many nodes, a reservation over the first two in which a job runs on the second, and the first has failed.
+/// This many nodes; a reservation over the first two, with a job on the second; the first has failed.
 fn busy(nodes: usize) -> (Pretend, Batch, Backing) {
     let pretend = Pretend::new(nodes, 4);
     pretend.world().moves_jobs = true;
@@ -46,7 +46,7 @@ fn kept(batch: &Batch, second: i64) -> Vec<Span> {
     seen(batch, second).backings[&ReservationId(1)].clone()
 }
 
-/// What it was told, but for the first commands.
+/// The commands after the first `but`.
 fn verbs(pretend: &Pretend, but: usize) -> Vec<String> {
     let world = pretend.world();
     world.log.iter().skip(but).map(|command| command.split(' ').next().unwrap().to_owned()).collect()
@@ -61,7 +61,7 @@ fn where_there_is_room_it_is_made_anew_and_its_jobs_belong_to_the_new_one() {
     let (pretend, batch, said) = busy(4);
     let before = told(&pretend);
     batch.keep(at(2), &said).unwrap();
-    assert_eq!(told(&pretend), before, "nobody said that it should move");
+    assert_eq!(told(&pretend), before, "no order to move it");
     batch.keep(at(2), &moved(&said)).unwrap();
     assert_eq!(verbs(&pretend, before), ["create", "move", "delete"]);
     {

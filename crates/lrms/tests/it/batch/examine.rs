@@ -1,4 +1,4 @@
-//! What an operator is told.
+//! Findings for operators.
 
 use super::pretend::Pretend;
 use super::{batch, place, settings};
@@ -18,9 +18,9 @@ fn a_capacity_that_is_not_there_is_wrong_and_the_right_one_is_told() {
     let pretend = Pretend::new(2, 8);
     for (unit, offered, advice) in [
         (Unit::Cores, 16, None),
-        (Unit::Cores, 20, Some("write capacity = 16")),
-        (Unit::Cores, 12, Some("write capacity = 16")),
-        (Unit::Nodes, 16, Some("write capacity = 2")),
+        (Unit::Cores, 20, Some("set capacity = 16")),
+        (Unit::Cores, 12, Some("set capacity = 16")),
+        (Unit::Nodes, 16, Some("set capacity = 2")),
         (Unit::Nodes, 2, None),
     ] {
         let batch = Batch::new(Box::new(pretend.clone()), settings(unit, offered)).unwrap();

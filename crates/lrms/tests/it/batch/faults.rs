@@ -1,5 +1,5 @@
-//! Whatever is asked and whatever goes wrong: when it is quiet again, what is kept is what was said last, nothing else of ours
-//! is there, nothing is done where nothing changes, and no job of ours is forgotten or there twice.
+//! After any sequence of orders and faults, once it is quiet again: the reservations equal the last orders, nothing
+//! else of ours exists, no command runs without a change, and no job of ours is lost or duplicated.
 
 use super::pretend::{Fault, Pretend};
 use super::{Drive, batch, seen};
@@ -55,7 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A site, as far as it matters here, and what it drives.
+/// A site, reduced to the essentials, and the batch system that it drives.
 struct Play {
     pretend: Pretend,
     batch: Batch,
@@ -111,13 +111,13 @@ impl Play {
         }
     }
 
-    /// What it says, and what must be true afterwards.
+    /// Orders a backing and checks the result.
     fn back(&mut self, id: u128, spans: Vec<Span>) {
         let shorted = self.pretend.world().faults.contains(&Fault::Short);
         let (before, looks) = (self.kept(id), self.pretend.world().looks);
         let said = self.batch.keep(at(self.now), &backing(id, &spans));
         match said {
-            // What somebody took away since the last look may be missing; where it looked, it knows.
+            // Reservations that others deleted since the last look may be missing; after a look, it knows.
             Ok(()) if !shorted && self.pretend.world().looks > looks => self.assert_kept(id, &spans),
             Ok(()) => {}
             Err(why) if why.is_refusal() => assert_eq!(self.kept(id), before, "{why}"),
@@ -126,7 +126,7 @@ impl Play {
         self.said.insert(id, spans);
     }
 
-    /// Until when, and how much, in order.
+    /// Ends and amounts, in order.
     fn kept(&self, id: u128) -> Vec<(i64, u32)> {
         let world = self.pretend.world();
         let site = Name::from("uni-a");
@@ -163,7 +163,7 @@ impl Play {
         }
     }
 
-    /// Nothing goes wrong any more, everybody else leaves, and the site compares its book with what is there.
+    /// No more faults, all foreign reservations are gone, and the site compares its ledger with the batch system.
     fn quiet(&mut self) {
         {
             let mut world = self.pretend.world();

@@ -1,5 +1,5 @@
-//! As in `faults`, with orders that are carried out at once: when it is quiet again, what is kept is what was ordered last, nothing
-//! else of ours is there, no job of ours is there twice, and nothing is done where nothing changes.
+//! As `faults`, with parallel orders: once it is quiet again, the reservations equal the last orders, nothing else of
+//! ours exists, no job of ours is duplicated, and no command runs without a change.
 
 use super::pretend::{Fault, Pretend};
 use super::settings;
@@ -43,7 +43,7 @@ enum Step {
     },
     Pass(i64),
     Look,
-    /// All that was ordered is carried out before anything more is.
+    /// All orders are executed before the next.
     Wait,
 }
 
@@ -70,7 +70,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A site, as far as it matters here, and its worker.
+/// A site, reduced to the essentials, and its worker.
 struct Play {
     pretend: Pretend,
     worker: Worker,
@@ -114,7 +114,7 @@ impl Play {
         self.order(BatchOrder::Keep { order, backing: backing(id, spans) });
     }
 
-    /// Waits for all orders, and answers what came of them.
+    /// Waits for all orders and returns their outcomes.
     fn wait(&mut self) -> Vec<Result<(), BatchError>> {
         let mut outcomes = Vec::new();
         while self.outstanding > 0 {
@@ -183,7 +183,7 @@ impl Play {
         }
     }
 
-    /// Nothing goes wrong any more, and the site compares its book with what is there.
+    /// No more faults, and the site compares its ledger with the batch system.
     fn quiet(&mut self) {
         self.wait();
         {
@@ -193,7 +193,7 @@ impl Play {
             world.nodes.iter_mut().for_each(|node| node.usable = true);
             world.pass(5);
         }
-        // Doubles are ended after a look, one at least.
+        // Duplicates are cancelled after a look, at least one each time.
         for _ in 0..1_000 {
             if self.has_doubles() {
                 self.look();
@@ -228,7 +228,7 @@ impl Play {
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
     }
 
-    /// Until when, and how much, in order.
+    /// Ends and amounts, in order.
     fn kept(&self, id: u128) -> Vec<(i64, u32)> {
         let world = self.pretend.world();
         let site = Name::from("uni-a");

@@ -1,5 +1,5 @@
-//! A pretended batch system whose commands can be held: whoever runs one waits until it is let go. It chooses nodes by the
-//! picture, if it is told to.
+//! A simulated batch system whose commands can be held: a caller waits until the command is released. On request it
+//! chooses nodes by the picture.
 
 use super::pretend::Pretend;
 use bookahead_lrms::LrmsError;
@@ -19,9 +19,7 @@ pub(super) struct Held {
 
 #[derive(Default)]
 struct Gate {
-    /// Commands that are held.
     holds: BTreeSet<&'static str>,
-    /// Commands that wait.
     inside: Vec<&'static str>,
     chooses: bool,
     chosen: Vec<Vec<Share>>,
@@ -39,7 +37,7 @@ impl Held {
         self
     }
 
-    /// Whoever runs such a command from now on waits. (A look waits before it sees anything, or after: `looked`.)
+    /// Callers of this command wait from now on. (A look waits before it reads anything, or, as `looked`, after.)
     pub(super) fn hold(&self, command: &'static str) {
         self.gate().holds.insert(command);
     }
@@ -49,7 +47,7 @@ impl Held {
         self.gate.1.notify_all();
     }
 
-    /// Waits until so many such commands are held.
+    /// Waits until this many such commands are held.
     #[track_caller]
     pub(super) fn until_held(&self, command: &'static str, count: usize) {
         let deadline = Instant::now() + Duration::from_secs(20);

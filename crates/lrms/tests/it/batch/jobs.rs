@@ -1,4 +1,4 @@
-//! Jobs are submitted once, found again, followed to their end, and ended when they are to be.
+//! Jobs are submitted once, found again, followed to their end, and cancelled when required.
 
 use super::pretend::{Fault, Pretend};
 use super::{Drive, batch, settings};
@@ -104,7 +104,7 @@ fn a_job_that_waits_is_put_into_a_reservation_once() {
     drop(world);
     pretend.world().pass(20);
     assert_eq!(told(&batch, 20), [(1, JobState::Running, 20)]);
-    assert!(batch.bind(at(21), &inside(job(2, 1, 5, 5), 7)).unwrap_err().is_refusal(), "nobody knows it");
+    assert!(batch.bind(at(21), &inside(job(2, 1, 5, 5), 7)).unwrap_err().is_refusal(), "it is unknown");
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn one_that_runs_on_when_its_reservation_is_over_is_ended_at_once() {
     assert_eq!(told(&batch, 19).len(), 1);
     batch.pass(at(19) + Millis(600)).unwrap();
     assert_eq!(batch.next_look(), Some(at(20)), "and not a second after the last look");
-    // The batch system takes its time.
+    // The batch system is slow to end it.
     assert_eq!(told(&batch, 20), []);
     assert!(pretend.world().live().is_empty());
     assert_eq!(told(&batch, 21), [(1, OVER, 19)], "by the clock of the batch system");
@@ -417,7 +417,7 @@ fn a_job_that_is_put_back_into_the_queue_waits_again() {
     assert_eq!(status(&batch, 1).started, None);
 }
 
-/// A job that claims, as it stands when it has got its room.
+/// A claiming job that has its capacity.
 fn claiming(pretend: &Pretend) -> Batch {
     let batch = batch(pretend);
     batch.submit(at(0), &Job { claims: true, ..job(1, 4, 100, 5) }).unwrap();
@@ -461,7 +461,7 @@ fn a_go_that_comes_when_its_job_has_given_up_does_not_make_it_one_that_ran() {
     let pretend = Pretend::new(2, 8);
     let batch = claiming(&pretend);
     pretend.world().pass(58);
-    // Its wrapper has ended, and it still looks as if it ran.
+    // Its wrapper has ended, but it still seems to run.
     batch.go(at(60), JobId(1)).unwrap();
     {
         let mut world = pretend.world();
@@ -477,7 +477,7 @@ fn no_go_is_given_once_the_job_may_give_up_before_it_hears_of_it() {
     let batch = claiming(&pretend);
     pretend.world().pass(59);
     let late = batch.go(at(61), JobId(1)).unwrap_err();
-    assert!(late.is_refusal() && late.to_string().contains("claims for too long"), "{late}");
+    assert!(late.is_refusal() && late.to_string().contains("has claimed for too long"), "{late}");
     assert_eq!(told(&batch, 61), [], "it has not got it, and waits on");
     pretend.world().pass(40);
     assert_eq!(told(&batch, 101), [(1, JobState::Killed(Ended::NoGo), 91)]);

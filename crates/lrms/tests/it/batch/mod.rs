@@ -1,4 +1,4 @@
-//! The layer between orders and every batch system, over one that is only pretended.
+//! The logic above the dialects, tested with a simulated batch system.
 
 mod accounts;
 mod backing;
@@ -23,9 +23,9 @@ use bookahead_protocol::{Moment, Name};
 use pretend::Pretend;
 use std::sync::Arc;
 
-/// A batch system, driven from one thread.
+/// Drives a batch system from one thread.
 trait Drive {
-    /// Looks what became of jobs, if it is time to.
+    /// Reads the changes of jobs, if a look is due.
     fn pass(&self, now: Moment) -> Result<Vec<JobChange>, LrmsError>;
     fn jobs(&self) -> Vec<JobStatus>;
 }
@@ -36,7 +36,7 @@ impl Drive for Batch {
         let looked = if is_due { self.look(now).map(drop) } else { Ok(()) };
         let followed = looked.and_then(|()| self.follow(now, || false));
         let changes = self.changes();
-        // What is known already is told in any case.
+        // Known changes are reported in any case.
         if changes.is_empty() {
             followed?;
         }

@@ -1,4 +1,4 @@
-//! What is made is found again by its name, by the site that made it and by no other.
+//! Reservations and jobs are recognised by their names, only by the site that created them.
 
 use crate::cases;
 use bookahead_lrms::batch::Tag;

@@ -1,4 +1,4 @@
-//! What is shown of any picture is what a plain look at each instant gives, and never more than there is.
+//! The view of any picture equals a naive computation for each instant, and never exceeds the capacity.
 
 use super::pretend::Pretend;
 use super::{seen, settings};
@@ -53,7 +53,7 @@ fn reservations() -> impl Strategy<Value = Vec<Reserved>> {
     })
 }
 
-/// State, where it runs, how long it may, within which reservation, and what it wants.
+/// State, nodes, limit, reservation, and size of a job.
 type Drawn = (usize, BTreeMap<String, u32>, Option<i64>, Option<u32>, u32);
 
 fn jobs() -> impl Strategy<Value = Vec<JobFact>> {
@@ -84,7 +84,6 @@ fn at(spans: &[Span], instant: i64) -> u32 {
     spans.iter().filter(|span| span.interval.contains(Time(instant))).map(|span| span.capacity.0).sum()
 }
 
-/// In whole nodes or in cores.
 fn share(unit: Unit, node: &Node, cores: u32) -> u32 {
     if unit == Unit::Nodes { u32::from(cores > 0) } else { cores.min(node.cores) }
 }
@@ -93,7 +92,7 @@ fn is_ours(reserved: &Reserved) -> bool {
     reserved.name.starts_with("ba.")
 }
 
-/// Cores of a node that are reserved at an instant, by some.
+/// Cores of a node that some reservations have at an instant.
 fn reserved(all: &[Reserved], node: &Node, instant: i64, whose: impl Fn(&Reserved) -> bool) -> u32 {
     let then = all.iter().filter(|reserved| reserved.interval.contains(Time(instant)) && whose(reserved));
     then.filter_map(|reserved| reserved.cores.get(&node.name)).sum()

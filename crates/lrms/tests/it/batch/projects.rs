@@ -1,4 +1,4 @@
-//! On whose behalf things are done in a batch system.
+//! Projects that are charged in a batch system.
 
 use super::pretend::Pretend;
 use super::settings;

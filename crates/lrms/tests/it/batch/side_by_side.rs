@@ -1,4 +1,4 @@
-//! Orders that are carried out at once: none waits that need not, what is known stays right, and all is reported.
+//! Parallel orders: none waits without need, the known state stays right, and all outcomes are reported.
 
 use super::held::Held;
 use super::pretend::Fault;
@@ -12,7 +12,7 @@ use bookahead_protocol::{JobId, Millis, Moment, ReservationId};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// A worker, and what it reported.
+/// A worker and its reports.
 struct Site {
     held: Held,
     worker: Worker,
@@ -20,7 +20,7 @@ struct Site {
 }
 
 impl Site {
-    /// One that looks by itself only once, where there are no jobs.
+    /// A site that looks by itself only once, as it has no jobs.
     fn new(held: Held, at_once: usize) -> Site {
         let settings = Settings { follow_every: Millis(20), ..settings(held.unit(), 32) };
         let batch = Batch::new(Box::new(held.clone()), settings).unwrap();
@@ -38,7 +38,7 @@ impl Site {
         Site { held, worker, reports }
     }
 
-    /// One that has looked, and does not look any more by itself.
+    /// A site that has looked and does not look again by itself.
     fn calm(held: Held, at_once: usize) -> Site {
         let site = Site::new(held, at_once);
         site.until("a look", |reports| reports.iter().any(|report| looked(report).is_some()));
@@ -73,7 +73,7 @@ impl Site {
         reports.clone()
     }
 
-    /// What came of an order.
+    /// The outcome of an order.
     #[track_caller]
     fn outcome(&self, wanted: u64) -> Result<(), BatchError> {
         let of = |report: &BatchReport| match report {
@@ -127,7 +127,11 @@ fn orders_for_different_reservations_are_carried_out_at_once_and_those_for_one_i
         site.keep(order, id, &[span(100, end, 1)]);
     }
     site.held.until_held("create", 3);
-    assert_eq!(site.held.held(), ["create"; 3], "so many threads, and the second of one waits for the first");
+    assert_eq!(
+        site.held.held(),
+        ["create"; 3],
+        "as many as threads, and the second of one reservation waits for the first"
+    );
     site.held.let_go();
     for order in 1..=5 {
         site.outcome(order).unwrap();
@@ -216,7 +220,7 @@ fn a_look_that_began_before_a_change_does_not_undo_it() {
     site.keep(1, 1, &[WHEN]);
     site.keep(2, 2, &[WHEN]);
     site.outcome(1).and(site.outcome(2)).unwrap();
-    // It has seen everything, and says so later.
+    // It has read everything, and reports it later.
     site.held.hold("looked");
     site.look(3);
     site.held.until_held("looked", 1);
@@ -332,7 +336,7 @@ fn what_is_refused_and_what_is_not_known_are_told_apart() {
     assert!(matches!(site.outcome(3), Err(BatchError::Refused(_))));
     let go = BatchOrder::Go { order: OrderId(4), job: JobId(9) };
     site.worker.order(go);
-    assert!(matches!(site.outcome(4), Err(BatchError::Refused(said)) if said.contains("nobody knows it")));
+    assert!(matches!(site.outcome(4), Err(BatchError::Refused(said)) if said.contains("it is unknown")));
     site.worker.order(BatchOrder::Cancel { order: OrderId(5), job: JobId(9) });
     site.outcome(5).unwrap();
     site.held.pretend.world().deaf = true;

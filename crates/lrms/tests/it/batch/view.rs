@@ -1,4 +1,4 @@
-//! What is to be seen, from what is there.
+//! The view of a picture.
 
 use super::pretend::{Fault, Pretend, World};
 use super::{batch, batch_of_nodes, seen, settings};
@@ -61,7 +61,7 @@ fn jobs_inside_a_reservation_are_not_seen_until_it_is_gone() {
     pretend.world().pass(10);
     let view = seen(&batch, 10).view.clone();
     assert_eq!((view.running.len(), view.waiting.len()), (0, 0));
-    // It is over, and a job in it is still to be ended.
+    // It is over, and a job in it is still ending.
     pretend.world().reservations.clear();
     assert_eq!(seen(&batch, 12).view.running, [running(101, 2)]);
 }
@@ -74,10 +74,10 @@ fn a_job_that_started_with_its_reservation_while_the_look_was_under_way_is_insid
     batch.submit(at(0), &inside(job(1, 4, 30, 30), 1)).unwrap();
     pretend.world().pass(10);
     assert_eq!(pretend.world().jobs[0].started, Some(Time(10)));
-    // The clock was read before the jobs were.
+    // The clock was read before the jobs.
     pretend.world().clock = 9;
     assert_eq!(seen(&batch, 9).view.running, []);
-    // One that started before the reservation began takes its cores from others until then.
+    // A job that started before the begin of the reservation uses cores outside of it until then.
     pretend.world().jobs[0].started = Some(Time(8));
     assert_eq!(seen(&batch, 9).view.running, [running(38, 4)]);
 }
@@ -90,7 +90,7 @@ fn a_job_that_is_being_ended_with_its_reservation_takes_nothing_beyond_the_end()
     pretend.world().jobs[0].reservations.push(Handle("foreign-over".into()));
     let batch = batch(&pretend);
     assert_eq!(seen(&batch, 21).view.running, [running(100, 8)], "it may run on");
-    // So it is listed where its jobs are being ended.
+    // It is listed like this while its jobs are ending.
     pretend.world().reservations[0].name.clear();
     let view = seen(&batch, 22).view.clone();
     assert_eq!((view.running.len(), view.foreign.len()), (0, 0));
@@ -112,7 +112,7 @@ fn waiting_jobs_are_in_the_order_of_the_batch_system_and_fit() {
     waits(&mut world, "1", 3, Some(100));
     world.clock = -50;
     waits(&mut world, "2", 99, None);
-    let held = FactState::Held { why: "somebody said so".into(), orphaned: false };
+    let held = FactState::Held { why: "an operator held it".into(), orphaned: false };
     world.add_job("3", held, &[], Some(100));
     waits(&mut world, "4", 0, Some(0));
     world.clock = 0;
@@ -173,7 +173,7 @@ fn cores_that_others_reserved_beside_ours_take_nothing_away() {
     batch.keep(at(0), &backing(1, &[span(10, 50, 5)])).unwrap();
     pretend.world().add_foreign("beside", [("n0".into(), 3)].into(), 0, 100);
     assert_eq!(seen(&batch, 2).backings[&ReservationId(1)], [span(10, 50, 5)]);
-    // Where it is not told what each has of the node, only one who has all of it counts.
+    // If the cores of each on the node are unknown, only a reservation of the whole node counts.
     pretend.world().reservations[1].cores.insert("n0".into(), 7);
     pretend.world().reservations[1].spread = false;
     assert_eq!(seen(&batch, 4).backings[&ReservationId(1)], [span(10, 50, 5)]);

@@ -1,4 +1,4 @@
-//! Jobs that wait for their go.
+//! Jobs that wait for their go-ahead.
 
 use super::own_cell::{OwnCell, SLOTS, place};
 use crate::claiming::{GO_WITHIN, one_goes_and_one_does_not};

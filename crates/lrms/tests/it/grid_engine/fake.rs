@@ -1,4 +1,4 @@
-//! Commands that answer what a real Grid Engine hardly ever does.
+//! Answers that a real Grid Engine hardly ever gives.
 
 use super::own_cell::place;
 use super::wanted;
@@ -12,7 +12,7 @@ use bookahead_plan::Time;
 use std::time::Duration;
 
 const GRANTED: &str = "Your advance reservation 7 has been granted\n";
-/// 11:33:20, and what is wanted ends at 11:35:00.
+/// 11:33:20; the wanted reservation ends at 11:35:00.
 const BEGIN: Time = Time(1_794_742_400);
 
 fn engine(commands: &Scripted, time_out: Duration) -> GridEngine {
@@ -20,7 +20,7 @@ fn engine(commands: &Scripted, time_out: Duration) -> GridEngine {
     GridEngine::new(Runner::local(time_out), settings)
 }
 
-/// Asks for four slots, of a Grid Engine that grants what `qrstat` then shows.
+/// Requests four slots from a Grid Engine that grants what `qrstat` then shows.
 fn create(commands: &Scripted) -> Result<Handle, LrmsError> {
     engine(commands, LONG).create(&wanted(BEGIN, 0, 100, 4), &picture()).map(|made| made.handle)
 }
@@ -57,7 +57,7 @@ fn a_grant_that_is_not_what_was_wanted_is_undone_and_refused() {
         (shown(5, end, "all.q@a"), "it has 5 instead of 4"),
         (shown(4, "2026-11-15T11:34:59", "all.q@a"), "was granted instead of"),
         (shown(4, end, "all.q@b"), "not usable"),
-        (shown(4, end, "other.q@a"), "not of cpu"),
+        (shown(4, end, "other.q@a"), "not belong to cpu"),
     ];
     for (qrstat, expected) in cases {
         let commands = granting();
@@ -68,7 +68,7 @@ fn a_grant_that_is_not_what_was_wanted_is_undone_and_refused() {
     }
     let commands = granting();
     commands.answers("qrstat", "<qrstat><ar_unknown><id>7</id></ar_unknown></qrstat>", "", 1);
-    assert!(refusal(create(&commands)).contains("is not there"));
+    assert!(refusal(create(&commands)).contains("does not exist"));
     assert_eq!(commands.calls().last().unwrap(), "qrdel|7");
 
     let commands = granting();
@@ -115,7 +115,7 @@ fn details_that_are_older_than_a_job_are_asked_for_again() {
     commands.says("qrstat", "<qrstat/>");
     let place = Place { partition: None, ..place("all.q") };
     let settings = Settings { bin: Some(commands.bin()), ..Settings::new(vec![place], "smp") };
-    // One at a time, so that it is known which of the two answers which.
+    // One at a time, to make clear which of the two gives which answer.
     let engine = GridEngine::new(Runner::local(LONG).at_most(1), settings);
     let listed = JOB.replace(
         "<queue_info/>",

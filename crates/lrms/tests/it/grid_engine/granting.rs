@@ -1,4 +1,4 @@
-//! What is granted, and what is not: other reservations, jobs that run, hosts that are down, accounts that may not.
+//! Grants and refusals: other reservations, running jobs, hosts that are down, accounts without permission.
 
 use super::own_cell::{OwnCell, SLOTS, place};
 use super::{reserve, stands, wanted};
@@ -7,7 +7,7 @@ use bookahead_lrms::batch::{BatchSystem, FactState, Grade, Place, ReservationSys
 use bookahead_plan::{Seconds, Time};
 use std::time::Duration;
 
-/// What an examination calls it.
+/// The name of the finding.
 const RESERVING: &str = "making and deleting reservations";
 
 #[test]
@@ -19,7 +19,7 @@ fn reservations_and_jobs_of_others_are_respected() {
     cell.done(&["qrsub", "-a", &begin, "-e", &end, "-pe", "smp", "6", "-N", "foreign&<"]);
     let picture = engine.look().unwrap();
     assert_eq!(picture.reservations.len(), 1);
-    // Grid Engine prints it as it is.
+    // Grid Engine prints it unescaped.
     assert_eq!(picture.reservations[0].name, "foreign&<");
     assert_eq!(picture.reservations[0].cores.values().sum::<u32>(), 6);
 
@@ -41,7 +41,7 @@ fn reservations_and_jobs_of_others_are_respected() {
     assert!(refusal(reserve(&mut engine, 90, 10, SLOTS)).contains("no suitable queues"));
     reserve(&mut engine, 130, 10, SLOTS).unwrap();
 
-    // A job without a limit is in the way for ever.
+    // A job without a limit blocks forever.
     cell.done(&["qdel", &native]);
     cell.done(&["qrdel", "-u", "*"]);
     let endless = cell.submit(&["-pe", "smp", "1"], 600);
@@ -53,7 +53,7 @@ fn reservations_and_jobs_of_others_are_respected() {
     reserve(&mut engine, 100_000, 10, SLOTS - 1).unwrap();
 }
 
-/// A time as `qrsub` reads it.
+/// A time in the format of `qrsub`.
 fn date(now: Time, ahead: i64) -> String {
     let at = format!("@{}", now.0 + ahead);
     let output =
@@ -105,7 +105,7 @@ fn what_cannot_be_promised_is_refused_with_a_reason_and_found_by_an_examination(
         stranger.account = account.into();
         assert!(refusal(engine.create(&stranger, &picture)).contains("account"));
     }
-    // Grid Engine keeps a hundred characters of a name, and says nothing.
+    // Grid Engine cuts names to a hundred characters, silently.
     let longest = engine.traits().longest_name;
     let named = |length: usize| Wanted { name: "n".repeat(length), ..good.clone() };
     assert!(refusal(engine.create(&named(longest + 1), &picture)).contains("it is called"));
@@ -140,7 +140,7 @@ fn what_cannot_be_promised_is_refused_with_a_reason_and_found_by_an_examination(
     unprivileged.delete(&handle).unwrap();
 }
 
-/// A folder with the commands, run as somebody who may do nothing.
+/// A folder with the commands, run as an account without permissions.
 fn as_nobody(cell: &OwnCell) -> std::path::PathBuf {
     let folder = cell.path("nobody");
     let programs = ["qstat", "qrstat", "qrsub", "qrdel", "qconf", "qacct", "qselect"];

@@ -1,4 +1,4 @@
-//! Jobs as a look shows them, and what they are given.
+//! Jobs in a look, and their environment.
 
 use super::own_cell::{OwnCell, SLOTS, place};
 use super::{find, job, until};
@@ -27,7 +27,7 @@ fn jobs_are_seen_in_the_order_in_which_they_would_start() {
     let array = array.split('.').next().unwrap().to_owned();
     let in_queue_two = cell.submit(&["-q", "two.q", "-pe", "smp", "8"], 100);
 
-    // Priorities come with the next round of the scheduler: larger jobs are more urgent.
+    // Priorities come with the next scheduling cycle: larger jobs are more urgent.
     cell.until("the large job is first", Duration::from_secs(20), || {
         let picture = engine.look().unwrap();
         let waiting = picture.jobs.iter().find(|job| job.state == FactState::Waiting);
@@ -77,7 +77,7 @@ fn hostile_words_arrive_as_they_were_given() {
         [vec!["-c".to_owned(), print(&words), "sh".into()], HOSTILE.map(String::from).to_vec()].concat();
     let environment = BTreeMap::from([("ODD".to_owned(), "x,y=z\n'".to_owned())]);
     let program = Work::Program { program: "sh".into(), arguments, folder: Some("/".into()), environment };
-    // Options in a script are those of somebody else's submission.
+    // Options in a script must have no effect.
     let script = format!("#!/bin/sh -e\n#$ -sync y -t 1-100 -l h_rt=1\n{}\nfalse\n", print(&text));
     let script = Work::Script { text: script, arguments: HOSTILE.map(String::from).to_vec() };
     let program = engine.submit(&job(1, 60, None, program)).unwrap();

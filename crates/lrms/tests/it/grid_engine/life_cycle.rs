@@ -45,14 +45,14 @@ fn a_job_starts_with_its_reservation_and_is_gone_with_it() {
     assert_eq!((over.state, over.ended), (FactState::OutOfTime, Some(end)));
 }
 
-/// When neither the reservation nor its job was there any more.
+/// The time at which neither the reservation nor its job existed any more.
 fn wait_for_the_end(cell: &OwnCell, engine: &mut GridEngine, handle: &Handle, native: &str) -> i64 {
     cell.until("the reservation is over", Duration::from_secs(30), || {
         let picture = engine.look().unwrap();
         let reserved = picture.reservations.iter().any(|reserved| reserved.handle == *handle);
         !reserved && find(&picture, native).is_none()
     });
-    // Not the clock of the look, which is read beside the lists and may be a second older than they are.
+    // Not the clock of the look, which is read in parallel and may be a second older than the lists.
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     i64::try_from(now.as_secs()).unwrap()
 }
@@ -75,7 +75,7 @@ fn deleting_a_reservation_ends_the_jobs_inside() {
     for native in [runs, waits] {
         assert_eq!(until(&cell, &mut engine, &native, FactState::is_over).state, FactState::Cancelled);
     }
-    // All slots can be had again.
+    // All slots are available again.
     reserve(&mut engine, 1000, 10, SLOTS).unwrap();
 }
 

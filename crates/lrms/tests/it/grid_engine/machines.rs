@@ -1,16 +1,16 @@
-//! Machines of a test's own on this one: each a process that holds namespaces for the network, mounts and the host name, so that a
-//! daemon in them has a name, an address and ports of its own. Nothing outside of them changes, and they are gone with their
-//! process. It needs root with the rights to make namespaces, and Debian's package iproute2.
+//! Virtual machines on this one: each is a process with its own namespaces for network, mounts and host name, so a
+//! daemon in it has its own name, address and ports. Nothing outside of them changes, and they are gone with their
+//! process. This needs root with the right to create namespaces, and Debian's package iproute2.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Names itself, reads its own list of hosts, and stays until its input ends.
+/// Sets its name, mounts its own list of hosts, and stays until its input ends.
 const HOLD: &str = "set -e\necho \"$0\" > /proc/sys/kernel/hostname\nmount --bind \"$1\" /etc/hosts\n\
                     ip link set lo up\necho ready\nexec cat\n";
 
-/// A machine; it ends with the value.
+/// A machine; it ends when dropped.
 pub(super) struct Machine(Child);
 
 impl Machine {
@@ -28,13 +28,13 @@ impl Machine {
         Machine(holder)
     }
 
-    /// What is put before a command that is to run on it.
+    /// Prefix for a command that runs on it.
     pub(super) fn prefix(&self) -> Vec<String> {
         let of = self.process().to_string();
         ["nsenter", "--net", "--mount", "--uts", "--target", &of, "--"].map(String::from).into()
     }
 
-    /// The process whose namespaces it is.
+    /// The process that owns its namespaces.
     pub(super) fn process(&self) -> u32 {
         self.0.id()
     }

@@ -1,4 +1,4 @@
-//! How long a look takes where many jobs wait.
+//! Duration of a look with many waiting jobs.
 
 use super::own_cell::{OwnCell, SLOTS};
 use super::until;
@@ -13,7 +13,7 @@ fn a_look_at_a_thousand_waiting_jobs_answers_within_a_second() {
     let mut engine = cell.engine();
     let full = cell.submit(&["-pe", "smp", &SLOTS.to_string(), "-l", "h_rt=600"], 600);
     until(&cell, &mut engine, &full, |state| *state == FactState::Running);
-    // One command makes them all: copies of the first.
+    // One command creates them all: copies of the first.
     let first = cell.submit(&["-pe", "smp", "2", "-l", "h_rt=600"], 600);
     let mut words = vec!["qresub"];
     words.resize(MANY, &first);

@@ -1,4 +1,4 @@
-//! Grid Engine, driven as a site drives it, against daemons of the tests' own, and against commands that lie.
+//! Grid Engine, driven as by a site, against private daemons, and against scripted commands.
 
 mod claims;
 mod fake;
@@ -21,7 +21,7 @@ use bookahead_plan::{Interval, Seconds, Time};
 use own_cell::{OwnCell, place};
 use std::time::Duration;
 
-/// What is to be there from so many seconds after `now`, for so long.
+/// A reservation from `ahead` seconds after `now`, for `length` seconds.
 fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
     Wanted {
         name: "ba.site.0123456789abcdef0123456789abcdef.0.ann".into(),
@@ -34,7 +34,7 @@ fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
     }
 }
 
-/// Looks, and reserves from so many seconds ahead.
+/// Looks, and reserves from `ahead` seconds on.
 fn reserve(engine: &mut GridEngine, ahead: i64, length: i64, amount: u32) -> Result<Handle, LrmsError> {
     let picture = engine.look().unwrap();
     let wanted = wanted(picture.clock.unwrap(), ahead, length, amount);
@@ -67,13 +67,13 @@ fn find<'a>(picture: &'a Picture, native: &str) -> Option<&'a JobFact> {
     picture.jobs.iter().find(|job| job.native == native)
 }
 
-/// How a job stands: by a look, or else by its outcome, as a site follows it.
+/// The state of a job: from a look, or else from its outcome, as a site follows it.
 fn stands(engine: &mut GridEngine, native: &str) -> Option<JobFact> {
     let picture = engine.look().unwrap();
     find(&picture, native).cloned().or_else(|| engine.outcome(native).unwrap())
 }
 
-/// Waits until a job stands as it should.
+/// Waits until a job has the expected state.
 fn until(cell: &OwnCell, engine: &mut GridEngine, native: &str, come: fn(&FactState) -> bool) -> JobFact {
     let mut last = None;
     cell.until(&format!("job {native} is as it should be"), Duration::from_secs(40), || {

@@ -1,6 +1,6 @@
-//! A small Grid Engine of a test's own: a master and an execution daemon from Debian's packages, or two of these on machines of
-//! their own, with their own root, ports and spool in a temporary folder. It uses nothing of the packaged cell, needs no systemd, and leaves no process behind. It must
-//! be started as root, since an execution daemon must.
+//! A small private Grid Engine: a master and an execution daemon from Debian's packages, or two of these on their own
+//! machines, with their own root, ports and spool in a temporary folder. It uses nothing of the packaged cell, needs
+//! no systemd, and leaves no process behind. It must be started as root, since an execution daemon must.
 
 use super::machines::{self, Machine};
 use crate::scripted::link;
@@ -20,24 +20,24 @@ use tempfile::TempDir;
 /// Where Debian's packages put the programs, without the wrappers that look for a cell.
 const PROGRAMS: &str = "/usr/lib/gridengine";
 const SHARED: &str = "/usr/share/gridengine";
-/// What a site runs.
+/// The commands that a site runs.
 const COMMANDS: [&str; 10] =
     ["qacct", "qalter", "qconf", "qdel", "qrdel", "qrstat", "qrsub", "qselect", "qstat", "qsub"];
-/// The hosts where there are two.
+/// The hosts of a cell with two.
 pub(crate) const HOSTS: [&str; 2] = ["ge1", "ge2"];
-/// So many slots has each queue instance.
+/// Slots of each queue instance.
 pub(crate) const SLOTS: u32 = 8;
-/// Jobs start at most so many seconds after they could: the schedule interval.
+/// The schedule interval, in seconds: jobs start at most this late.
 pub(crate) const SCHEDULE_INTERVAL: i64 = 1;
 
-/// A Grid Engine with the queue `all.q`, the parallel environment `smp` and one host, or two. It ends when it is dropped.
+/// A Grid Engine with the queue `all.q`, the parallel environment `smp` and one or two hosts. It ends when dropped.
 pub(crate) struct OwnCell {
     folder: TempDir,
     qmaster_port: u16,
     execd_port: u16,
     /// The first has the master, and commands run there.
     hosts: Vec<String>,
-    /// None where its one host is this machine itself.
+    /// Empty if its one host is this machine itself.
     machines: Vec<Machine>,
 }
 
@@ -47,7 +47,7 @@ impl OwnCell {
         OwnCell::on(&[])
     }
 
-    /// Starts one with two hosts, each a machine of its own.
+    /// Starts one with two hosts, each its own machine.
     pub(crate) fn of_two_hosts() -> OwnCell {
         OwnCell::on(&HOSTS)
     }
@@ -61,7 +61,7 @@ impl OwnCell {
             );
         }
         assert!(rustix::process::geteuid().is_root(), "a Grid Engine of one's own must be started as root");
-        // Somebody else may have taken a port since it was found free.
+        // Another process may have taken a port since it was found free.
         let mut cells = std::iter::repeat_with(|| OwnCell::laid_out(hosts)).take(3);
         let cell = cells.find(|cell| cell.run(&["sge_qmaster"]).status.success()).unwrap();
         cell.until_the_master_answers();
@@ -74,11 +74,11 @@ impl OwnCell {
         cell
     }
 
-    /// Folders and files as an installation makes them.
+    /// Creates folders and files as an installation does.
     fn laid_out(hosts: &[&str]) -> OwnCell {
         let folder = tempfile::Builder::new().prefix("ge").tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        // Both are kept until both are known, so that they differ.
+        // Both stay open until both are known, so that they differ.
         let ports = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let [qmaster_port, execd_port] = ports.each_ref().map(|port| port.local_addr().unwrap().port());
         let machines: Vec<Machine> = match hosts {
@@ -108,7 +108,7 @@ impl OwnCell {
         symlink(Path::new(SHARED).join("util"), root.join("util")).unwrap();
         fs::write(common.join("bootstrap"), cell.bootstrap()).unwrap();
         fs::write(common.join("act_qmaster"), format!("{}\n", cell.hosts[0])).unwrap();
-        // Otherwise loopback is called localhost, and the master trusts nobody.
+        // Otherwise loopback is called localhost, and the master trusts no host.
         fs::write(common.join("host_aliases"), format!("{} localhost\n", cell.hosts[0])).unwrap();
         cell.spool();
         cell
@@ -125,8 +125,8 @@ impl OwnCell {
         )
     }
 
-    /// The database of the master, with a configuration that reports fast. Each cell has groups of its own: by them an
-    /// execution daemon finds the processes of a job, and it would find those of another cell on this machine.
+    /// The database of the master, with a configuration that reports fast. Each cell has its own groups: an execution
+    /// daemon finds the processes of a job by them, and must not find those of another cell on this machine.
     fn spool(&self) {
         let first_group = 200_000 + u32::from(self.qmaster_port) * 100;
         let changes = [
@@ -181,7 +181,7 @@ impl OwnCell {
         ]);
     }
 
-    /// One more queue on all hosts, with as many slots.
+    /// Adds a queue on all hosts, with the same number of slots.
     pub(crate) fn add_queue(&self, name: &str) {
         let limits = ["rt", "cpu", "fsize", "data", "stack", "core", "rss", "vmem"];
         let limits = limits.map(|limit| format!("s_{limit} INFINITY\nh_{limit} INFINITY\n")).concat();
@@ -236,7 +236,7 @@ impl OwnCell {
         }
     }
 
-    /// Ends that of one of two hosts.
+    /// Ends the one on one of two hosts.
     pub(crate) fn stop_execd_on(&self, host: &str) {
         self.stop(&self.path("spool/execd").join(host).join("execd.pid"));
     }
@@ -249,7 +249,7 @@ impl OwnCell {
         });
     }
 
-    /// Runs one of the programs of Grid Engine in this cell.
+    /// Runs a program of Grid Engine in this cell.
     pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(&self.hosts[0], words).output().unwrap()
     }
@@ -257,7 +257,7 @@ impl OwnCell {
     fn command(&self, host: &str, words: &[&str]) -> Command {
         let machine = self.hosts.iter().zip(&self.machines).find(|(name, _)| *name == host);
         let mut prefixed = machine.map(|(_, machine)| machine.prefix()).unwrap_or_default();
-        // What is not one of its programs has a path.
+        // Other programs are given with a path.
         prefixed.push(Path::new(PROGRAMS).join(words[0]).display().to_string());
         let mut command = Command::new(&prefixed[0]);
         command
@@ -272,7 +272,7 @@ impl OwnCell {
         command
     }
 
-    /// Runs it, and what it prints; it must succeed.
+    /// Runs a program that must succeed; returns its output.
     pub(crate) fn text(&self, words: &[&str]) -> String {
         let output = self.run(words);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -288,7 +288,7 @@ impl OwnCell {
         self.text(words);
     }
 
-    /// Submits a job by hand, as anybody could, and answers its number.
+    /// Submits a job by hand, as any user could; returns its number.
     pub(crate) fn submit(&self, options: &[&str], seconds: u32) -> String {
         let words = ["qsub", "-terse", "-b", "y", "-shell", "n", "-o", "/dev/null", "-j", "y"];
         let seconds = seconds.to_string();
@@ -305,7 +305,7 @@ impl OwnCell {
         self.text(&words).trim().to_owned()
     }
 
-    /// Waits for something, and fails where it does not come.
+    /// Waits for a condition; fails at the timeout.
     pub(crate) fn until(&self, what: &str, within: Duration, mut come: impl FnMut() -> bool) {
         let began = Instant::now();
         while !come() {
@@ -370,7 +370,7 @@ impl OwnCell {
     }
 }
 
-/// A queue as a resource that is counted in slots.
+/// A queue as a resource counted in slots.
 pub(crate) fn place(queue: &str) -> Place {
     Place {
         resource: Name::from("cpu"),
@@ -397,7 +397,7 @@ impl Drop for OwnCell {
     }
 }
 
-/// All processes that were started with the root of this cell in their environment: daemons, shepherds and jobs.
+/// All processes with the root of this cell in their environment: daemons, shepherds and jobs.
 fn ours(folder: &Path) -> Vec<i32> {
     let root = format!("SGE_ROOT={}\0", folder.join("root").display());
     let pids =

@@ -24,9 +24,9 @@ fn a_master_that_is_down_is_silence_and_remembers_when_it_is_back() {
     silent(engine.cancel(&native).unwrap_err());
     assert!(engine.examine().iter().any(|finding| finding.grade == Grade::Wrong && finding.what == "master"));
 
-    // What it prints of a job that runs since before its restart is no XML any more.
+    // After a restart, the output for a running job is not valid XML.
     cell.start_master();
-    // Nobody asks before it is tried again whether there is still silence.
+    // No command is run before the next probe.
     let deadline = Instant::now() + Duration::from_secs(30);
     let picture = loop {
         match engine.look() {

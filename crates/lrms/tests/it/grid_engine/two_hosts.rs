@@ -1,5 +1,5 @@
-//! A Grid Engine with two hosts: reservations that span both, and one host that is away for a while under a reservation, while
-//! jobs of somebody else wait for its slots.
+//! A Grid Engine with two hosts: reservations that span both, and one host that is away for a while under a
+//! reservation, while jobs of another user wait for its slots.
 
 use super::own_cell::{HOSTS, OwnCell, SLOTS, place};
 use super::{find, job, sleeping, until};
@@ -17,12 +17,11 @@ use std::time::Duration;
 const ID: ReservationId = ReservationId(1);
 const ALL: u32 = 2 * SLOTS;
 
-/// A site that drives a Grid Engine with two hosts, which is also looked at by hand.
+/// A site that drives a Grid Engine with two hosts, which is also checked by hand.
 struct Driven {
     cell: OwnCell,
     engine: GridEngine,
     batch: Batch,
-    /// What is promised.
     span: Span,
 }
 
@@ -59,14 +58,14 @@ impl Driven {
         self.batch.keep(self.now(), &Backing { resource, id: ID, owner, spans, replaces })
     }
 
-    /// What is kept, and how much of it is on hosts that are away.
+    /// The reserved slots, and those of them on unavailable hosts.
     fn kept(&self) -> (u32, u32) {
         let seen = self.batch.look(self.now()).unwrap().resources.remove(&Name::from("cpu")).unwrap();
         let kept = seen.backings.get(&ID).into_iter().flatten().map(|span| span.capacity.0).min();
         (kept.unwrap_or(0), seen.away.get(&ID).map_or(0, |away| away.0))
     }
 
-    /// The one reservation that there is.
+    /// The only reservation.
     #[track_caller]
     fn one(&self) -> Reserved {
         let all = self.look().reservations;
@@ -91,7 +90,7 @@ impl Driven {
         });
     }
 
-    /// Jobs of somebody else, outside of all reservations.
+    /// Jobs of another user, outside of all reservations.
     fn submit_as_somebody_else(&self, slots: &[u32]) -> Vec<String> {
         let submit = |slots: &u32| {
             let slots = slots.to_string();
@@ -113,7 +112,7 @@ impl Driven {
         self.engine.submit(&job(slots, 300, Some(handle), sleeping(300))).unwrap()
     }
 
-    /// Where a job inside runs.
+    /// The hosts of a job inside the reservation.
     fn runs_inside(&mut self, slots: u32, handle: &Handle) -> BTreeMap<String, u32> {
         let native = self.submit(slots, handle);
         until(&self.cell, &mut self.engine, &native, |state| *state == FactState::Running).placed
@@ -130,7 +129,7 @@ fn a_reservation_spans_both_hosts_and_a_host_that_is_away_for_a_while_costs_none
 
     driven.loses(1);
     assert_eq!(driven.kept(), (ALL, SLOTS));
-    // Whether it is to stay or, without room, to move: it stays.
+    // Whether ordered to stay or, without room, to move: it stays.
     driven.back(ALL, false).unwrap();
     let refused = driven.back(ALL, true);
     assert!(refused.as_ref().is_err_and(LrmsError::is_refusal), "{refused:?}");
@@ -189,7 +188,7 @@ fn a_reservation_leaves_a_host_that_is_away_where_there_is_room_and_nobody_waits
     assert_eq!(after.cores, BTreeMap::from([(instance(1 - away), SLOTS)]));
     assert_eq!((after.interval, driven.kept()), (before.interval, (SLOTS, 0)));
 
-    // With a job in it it stays: Grid Engine gives jobs no other reservation.
+    // With a job in it, it stays: Grid Engine cannot move jobs to another reservation.
     let waits = driven.submit(1, &after.handle);
     driven.has_back(away);
     driven.loses(1 - away);

@@ -88,7 +88,8 @@ fn a_change_that_came_out_otherwise_is_put_back() {
     commands.says("brsvmod", MODIFIED);
     let refused = change(&commands, &until(4)).unwrap_err();
     assert!(
-        matches!(refused, LrmsError::Refused { .. }) && refused.to_string().contains("as it was before"),
+        matches!(refused, LrmsError::Refused { .. })
+            && refused.to_string().contains("the old terms were restored"),
         "{refused}"
     );
     assert_eq!(commands.calls_of("brsvmod")[1], "brsvmod|-b|2026:11:15:2:0|-e|2026:11:15:3:0|ba_77_0");

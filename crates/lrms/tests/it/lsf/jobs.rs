@@ -1,4 +1,4 @@
-//! Submitting and ending jobs, and what became of them.
+//! Submitting and cancelling jobs, and their results.
 
 use super::{NO_JOBS, at, commands, handle, lsf, place, with};
 use crate::scripted::{Scripted, run_job};

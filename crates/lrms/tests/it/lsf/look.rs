@@ -1,4 +1,4 @@
-//! What is to be seen.
+//! Looks and findings.
 
 use super::{BHOSTS, BJOBS, HEAD, NO_JOBS, NONE, at, commands, lsf, place, with};
 use bookahead_lrms::LrmsError;
@@ -186,7 +186,7 @@ fn a_job_that_cannot_be_read_is_left_out_and_told() {
     commands.says("brsvs", HEAD);
     let picture = lsf(&commands).look().unwrap();
     let told: Vec<String> = picture.unreadable.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["job of unknown number", "job 1"]);
+    assert_eq!(told, ["job with an unknown id", "job 1"]);
 }
 
 #[test]

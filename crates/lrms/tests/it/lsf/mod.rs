@@ -1,4 +1,4 @@
-//! LSF, driven end to end by commands that answer what its documentation shows. Nothing here was seen on a real LSF.
+//! LSF, driven end to end by commands with answers from its documentation. Nothing here was recorded from a real LSF.
 
 mod change;
 mod create;
@@ -61,7 +61,7 @@ fn wanted(amount: u32) -> Wanted {
     }
 }
 
-/// Four hosts of eight slots, nothing on them.
+/// Four idle hosts of eight slots.
 fn picture() -> Picture {
     let node = |name: &str| bookahead_lrms::batch::Node {
         name: name.into(),

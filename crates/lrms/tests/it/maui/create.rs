@@ -1,4 +1,4 @@
-//! Making and releasing reservations.
+//! Creating and releasing reservations.
 
 use super::{NO_JOBS, QSTAT, at, commands, diagnose, handle, maui, picture, place, showres, wanted, with};
 use crate::scripted::Scripted;
@@ -13,7 +13,7 @@ const CREATED: &str =
 const GRANTED: [(&str, &str, u32, &str); 2] =
     [("n1", "ba.7.0.0", 4, "02:00:00"), ("n2", "ba.7.0.0", 2, "02:00:00")];
 
-/// What is there before and after: reservations by node, and what a task of them is.
+/// The state before and after: reservations by node, and the size of their tasks.
 fn there(commands: &Scripted, rows: &[(&str, &str, u32, &str)], procs: &str, user: &str) {
     commands.says("showres", &showres(rows));
     let mut ids: Vec<&str> = rows.iter().map(|row| row.1).collect();
@@ -132,7 +132,7 @@ fn yes_without_a_reservation_is_refused() {
     there(&commands, &[], "1", "ann");
     commands.says("setres", CREATED);
     let refused = maui(&commands).create(&wanted(), &picture()).unwrap_err();
-    assert!(refused.to_string().contains("nothing is there"), "{refused}");
+    assert!(refused.to_string().contains("does not exist"), "{refused}");
 }
 
 #[test]
@@ -155,15 +155,15 @@ fn what_maui_cannot_do_is_refused_before_it_is_asked() {
     let refused = |wanted: Wanted| maui(&commands).create(&wanted, &picture()).unwrap_err().to_string();
     assert!(refused(Wanted { name: "a b".into(), ..wanted() }).contains("its name"));
     assert!(refused(Wanted { name: "b".repeat(49), ..wanted() }).contains("48 characters"));
-    assert!(refused(Wanted { account: "ann:bob".into(), ..wanted() }).contains("no account"));
-    assert!(refused(Wanted { account: "-x".into(), ..wanted() }).contains("no account"));
-    assert!(refused(Wanted { amount: 0, ..wanted() }).contains("ask for some"));
+    assert!(refused(Wanted { account: "ann:bob".into(), ..wanted() }).contains("its account"));
+    assert!(refused(Wanted { account: "-x".into(), ..wanted() }).contains("its account"));
+    assert!(refused(Wanted { amount: 0, ..wanted() }).contains("request more"));
     assert!(refused(Wanted { interval: Interval::new(at(2, 0), Time::MAX), ..wanted() }).contains("98 days"));
     let next_century = Interval::new(Time(4_102_444_800), Time(4_102_444_860));
-    assert!(refused(Wanted { interval: next_century, ..wanted() }).contains("century"));
+    assert!(refused(Wanted { interval: next_century, ..wanted() }).contains("2096"));
     let mut odd = wanted();
     odd.place.features = vec!["a:b".into()];
-    assert!(refused(odd).contains("no property"));
+    assert!(refused(odd).contains("not a valid property"));
     assert!(commands.calls().is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! Submitting and ending jobs, and what became of them.
+//! Submitting and cancelling jobs, and their results.
 
 use super::{QSTAT, commands, handle, maui, place, with};
 use bookahead_lrms::LrmsError;

@@ -1,4 +1,4 @@
-//! What is to be seen.
+//! Looks and findings.
 
 use super::{NO_JOBS, QSTAT, at, commands, diagnose, maui, place, showres, with};
 use bookahead_lrms::LrmsError;

@@ -1,5 +1,5 @@
-//! Torque with Maui, driven end to end by commands that answer what their documentation shows. Nothing here was seen on a real
-//! Maui.
+//! Torque with Maui, driven end to end by commands with answers from their documentation. Nothing here was recorded
+//! from a real Maui.
 
 mod create;
 mod jobs;
@@ -63,7 +63,7 @@ fn wanted() -> Wanted {
     }
 }
 
-/// Three nodes of eight processors, and one that is not of the resource.
+/// Three nodes of eight processors, and one outside of the resource.
 fn picture() -> Picture {
     let node =
         |name: &str, resources: Vec<Name>| Node { name: name.into(), cores: 8, usable: true, resources };
@@ -72,7 +72,7 @@ fn picture() -> Picture {
     Picture { clock: Some(at(0, 0)), nodes, ..Picture::default() }
 }
 
-/// What `showres -n -g -v` prints: node, reservation, tasks, begin.
+/// The output of `showres -n -g -v`: node, reservation, tasks, begin.
 fn showres(rows: &[(&str, &str, u32, &str)]) -> String {
     let mut text = String::from(
         "reservations on Sun Nov 15 00:00:00\n\n NodeName Type ReservationID JobState Task Start Duration StartTime\n\n",
@@ -87,7 +87,7 @@ fn showres(rows: &[(&str, &str, u32, &str)]) -> String {
     text + &format!("{} nodes reserved\n", rows.len())
 }
 
-/// What `diagnose -r` prints of reservations: name, what a task is, user.
+/// The output of `diagnose -r`: name, size of a task, user.
 fn diagnose(about: &[(&str, &str, &str)]) -> String {
     let mut text =
         String::from("Diagnosing Reservations\nResID Type Par StartTime EndTime Duration Node Task Proc\n");

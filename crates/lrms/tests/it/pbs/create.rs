@@ -1,4 +1,4 @@
-//! Making, changing and deleting reservations.
+//! Creating, changing and deleting reservations.
 
 use super::{commands, four_until, impatient, pbs, place, shown, wanted};
 use crate::scripted::{Scripted, refusal};
@@ -41,7 +41,7 @@ fn a_denial_with_exit_code_zero_is_a_refusal() {
     commands.prints("pbs_rsub", 0, "R9.pbs1 DENIED\n");
     // R1 of the fixture is being deleted.
     commands.prints("pbs_rstat", 0, "");
-    assert!(refusal(pbs(&commands).create(&wanted(4), &picture)).contains("denies"));
+    assert!(refusal(pbs(&commands).create(&wanted(4), &picture)).contains("denied"));
     assert!(commands.calls_of("pbs_rdel").is_empty());
     commands.prints("pbs_rsub", 159, "pbs_rsub: Unauthorized Request");
     assert!(refusal(pbs(&commands).create(&wanted(4), &picture)).contains("Unauthorized"));
@@ -75,7 +75,7 @@ fn a_grant_that_is_not_what_was_wanted_is_undone_and_refused() {
             "it is called ba.site.0123456789abcdef0123456789 instead of",
         ),
         (free(begin, end, four).replace("RESV_CONFIRMED", "RESV_UNCONFIRMED"), "not confirmed"),
-        (String::new(), "is not there"),
+        (String::new(), "does not exist"),
     ];
     for (text, expected) in cases {
         let commands = commands();
@@ -139,7 +139,7 @@ fn whole_vnodes_are_asked_for_alone_and_must_be_alone() {
     assert!(commands.calls_of("pbs_rsub")[0].contains("-l|select=2:ncpus=8|-l|place=scatter:excl"));
     let shared = shown("11:33:20", "11:35:00", "2:ncpus=8", "scatter", nodes);
     commands.prints_in_turn("pbs_rstat", &[(0, &shared), (0, "")]);
-    assert!(refusal(pbs(&commands).create(&two, &picture)).contains("others may use"));
+    assert!(refusal(pbs(&commands).create(&two, &picture)).contains("not exclusive"));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_change_that_is_confirmed_keeps_the_handle() {
     let changed = pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture).unwrap();
     assert_eq!(changed.unwrap().handle, handle());
     assert_eq!(commands.calls_of("pbs_ralter"), ["pbs_ralter|-I|10|-E|202611161136.40|R9.pbs1"]);
-    // Saying it again changes nothing.
+    // A repeated order changes nothing.
     let again = pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture).unwrap();
     assert_eq!(again.unwrap().handle, handle());
     assert_eq!(commands.calls_of("pbs_ralter").len(), 1);
@@ -210,12 +210,12 @@ fn a_change_that_is_denied_or_comes_out_otherwise_leaves_the_old_terms() {
     commands.prints("pbs_ralter", 0, "pbs_ralter: R9.pbs1 DENIED\n");
     assert!(
         refusal(pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture))
-            .contains("old terms hold")
+            .contains("old terms remain")
     );
     commands.prints("pbs_ralter", 0, "pbs_ralter: R9.pbs1 CONFIRMED\n");
     commands.prints_in_turn("pbs_rstat", &[(0, &old), (0, &four_until("11:36:39"))]);
     let told = refusal(pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture));
-    assert!(told.contains("put back"), "{told}");
+    assert!(told.contains("restored"), "{told}");
     assert_eq!(
         commands.calls_of("pbs_ralter").last().unwrap(),
         "pbs_ralter|-I|10|-E|202611161135.00|R9.pbs1"
@@ -233,7 +233,7 @@ fn what_pbs_cannot_change_is_left_to_the_caller() {
     assert_eq!(change(&Wanted { account: "bob".into(), ..until(1_794_828_900, 4) }, &picture), None);
     let whole = Wanted { place: place(Unit::Nodes), ..until(1_794_828_900, 1) };
     assert_eq!(change(&whole, &picture), None);
-    // It has begun, and is to begin later.
+    // It has begun, and should begin later.
     picture.clock = Some(Time(1_794_828_810));
     let later = Wanted { interval: Interval::new(Time(1_794_828_850), Time(1_794_828_900)), ..wanted(4) };
     assert_eq!(change(&later, &picture), None);
@@ -268,7 +268,7 @@ fn a_denial_says_that_cores_are_still_being_freed() {
     commands.prints("pbs_rstat", 0, &format!("{}{leaving}", four_until("11:35:00")));
     let told = refusal(pbs(&commands).change(&handle(), &until(1_794_829_000, 4), &picture));
     assert!(told.starts_with("cores are still being freed by R8.pbs1"), "{told}");
-    // One that is over before has nothing to do with it.
+    // A reservation that is over before does not matter.
     commands.prints("pbs_rstat", 0, &leaving.replace("11:33:20", "11:20:20").replace("11:35:00", "11:30:00"));
     assert!(refusal(pbs(&commands).create(&wanted(4), &picture)).contains("no room"));
 }
@@ -286,7 +286,7 @@ fn an_account_that_does_not_exist_gets_no_reservation() {
     for _ in 0..3 {
         pbs.create(&wanted(4), &picture).unwrap();
     }
-    // It is asked once for each account that exists.
+    // `id` runs only once for each account that exists.
     assert_eq!(commands.calls_of("id").len(), 2);
 }
 
@@ -305,8 +305,11 @@ fn vnodes_that_are_given_as_a_whole_are_not_counted_in_cores() {
     commands.prints("pbs_rsub", 0, CONFIRMED);
     for sharing in ["default_excl", "force_excl", "default_exclhost", "force_exclhost"] {
         let (made, picture) = with(sharing, Unit::Cores, 1);
-        assert!(refusal(made).contains("one core takes all of it; count the resource in nodes"), "{sharing}");
-        // A job of two cores on n1 takes all of it.
+        assert!(
+            refusal(made).contains("one core occupies all of it; count the resource in nodes"),
+            "{sharing}"
+        );
+        // A job of two cores on n1 occupies all of it.
         let job = picture.jobs.iter().find(|job| job.native == "8.pbs1").unwrap();
         let expected = if sharing.ends_with("host") { 16 } else { 8 };
         assert_eq!(job.cores, expected, "{sharing}");
@@ -339,7 +342,7 @@ fn a_booking_takes_two_commands_beside_looks() {
     batch.keep(now + Millis::seconds(9), &hold).unwrap();
     let calls: Vec<String> = commands.calls().split_off(looked);
     let programs: Vec<&str> = calls.iter().map(|call| call.split('|').next().unwrap()).collect();
-    // id is no command of PBS, and runs once for each account.
+    // `id` does not belong to PBS, and runs once for each account.
     assert_eq!(programs, ["id", "pbs_rsub", "pbs_rstat"]);
     batch.keep(now + Millis::seconds(12), &crate::backing(7, &[])).unwrap();
     assert_eq!(commands.calls().split_off(looked + 3), ["pbs_rdel|R9.pbs1"]);

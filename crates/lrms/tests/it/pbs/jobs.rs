@@ -1,4 +1,4 @@
-//! Jobs on their way in and out, and what became of them.
+//! Submitting and cancelling jobs, and their results.
 
 use super::{commands, four_until, pbs, place, shown, wanted};
 use crate::scripted::{refusal, run_job};
@@ -60,7 +60,7 @@ fn what_is_refused_and_what_is_odd_are_told_apart() {
     commands.prints("qsub", 0, "submitted, maybe\n");
     assert!(matches!(pbs(&commands).submit(&job(Unit::Cores, true)), Err(LrmsError::Unreadable { .. })));
     commands.prints("pbs_rstat", 0, "");
-    assert!(refusal(pbs(&commands).submit(&job(Unit::Cores, true))).contains("not there"));
+    assert!(refusal(pbs(&commands).submit(&job(Unit::Cores, true))).contains("no longer exists"));
     commands.prints("qsub", 15, "qsub: cannot connect to server pbs1 (errno=15010)");
     assert!(matches!(pbs(&commands).submit(&job(Unit::Cores, false)), Err(LrmsError::Silent { .. })));
 }
@@ -81,7 +81,7 @@ fn cancelling_what_is_over_or_unknown_is_no_error() {
     assert!(matches!(pbs(&commands).cancel("17.pbs1"), Err(LrmsError::Failed { .. })));
 }
 
-/// What `qstat -x` remembers of a job.
+/// A finished job in the output of `qstat -x`.
 fn remembered(queue: &str, state: &str, exit: &str, ran: &str) -> String {
     let exit = if exit.is_empty() { String::new() } else { format!("|Exit_status={exit}") };
     format!(
@@ -109,7 +109,7 @@ fn the_history_tells_how_a_job_ended() {
         matches!(state("workq", "F", "-1", "00:00:00"), FactState::Failed { why } if why.contains("why"))
     );
     assert_eq!(state("workq", "E", "0", "00:00:10"), FactState::Running);
-    // Its reservation is there, or it is gone.
+    // With its reservation, and without.
     assert_eq!(state("R9", "F", "271", "00:01:40"), FactState::Cancelled);
     for gone in ["", &four_until("11:35:00").replace("CONFIRMED", "BEING_DELETED")] {
         commands.prints("pbs_rstat", 0, gone);
@@ -122,7 +122,7 @@ fn the_history_tells_how_a_job_ended() {
 #[test]
 fn the_recorded_history_tells_how_each_job_ended() {
     let commands = commands();
-    // Their reservations are not there any more.
+    // Their reservations no longer exist.
     commands.prints("pbs_rstat", 0, "");
     let ends = include_str!("fixtures/finished.dsv").lines().map(|line| {
         commands.prints("qstat", 0, &format!("{line}\n"));
@@ -134,7 +134,7 @@ fn the_recorded_history_tells_how_each_job_ended() {
     let expected = [
         end("ok", FactState::Done { exit: 0 }, Some(0)),
         end("three", FactState::Done { exit: 3 }, Some(0)),
-        // It was allowed two seconds; PBS notices late, and gives it ten more to end.
+        // Its limit was two seconds; PBS notices late, and gives it ten more to end.
         end("slow", FactState::OutOfTime, Some(15)),
         end("killed", FactState::Cancelled, Some(7)),
         end("never", FactState::Cancelled, None),

@@ -1,4 +1,4 @@
-//! What a look shows, and what an examination finds.
+//! Looks and findings.
 
 use super::{commands, impatient, pbs, place, settings};
 use crate::scripted::Scripted;
@@ -60,7 +60,7 @@ fn reservations_are_seen_as_they_are() {
     assert_eq!(ours.cores, cores(&[("n1", 3), ("n2", 1)]));
     assert_eq!(ours.accounts, ["ann", "bookahead"]);
     assert_eq!((maintenance.handle.0.as_str(), &maintenance.cores), ("M6.pbs1", &cores(&[("n7", 8)])));
-    // It is not promised anything yet, and R1 is being deleted.
+    // It is not confirmed yet, and R1 is being deleted.
     assert_eq!((asked.handle.0.as_str(), asked.cores.len()), ("R18.pbs1", 0));
 }
 
@@ -122,7 +122,7 @@ fn garbage_failures_and_silence_are_told_apart() {
     }
 }
 
-/// What the recorded jobs do not have.
+/// Values that the recorded jobs do not have.
 const ODD_VALUES: [&[u8]; 6] = [
     // The byte 0xca is printed as ^ and a line feed; here it would end the last value.
     b"Variable_List=X=^\nJob Id: 10.pbs1|etime=Mon Nov 16 11:25:00 2026",
@@ -267,7 +267,7 @@ fn a_reservation_without_times_is_told_and_hides_no_other() {
     let (handle, name) = (Handle("R5.pbs1".into()), "ba.site.1f.0.ann".into());
     assert_eq!(picture.unreadable, [Unreadable::Reservation { handle: handle.clone(), name }]);
     assert_eq!(picture.reservations.len(), 3);
-    // What was seen before stays; what was not, and is ours, is not taken for something that is gone.
+    // A reservation seen before is kept; one of ours that was not seen before is not taken for deleted.
     let accounts = || Accounts::Service("svc".into());
     let places = || vec![(place(Unit::Cores), Capacity(20))];
     let settings = || batch::Settings::new("site".into(), places(), accounts());
@@ -293,7 +293,7 @@ fn a_reservation_that_is_being_deleted_has_its_cores_for_half_a_minute_and_not_b
     assert_eq!((deleted.handle.0.as_str(), deleted.name.as_str()), ("R1.pbs1", ""));
     assert_eq!(deleted.cores, cores(&[("n8", 8)]));
     assert_eq!(deleted.interval.end, Time(1_794_828_400 + 32));
-    // The server gives its cores to others as soon as its own end has come, also while it is listed.
+    // The server gives its cores to others as soon as its own end has come, even while it is listed.
     assert_eq!(leaving(&shown.replace("12:30:00", "11:26:50")).interval.end, Time(1_794_828_410));
     assert_eq!(leaving(&shown.replace("12:30:00", "11:26:00")).interval.end, Time(1_794_828_360));
 }

@@ -1,5 +1,5 @@
-//! PBS, driven as a site drives it, against scripted commands that print what a real OpenPBS 23.06.06 printed; see the README
-//! of the fixtures.
+//! PBS, driven as by a site, against scripted commands with recorded output of OpenPBS 23.06.06; see the README of
+//! the fixtures.
 
 mod create;
 mod jobs;
@@ -12,7 +12,7 @@ use bookahead_lrms::pbs::{Pbs, Settings};
 use bookahead_plan::{Interval, Seconds, Time};
 use std::time::Duration;
 
-/// What reservations are called.
+/// The name of the reservations.
 const NAME: &str = "ba.site.0123456789abcdef0123456789abcdef.0.ann";
 
 /// With the vnodes, jobs and reservations of the fixtures.
@@ -44,7 +44,7 @@ fn pbs(commands: &Scripted) -> Pbs {
     Pbs::new(commands.runner(), settings(commands))
 }
 
-/// One that waits for its commands for a moment only.
+/// A PBS with a very short timeout.
 fn impatient(commands: &Scripted) -> Pbs {
     let settings = Settings { confirm_within: Seconds(0), ..settings(commands) };
     Pbs::new(Runner::local(Duration::from_millis(300)), settings)
@@ -60,7 +60,7 @@ fn place(unit: Unit) -> Place {
     Place { resource: "cpu".into(), unit, partition: Some("workq".into()), features: Vec::new() }
 }
 
-/// From 11:33:20 to 11:35:00, as the fixtures have it.
+/// From 11:33:20 to 11:35:00, as in the fixtures.
 fn wanted(amount: u32) -> Wanted {
     Wanted {
         name: NAME.into(),
@@ -73,7 +73,7 @@ fn wanted(amount: u32) -> Wanted {
     }
 }
 
-/// One confirmed reservation as `pbs_rstat -F` shows it.
+/// One confirmed reservation in the output of `pbs_rstat -F`.
 fn shown(begin: &str, end: &str, select: &str, place: &str, nodes: &str) -> String {
     format!(
         "Resv ID: R9.pbs1\nReserve_Name = {NAME}\nReserve_Owner = root@pbs1\nreserve_state = RESV_CONFIRMED\n\

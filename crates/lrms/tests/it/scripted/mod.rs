@@ -1,6 +1,7 @@
-//! Commands of a batch system that cannot run here, or that shall answer what it hardly ever does: links to one small script,
-//! which notes how it is called and answers what a test laid down. Nothing is written that is then run: a child that another
-//! test starts at that moment would have it open for writing, and it could not be run ("text file busy").
+//! Commands of a batch system that cannot run here, or that must give unusual answers: links to one small script,
+//! which records its calls and prints the answers prepared by a test. No file is written and then executed: a child
+//! that another test starts at that moment could have it open for writing, and the execution would fail ("text file
+//! busy").
 
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::command::Runner;
@@ -17,7 +18,7 @@ pub(crate) struct Scripted {
     answers: RefCell<BTreeMap<String, u32>>,
 }
 
-/// Makes a folder in which each of these programs is a script of the tests. The script knows which it is by `$0`.
+/// Makes a folder in which each of these programs is a script of the tests. The script knows its name by `$0`.
 pub(crate) fn link(folder: &Path, script: &str, programs: &[&str]) {
     fs::create_dir(folder).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(script);
@@ -27,29 +28,29 @@ pub(crate) fn link(folder: &Path, script: &str, programs: &[&str]) {
 }
 
 impl Scripted {
-    /// These commands, none of which has an answer yet.
+    /// These commands, without answers yet.
     pub(crate) fn new(programs: &[&str]) -> Scripted {
         let scripted = Scripted { folder: tempfile::tempdir().unwrap(), answers: RefCell::default() };
         link(&scripted.bin(), "scripted/answer.sh", programs);
         scripted
     }
 
-    /// Where the commands are.
+    /// The folder of the commands.
     pub(crate) fn bin(&self) -> PathBuf {
         self.folder.path().join("bin")
     }
 
-    /// Runs them with time enough.
+    /// Runs them with a generous timeout.
     pub(crate) fn runner(&self) -> Runner {
         Runner::local(Duration::from_secs(20))
     }
 
-    /// Its next answer.
+    /// Adds an answer.
     pub(crate) fn answers(&self, program: &str, out: &str, err: &str, code: i32) {
         self.answers_bytes(program, out.as_bytes(), err, code);
     }
 
-    /// Its next answer, which may be no text.
+    /// Adds an answer, which need not be text.
     pub(crate) fn answers_bytes(&self, program: &str, out: &[u8], err: &str, code: i32) {
         let number = self.answers.borrow().get(program).map_or(1, |number| number + 1);
         self.write(program, number, "out", out);
@@ -58,30 +59,30 @@ impl Scripted {
         self.answers.borrow_mut().insert(program.into(), number);
     }
 
-    /// Its next answer is this, and all is well.
+    /// Adds a successful answer.
     pub(crate) fn says(&self, program: &str, out: &str) {
         self.answers(program, out, "", 0);
     }
 
-    /// Its next answer is an error.
+    /// Adds an error.
     pub(crate) fn refuses(&self, program: &str, err: &str) {
         self.answers(program, "", err, 255);
     }
 
-    /// It does not answer any more.
+    /// Stops answering.
     pub(crate) fn hangs(&self, program: &str) {
         self.says(program, "");
         let number = self.answers.borrow()[program];
         self.write(program, number, "hangs", b"");
     }
 
-    /// Its last answer takes so many seconds.
+    /// Delays the last answer by this many seconds.
     pub(crate) fn takes(&self, program: &str, seconds: &str) {
         let number = self.answers.borrow()[program];
         self.write(program, number, "takes", seconds.as_bytes());
     }
 
-    /// What it was to answer does not count any more.
+    /// Removes all answers.
     pub(crate) fn forget(&self, program: &str) {
         for number in 1..=self.answers.borrow_mut().remove(program).unwrap_or(0) {
             for end in ["out", "err", "code", "hangs", "takes", "used"] {
@@ -90,12 +91,12 @@ impl Scripted {
         }
     }
 
-    /// From now on it answers this and nothing else: on standard error where the code is not zero.
+    /// Gives only this answer from now on: on standard error if the code is not zero.
     pub(crate) fn prints(&self, program: &str, code: i32, text: &str) {
         self.prints_in_turn(program, &[(code, text)]);
     }
 
-    /// From now on it answers one after the other of these, then the last again and again.
+    /// Gives these answers in turn from now on, then the last one again and again.
     pub(crate) fn prints_in_turn(&self, program: &str, turns: &[(i32, &str)]) {
         self.forget(program);
         for (code, text) in turns {
@@ -112,26 +113,26 @@ impl Scripted {
         self.folder.path().join(format!("{program}.{number}.{end}"))
     }
 
-    /// How the commands were called, one line for each call, words apart by `|`.
+    /// The calls, one line each, with words separated by `|`.
     pub(crate) fn calls(&self) -> Vec<String> {
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         log.lines().map(|line| line.trim_end_matches('\t').replace('\t', "|")).collect()
     }
 
-    /// How one of them was called.
+    /// The calls of one command.
     pub(crate) fn calls_of(&self, program: &str) -> Vec<String> {
         let begin = format!("{program}|");
         let of = |call: &String| *call == program || call.starts_with(&begin);
         self.calls().into_iter().filter(of).collect()
     }
 
-    /// What a command read when it was last called.
+    /// The standard input of the last call of a command.
     pub(crate) fn input(&self, program: &str) -> String {
         fs::read_to_string(self.folder.path().join(format!("{program}.input"))).unwrap()
     }
 }
 
-/// How a script for a job ends, in the environment of a job of this number, and what it prints.
+/// The exit code and output of a job's script, run in the environment of a job with this number.
 pub(crate) fn run_job(script: &str, number: (&str, &str)) -> (Option<i32>, String) {
     use std::io::Write;
     use std::process::{Command, Stdio};
@@ -143,7 +144,7 @@ pub(crate) fn run_job(script: &str, number: (&str, &str)) -> (Option<i32>, Strin
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// What a refusal says.
+/// The message of a refusal.
 pub(crate) fn refusal<T: std::fmt::Debug>(result: Result<T, LrmsError>) -> String {
     match result.unwrap_err() {
         LrmsError::Refused { said, .. } => said,

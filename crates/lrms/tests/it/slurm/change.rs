@@ -1,4 +1,4 @@
-//! Changing reservations: times change and jobs stay, all or nothing; Slurm itself would check next to nothing.
+//! Changing reservations: times change and jobs stay, all or nothing; Slurm itself would hardly check it.
 
 use super::fake::Fakes;
 use super::{FactState, Handle, Site, Wanted, cores, dialect, nodes, plain, refusal};
@@ -31,19 +31,19 @@ fn times_change_and_the_handle_stays() {
         assert_eq!(site.change(&handle, &other).unwrap(), Some(handle.clone()), "{begin} {end}");
         keeps(&mut site, &other);
     }
-    // Saying it again changes nothing.
+    // A repeated order changes nothing.
     assert_eq!(site.change(&handle, &wanted).unwrap(), Some(handle.clone()));
-    // One that is to begin at once does.
+    // One that should begin at once does.
     let now =
         Wanted { interval: Interval::new(site.now() - Seconds(5), wanted.interval.end), ..wanted.clone() };
     assert_eq!(site.change(&handle, &now).unwrap(), Some(handle.clone()));
     assert!(site.shown("ba.one").contains("State=ACTIVE"));
-    // It cannot begin once more, and its end can still change.
+    // It cannot begin again, but its end can still change.
     assert_eq!(site.change(&handle, &wanted).unwrap(), None);
     let longer = moved(&now, 0, 100);
     assert_eq!(site.change(&handle, &longer).unwrap(), Some(handle.clone()));
     assert_eq!(site.reserved("ba.one").unwrap().interval.end, longer.interval.end);
-    // What Slurm cannot change is left to the caller, untouched.
+    // Other changes are left to the caller, and nothing is done.
     let wider = Wanted { amount: 4, ..longer.clone() };
     assert_eq!(site.change(&handle, &wider).unwrap(), None);
     let foreign = Wanted { account: "daemon".into(), ..longer.clone() };
@@ -56,7 +56,7 @@ fn times_change_and_the_handle_stays() {
 
 #[test]
 fn cores_of_another_reservation_are_never_taken_by_a_change() {
-    // Slurm does it without a word: both would have the same cores at the same time.
+    // Slurm would do it silently: both would have the same cores at the same time.
     let mut site = plain(&cores());
     let (handle, wanted) = made(&mut site, "ba.one", 1000, 100, 6);
     let (_, other) = made(&mut site, "ba.two", 1200, 100, 6);
@@ -65,7 +65,7 @@ fn cores_of_another_reservation_are_never_taken_by_a_change() {
         assert_eq!(site.change(&handle, &longer).unwrap(), None);
         let later = moved(&wanted, 210, 210);
         assert_eq!(site.change(&handle, &later).unwrap(), None);
-        // Up to the other is as good as ever.
+        // Up to the begin of the other it is safe.
         let up_to = moved(&wanted, 0, 100);
         assert_eq!(site.change(&handle, &up_to).unwrap(), Some(handle.clone()));
         assert_eq!(site.change(&handle, &wanted).unwrap(), Some(handle.clone()));
@@ -76,7 +76,7 @@ fn cores_of_another_reservation_are_never_taken_by_a_change() {
     }
     keeps(&mut site, &wanted);
     keeps(&mut site, &other);
-    // Other cores of the same nodes are not in the way, once it is told which they are.
+    // Other cores of the same nodes do not conflict, once the core ids are known.
     let (_, _) = made(&mut site, "ba.three", 1000, 100, 1);
     let (small, wanted) = made(&mut site, "ba.four", 900, 100, 1);
     site.until_cores_are_told("ba.three");
@@ -106,7 +106,7 @@ fn shares(small: &str, big: &str) -> bool {
 
 #[test]
 fn jobs_on_other_cores_are_not_in_the_way_and_jobs_inside_stay() {
-    // Slurm calls a node busy on which anybody has any core.
+    // Slurm calls a node busy if a job has any core of it.
     let mut site = plain(&cores());
     site.local_job(&["-w", "n1", "-n1", "-t", "30"]);
     let wanted = site.wanted("ba.one", &cores(), -10, 300, 7);
@@ -120,7 +120,7 @@ fn jobs_on_other_cores_are_not_in_the_way_and_jobs_inside_stay() {
         assert_eq!(site.reserved("ba.one").unwrap().interval.end, other.interval.end);
     }
     assert_eq!(site.job(&id).unwrap().state, FactState::Running);
-    // A begin that becomes earlier may meet a job on the same cores: that is for a new reservation to find out.
+    // An earlier begin may conflict with a job on the same cores: a new reservation must find out.
     let (later, terms) = made(&mut site, "ba.two", 2400, 60, 8);
     assert_eq!(site.change(&later, &moved(&terms, -2000, -2000)).unwrap(), None);
     keeps(&mut site, &terms);
@@ -150,7 +150,7 @@ fn whole_nodes_change_their_times_too() {
 fn whoever_comes_in_between_keeps_what_he_got_and_the_old_terms_are_put_back() {
     let mut site = plain(&cores());
     let (handle, wanted) = made(&mut site, "ba.one", 1000, 100, 8);
-    // Behind our back, just after the update.
+    // Another reservation is created just after the update.
     let fakes = Fakes::of(&site.cluster);
     let account = site.account();
     fakes.put("scontrol", &format!(
@@ -159,9 +159,9 @@ fn whoever_comes_in_between_keeps_what_he_got_and_the_old_terms_are_put_back() {
     ));
     site.slurm = dialect(&site.cluster, vec![cores()], Some(fakes.bin()));
     let said = refusal(site.change(&handle, &moved(&wanted, 0, 200)));
-    assert!(said.contains("took the same cores meanwhile; the old terms were put back"), "{said}");
+    assert!(said.contains("took the same cores meanwhile; the old times were restored"), "{said}");
     keeps(&mut site, &wanted);
-    // An update that does something else than it was told.
+    // An update with another effect than requested.
     fakes.put(
         "scontrol",
         "case \"$1\" in update) exec \"$REAL/scontrol\" \"$1\" \"$2\" EndTime=now+1111;; esac",

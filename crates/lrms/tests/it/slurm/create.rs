@@ -1,10 +1,10 @@
-//! Making reservations: what is granted is what was asked for, or it is refused.
+//! Creating reservations: the grant equals the request, or it is refused.
 
 use super::{Site, cores, nodes, plain, refusal, start};
 use bookahead_lrms::batch::{Handle, Place};
 use bookahead_plan::{Interval, Seconds};
 
-/// A year ahead nobody is in the way.
+/// A year ahead nothing conflicts.
 const FAR: i64 = 30_000_000;
 
 fn local(site: &mut Site, words: &[&str]) -> String {
@@ -15,14 +15,14 @@ fn local(site: &mut Site, words: &[&str]) -> String {
 fn cores_are_granted_to_the_second_and_never_short() {
     let place = cores();
     let mut site = plain(&place);
-    // Fifteen seconds, which Slurm would round to a minute if it were told how long.
+    // Fifteen seconds, which Slurm would round to a minute if given as a duration.
     let wanted = site.wanted("ba.one", &place, 100, 15, 6);
     assert_eq!(site.create(&wanted).unwrap(), Handle("ba.one".into()));
     let reserved = site.reserved("ba.one").unwrap();
     assert_eq!(reserved.interval, wanted.interval);
     assert_eq!(reserved.cores.values().sum::<u32>(), 6);
     assert_eq!(reserved.accounts, [site.account()]);
-    // Two of eight are left: three are refused, and nothing of that is there.
+    // Two of eight are left: three are refused, and nothing is reserved.
     let more = site.wanted("ba.two", &place, 100, 15, 3);
     assert!(
         refusal(site.create(&more)).contains("Requested nodes are busy; running jobs or other reservations")
@@ -30,10 +30,10 @@ fn cores_are_granted_to_the_second_and_never_short() {
     assert_eq!(site.shown("ba.two"), "");
     let rest = site.wanted("ba.three", &place, 100, 15, 2);
     site.create(&rest).unwrap();
-    // More than there ever will be.
+    // More than the total capacity.
     let all = site.wanted("ba.four", &place, FAR, 15, 9);
     refusal(site.create(&all));
-    // No door is left open for others.
+    // No flag lets others in.
     site.until_cores_are_told("ba.one");
     for flag in ["FLEX", "MAGNETIC", "OVERLAP", "MAINT", "IGNORE_JOBS", "ANY_NODES"] {
         assert!(!site.shown("ba.one").contains(flag), "{flag}");
@@ -45,10 +45,10 @@ fn cores_are_granted_to_the_second_and_never_short() {
 fn whole_nodes_are_free_of_everybody_or_refused() {
     let place = nodes();
     let mut site = start(&place, |settings| settings.nodes = 3);
-    // Slurm itself would grant three nodes if four are asked for.
+    // Slurm itself would grant three nodes if four are requested.
     let four = site.wanted("ba.four", &place, FAR, 60, 4);
     assert!(refusal(site.create(&four)).contains("only 3 nodes of cpu are usable and free"));
-    // One has a core that somebody else reserved, over which Slurm would lay a whole node.
+    // One has a core that another user reserved; Slurm would put a whole node over it.
     site.foreign(&["ReservationName=core", "StartTime=now+1000", "Duration=10", "Nodes=n2", "CoreCnt=1"]);
     let three = site.wanted("ba.three", &place, 1010, 60, 3);
     assert!(refusal(site.create(&three)).contains("only 2 nodes"));
@@ -57,10 +57,10 @@ fn whole_nodes_are_free_of_everybody_or_refused() {
     let reserved = site.reserved("ba.two").unwrap();
     assert_eq!(reserved.cores, [("n1".to_owned(), 4), ("n3".to_owned(), 4)].into());
     assert!(reserved.spread);
-    // Said again it is the same.
+    // A repeated order has the same result.
     site.create(&two).unwrap();
     assert_eq!(site.reserved("ba.two").unwrap(), reserved);
-    // One that is down is not taken.
+    // A node that is down is not used.
     site.cluster.set_node("n1", "down").unwrap();
     let other = site.wanted("ba.other", &place, FAR, 60, 3);
     assert!(refusal(site.create(&other)).contains("only 2 nodes"));
@@ -68,7 +68,7 @@ fn whole_nodes_are_free_of_everybody_or_refused() {
 
 #[test]
 fn a_later_reservation_of_whole_nodes_over_ours_is_seen() {
-    // Slurm lays it over our cores, and its jobs come first. That cannot be prevented, but it is seen.
+    // Slurm puts it over our cores, and its jobs come first. That cannot be prevented, but it is noticed.
     let place = cores();
     let mut site = plain(&place);
     let wanted = site.wanted("ba.one", &place, 1000, 60, 6);
@@ -91,7 +91,7 @@ fn running_jobs_are_in_the_way_core_by_core_until_their_limit() {
     refusal(site.create(&six));
     let five = site.wanted("ba.five", &place, 120, 60, 5);
     site.create(&five).unwrap();
-    // After its limit it is not.
+    // After its limit it does not conflict.
     let eight = site.wanted("ba.eight", &place, 700, 60, 8);
     site.create(&eight).unwrap();
     let whole = Place { resource: "cpu".into(), ..nodes() };
@@ -111,11 +111,11 @@ fn saying_it_twice_makes_one_and_other_terms_change_nothing() {
     other.amount = 3;
     assert!(refusal(site.create(&other)).contains("it has 2 instead of 3"));
     assert_eq!(site.reserved("ba.one").unwrap().cores.values().sum::<u32>(), 2);
-    // Also one that takes all there is, which is in its own way.
+    // Also one that takes the full capacity and so conflicts with itself.
     let all = site.wanted("ba.all", &place, 1000, 60, 8);
     site.create(&all).unwrap();
     site.create(&all).unwrap();
-    // Also one that begins at once: it has begun when it is said again.
+    // Also one that begins at once: it has begun when the order is repeated.
     let now = Interval::new(site.now() - Seconds(1000), site.now() + Seconds(60));
     let wanted = super::Wanted { name: "ba.now".into(), interval: now, ..wanted };
     site.create(&wanted).unwrap();
@@ -135,11 +135,11 @@ fn places_without_partition_and_with_features_get_their_own_nodes() {
     let seven = site.wanted("ba.seven", &anywhere, FAR, 60, 7);
     site.create(&seven).unwrap();
     assert_eq!(site.reserved("ba.seven").unwrap().cores.values().sum::<u32>(), 7);
-    // What we know of it before Slurm tells is what it tells.
+    // Our own record before Slurm reports the spread equals the report.
     let known = site.reserved("ba.seven").unwrap();
     site.until_cores_are_told("ba.seven");
     assert_eq!((site.reserved("ba.seven").unwrap(), known.spread), (known, true));
-    // What is left of the second node, and the third.
+    // The rest of the second node, and the third.
     let five = site.wanted("ba.five", &anywhere, FAR, 60, 5);
     site.create(&five).unwrap();
     let one = site.wanted("ba.more", &anywhere, FAR, 60, 1);
@@ -186,7 +186,7 @@ fn words_that_could_be_taken_for_others_never_reach_slurm() {
     let good = site.wanted("ba.one", &place, 100, 60, 1);
     for hostile in ["", "a b", "a,b", "a=b", "x\nFlags=FLEX", "-x", "a;b", "$(id)", "é"] {
         let named = super::Wanted { name: hostile.into(), ..good.clone() };
-        assert!(refusal(site.create(&named)).contains("is no name"), "{hostile:?}");
+        assert!(refusal(site.create(&named)).contains("is not a valid name"), "{hostile:?}");
         let owned = super::Wanted { account: hostile.into(), ..good.clone() };
         refusal(site.create(&owned));
         let placed = Place { partition: Some(hostile.into()), ..place.clone() };
@@ -194,7 +194,7 @@ fn words_that_could_be_taken_for_others_never_reach_slurm() {
     }
     let nobody = super::Wanted { account: "no-such-account".into(), ..good.clone() };
     let said = refusal(site.create(&nobody));
-    assert!(said.contains("; no-such-account is no account that the controller knows"), "{said}");
+    assert!(said.contains("; the controller does not know the account no-such-account"), "{said}");
     let elsewhere = Place { partition: Some("nowhere".into()), ..place };
     let said = refusal(site.create(&super::Wanted { place: elsewhere, ..good.clone() }));
     assert!(said.contains("correct the partition"), "{said}");
@@ -203,6 +203,6 @@ fn words_that_could_be_taken_for_others_never_reach_slurm() {
     refusal(site.create(&never));
     let over = Interval::new(site.now() - Seconds(1000), site.now() - Seconds(900));
     let said = refusal(site.create(&super::Wanted { interval: over, ..good }));
-    assert!(said.contains("that time is over"), "{said}");
+    assert!(said.contains("that time is in the past"), "{said}");
     assert_eq!(site.look().reservations, []);
 }

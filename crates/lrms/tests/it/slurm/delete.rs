@@ -1,4 +1,4 @@
-//! Deleting reservations with all jobs in them, and ending jobs.
+//! Deleting reservations with all their jobs, and cancelling jobs.
 
 use super::fake::Fakes;
 use super::{FactState, Handle, cores, dialect, nodes, plain, refusal};
@@ -17,7 +17,7 @@ fn a_reservation_goes_with_its_jobs_and_no_job_is_left_waiting_for_it() {
     };
     let runs = submit("job_runs", 3, &[&one]);
     let waits = submit("job_waits", 4, &[&one]);
-    // Slurm's own way to end all jobs of a reservation leaves this one out.
+    // Slurm's own command to cancel all jobs of a reservation skips this one.
     let either = submit("job_either", 4, &[&one, &two]);
     site.until_state(&runs, &FactState::Running);
     site.slurm.delete(&one).unwrap();
@@ -28,7 +28,7 @@ fn a_reservation_goes_with_its_jobs_and_no_job_is_left_waiting_for_it() {
     let fact = site.job(&either).unwrap();
     assert_eq!((fact.state, fact.reservations), (FactState::Waiting, vec![two.clone()]));
     assert_eq!(site.job(&beside).unwrap().state, FactState::Running);
-    // What is gone is gone.
+    // A missing reservation is no error.
     site.slurm.delete(&one).unwrap();
     site.slurm.delete(&Handle("never there".into())).unwrap();
     site.slurm.delete(&two).unwrap();
@@ -53,8 +53,8 @@ fn a_reservation_that_is_never_let_go_is_reported_in_time() {
     let runner = bookahead_lrms::command::Runner::local(std::time::Duration::from_secs(30));
     let slurm = bookahead_lrms::slurm::Slurm::new(runner, settings);
     let said = refusal(slurm.delete(&handle));
-    assert!(said.contains("Requested reservation is in use; jobs in it do not end"), "{said}");
-    // The next time it goes.
+    assert!(said.contains("Requested reservation is in use; its jobs do not end"), "{said}");
+    // The next attempt succeeds.
     site.slurm.delete(&handle).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Looking a cluster over.
+//! Findings for a cluster.
 
 use super::{Place, cores, dialect, plain, start};
 use bookahead_lrms::batch::{BatchSystem, Finding, Grade};
@@ -21,7 +21,7 @@ fn a_good_cluster_has_nothing_wrong_and_says_how_large_it_is() {
         "the controller",
         "the clock of the controller",
         "the queue",
-        "what Slurm shares out",
+        "resource selection",
     ] {
         assert_eq!(finding(&findings, what).grade, Grade::Well, "{what}");
     }
@@ -61,7 +61,7 @@ fn what_is_in_the_way_of_promises_is_found() {
     assert_eq!(of("the resource c"), [Grade::Wrong]);
     assert_eq!(
         finding(&findings, "the resource c").advice.as_deref(),
-        Some("name one of: main, endless, closed")
+        Some("use one of: main, endless, closed")
     );
     assert_eq!(of("the resource d"), [Grade::Wrong]);
     assert!(

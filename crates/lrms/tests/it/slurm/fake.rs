@@ -1,4 +1,4 @@
-//! Commands that are not quite Slurm's: small scripts that stand before the real ones and print, refuse or spoil something.
+//! Modified Slurm commands: small scripts in front of the real ones that print, refuse or damage something.
 
 use bookahead_lrms::slurm::OwnCluster;
 use std::fs;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// All commands that the dialect knows.
+/// All commands that the dialect uses.
 pub(crate) const COMMANDS: [&str; 6] = ["scontrol", "squeue", "sbatch", "scancel", "sacct", "sacctmgr"];
 
 pub(crate) struct Fakes {
@@ -26,7 +26,7 @@ impl Fakes {
         fakes
     }
 
-    /// What a command does before the real one, which is in `$REAL`, takes over.
+    /// Sets what a command does before the real one, in `$REAL`, takes over.
     pub(crate) fn put(&self, name: &str, script: &str) {
         let text =
             format!("#!/bin/sh\nREAL={}\n{script}\nexec \"$REAL/{name}\" \"$@\"\n", self.real.display());

@@ -1,4 +1,4 @@
-//! From the reservation to the end of its jobs.
+//! From a reservation to the end of its jobs.
 
 use super::{FactState, cores, plain, until};
 use bookahead_lrms::batch::JobSystem;
@@ -9,7 +9,7 @@ use bookahead_plan::Seconds;
 fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
     let place = cores();
     let mut site = plain(&place);
-    // Jobs that may end before it, and more that wait, are not in its way.
+    // Jobs that may end before it, and waiting ones, do not conflict.
     site.local_job(&["-n8", "-t1"]);
     site.by_hand("sbatch", &["-n8", "-t5", "--output=/dev/null", "--wrap", "sleep 300"]);
     let later = site.wanted("ba.later", &place, 64, 8, 4);
@@ -19,7 +19,7 @@ fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
 
     let wanted = site.wanted("ba.one", &place, 4, 8, 4);
     let handle = site.create(&wanted).unwrap();
-    // Its limit passes the end of the reservation.
+    // Its limit exceeds the end of the reservation.
     let long = site.submission("job_long", &place, 3, &[&handle]);
     let long = site.slurm.submit(&long).unwrap();
     let mut short = site.submission("job_short", &place, 1, &[&handle]);
@@ -39,12 +39,12 @@ fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
     assert!(fact.ended.unwrap() < wanted.interval.end);
     assert!(!matches!(site.job(&too_big).unwrap().state, FactState::Running));
 
-    // At the end it is not there any more for us, though Slurm shows it for some seconds.
+    // After its end it no longer exists for us, though Slurm shows it for some seconds.
     until("it is over", || site.reserved("ba.one").is_none());
     let fact = site.until_state(&long, &FactState::OutOfTime);
     assert!(fact.ended.unwrap() - wanted.interval.end < Seconds(20), "{fact:?}");
     assert!(fact.ended.unwrap() >= wanted.interval.end);
-    // What still waited for it waits for ever, and says so.
+    // A job that still waits for it waits forever, and its state says so.
     let mut orphan = None;
     until("the job that was too big is orphaned", || {
         orphan = site.job(&too_big).map(|job| job.state);

@@ -1,4 +1,4 @@
-//! What is seen of a real cluster.
+//! Looks at a real cluster.
 
 use super::{FactState, Place, cores, cpu, dialect, plain, start, until};
 use bookahead_lrms::batch::BatchSystem;
@@ -16,10 +16,10 @@ fn nodes_that_fail_are_not_usable_and_come_back() {
     site.cluster.set_node("n1", "down").unwrap();
     site.cluster.set_node("n2", "drain").unwrap();
     assert_eq!(usable(&mut site), [false, false, true]);
-    // Slurm leaves the reservation where it is, and it is seen on which nodes.
+    // Slurm leaves the reservation on its nodes, and the look shows them.
     let on: Vec<String> = site.reserved("ba.one").unwrap().cores.into_keys().collect();
     assert_eq!(on, ["n1", "n2"]);
-    // What is free is the third node only.
+    // Only the third node is free.
     let five = site.wanted("ba.two", &cores(), 2000, 60, 5);
     super::refusal(site.create(&five));
     let four = site.wanted("ba.two", &cores(), 2000, 60, 4);
@@ -77,7 +77,7 @@ fn the_queue_is_seen_in_its_order_with_held_jobs_and_arrays() {
     let job = of(&running).unwrap();
     assert_eq!(job.placed, [("n1".to_owned(), 4), ("n2".to_owned(), 4)].into());
 
-    // A job of a partition that is no resource counts where it runs on nodes of one.
+    // A job of a partition outside of our resources counts if it runs on nodes of one.
     let apart = Place { partition: Some("apart".into()), ..cores() };
     let seen = dialect(&site.cluster, vec![apart], None).look().unwrap();
     let jobs: Vec<(&str, u32)> = seen.jobs.iter().map(|job| (job.native.as_str(), job.cores)).collect();

@@ -1,5 +1,6 @@
-//! Against a real Slurm: each test starts one of its own, in a folder of its own, and ends it. Where Slurm is not installed they
-//! fail and say what to install. `BOOKAHEAD_TEST_SLURM` names the folder of another Slurm (with `bin` and `sbin`), to try that.
+//! Tests against a real Slurm: each starts a private one in its own folder, and ends it. Without an installed Slurm
+//! they fail with a message on what to install. `BOOKAHEAD_TEST_SLURM` names the folder of another Slurm (with `bin`
+//! and `sbin`) to test.
 
 mod change;
 mod claims;
@@ -33,7 +34,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A cluster, and the dialect that speaks to it.
+/// A cluster, and the dialect that drives it.
 struct Site {
     slurm: Slurm,
     cluster: OwnCluster,
@@ -54,7 +55,7 @@ fn nodes() -> Place {
     Place { unit: Unit::Nodes, ..cores() }
 }
 
-/// Two nodes with four cores, but for what the test wants.
+/// Two nodes with four cores, modified by the test.
 fn start(place: &Place, settings: impl FnOnce(&mut OwnClusterSettings)) -> Site {
     let folder = tempfile::Builder::new().prefix("ba").tempdir().unwrap();
     let mut wanted = OwnClusterSettings::new("test", folder.path().join("c"));
@@ -80,7 +81,7 @@ fn dialect(cluster: &OwnCluster, places: Vec<Place>, bin: Option<&Path>) -> Slur
     Slurm::new(Runner::local(Duration::from_secs(30)), settings)
 }
 
-/// Waits until something is so, and fails if it never is.
+/// Waits for a condition; fails if it never holds.
 #[track_caller]
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(40);
@@ -103,7 +104,7 @@ impl Site {
         self.cluster.account().unwrap()
     }
 
-    /// So much from so many seconds from now, for so many seconds.
+    /// A reservation of `amount` from `from` seconds from now, for `length` seconds.
     fn wanted(&mut self, name: &str, place: &Place, from: i64, length: i64, amount: u32) -> Wanted {
         let interval = Interval::starting(self.now() + Seconds(from), Seconds(length));
         let account = self.account();
@@ -161,14 +162,14 @@ impl Site {
         }
     }
 
-    /// What an operator would do by hand.
+    /// A command of an operator.
     fn by_hand(&self, program: &str, words: &[&str]) -> Outcome {
         let words = words.iter().map(|word| (*word).to_owned());
         let command: Command = self.cluster.command(program).env("SLURM_TIME_FORMAT", "%s").args(words);
         Runner::local(Duration::from_secs(30)).run(&command).unwrap()
     }
 
-    /// A reservation that somebody else made.
+    /// A reservation of another user.
     #[track_caller]
     fn foreign(&self, words: &[&str]) {
         let account = format!("Users={}", self.account());
@@ -177,7 +178,7 @@ impl Site {
         assert!(outcome.is_success(), "{}", outcome.said());
     }
 
-    /// A job that somebody else submitted, which runs.
+    /// A running job of another user.
     #[track_caller]
     fn local_job(&mut self, words: &[&str]) -> String {
         let words: Vec<&str> = ["--parsable", "--output=/dev/null"]
@@ -193,19 +194,19 @@ impl Site {
         id
     }
 
-    /// What Slurm shows of a reservation; empty where there is none.
+    /// Slurm's output for a reservation; empty if it does not exist.
     fn shown(&self, name: &str) -> String {
         let outcome = self.by_hand("scontrol", &["show", "res", name]);
         if outcome.is_success() { outcome.out } else { String::new() }
     }
 
-    /// Waits until Slurm says which cores a reservation has.
+    /// Waits until Slurm reports the core ids of a reservation.
     fn until_cores_are_told(&self, name: &str) {
         until("it says which cores", || self.shown(name).contains("CoreIDs="));
     }
 }
 
-/// That it was refused, and what was said.
+/// Asserts a refusal, and returns its message.
 #[track_caller]
 fn refusal<T: std::fmt::Debug>(result: Result<T, LrmsError>) -> String {
     match result {

@@ -1,5 +1,5 @@
-//! Nodes that fail, or are drained, under reservations that jobs are in, as a site drives Slurm. Slurm moves none that has
-//! begun, and gives none that is made in cores other nodes.
+//! Nodes that fail or are drained under reservations with jobs, driven as by a site. Slurm does not move a
+//! reservation that has begun, and cannot change the nodes of one in cores.
 
 use super::{Site, cores, dialect, nodes, start, until};
 use bookahead_lrms::batch::tag::job_name;
@@ -11,17 +11,16 @@ use bookahead_protocol::{JobId, Moment, ReservationId};
 
 const ID: ReservationId = ReservationId(1);
 
-/// A site that drives a cluster; the cluster is also looked at by hand.
+/// A site that drives a cluster, which is also checked by hand.
 struct Driven {
     site: Site,
     batch: Batch,
     place: Place,
-    /// What is promised.
     span: Span,
 }
 
-/// So many nodes with two cores each, and so much reserved from now on, or from later. A node that is down stays down until it
-/// is resumed.
+/// This many nodes with two cores each, and a reservation of this amount from now or later on. A node that is down
+/// stays down until it is resumed.
 fn driven(place: &Place, count: u32, amount: u32, from: i64) -> Driven {
     let mut site = start(place, |settings| {
         (settings.nodes, settings.cores_per_node) = (count, 2);
@@ -52,7 +51,7 @@ impl Driven {
         self.batch.keep(now, &Backing { resource, id: ID, owner, spans, replaces })
     }
 
-    /// Submits a job inside, which is looked at by hand from then on.
+    /// Submits a job inside; it is checked by hand from then on.
     fn submit(&mut self, id: u128, amount: u32) -> String {
         let (user, resource) = ("ada".into(), self.place.resource.clone());
         let (capacity, limit, work) = (Capacity(amount), Seconds(500), Work::Pretended { run: Seconds(400) });
@@ -65,7 +64,7 @@ impl Driven {
         named.unwrap().native
     }
 
-    /// Fills both nodes of a reservation with jobs. Answers one node, the other, and a job on that.
+    /// Fills both nodes of a reservation with jobs. Returns one node, the other, and a job on the latter.
     #[track_caller]
     fn fill(&mut self) -> (String, String, String) {
         let jobs: Vec<String> = (1..=4).map(|id| self.submit(id, 1)).collect();
@@ -74,7 +73,7 @@ impl Driven {
         (on[0].clone(), on[other].clone(), jobs[other].clone())
     }
 
-    /// What is kept on nodes that are up, at the least.
+    /// The least that is reserved on nodes that are up.
     fn kept(&mut self) -> u32 {
         let now = self.now();
         let seen = self.batch.look(now).unwrap().resources.remove(&self.place.resource).unwrap();
@@ -82,7 +81,7 @@ impl Driven {
         kept - seen.away.get(&ID).map_or(0, |away| away.0)
     }
 
-    /// The one that Slurm has.
+    /// The only reservation in Slurm.
     #[track_caller]
     fn one(&mut self) -> Reserved {
         let all = self.site.look().reservations;
@@ -118,13 +117,13 @@ fn what_has_begun_is_made_anew_where_there_is_room_and_its_jobs_go_on() {
     driven.fail(&failed);
     until("it is seen", || driven.kept() == 2);
     driven.back(4, false).unwrap();
-    assert_eq!(driven.kept(), 2, "nobody said that it should move");
+    assert_eq!(driven.kept(), 2, "no order to move it");
     driven.back(4, true).unwrap();
     let new = driven.one();
     assert_eq!(new.cores.keys().collect::<Vec<_>>(), ["n3", "n4"]);
     assert_eq!((driven.kept(), driven.runs_on(&job)), (4, vec![left]));
     assert_eq!(driven.site.job(&job).unwrap().reservations, [new.handle], "it is one of its jobs");
-    // All that is promised is there for new jobs.
+    // The full amount is available for new jobs.
     let wide = driven.submit(5, 4);
     assert_eq!(driven.runs_on(&wide), ["n3", "n4"]);
     driven.back(0, false).unwrap();
@@ -159,7 +158,7 @@ fn without_room_it_stays_with_its_jobs_until_the_node_is_back() {
     is_refused(&driven.back(4, true));
     assert_eq!((driven.one(), driven.runs_on(&job)), (before.clone(), vec![left.clone()]));
     driven.fail("n3");
-    // A node that is drained takes no new jobs, and those on it go on.
+    // A drained node takes no new jobs, and those on it continue.
     driven.site.cluster.set_node(&left, "drain").unwrap();
     until("it is seen", || driven.kept() == 0);
     is_refused(&driven.back(4, true));

@@ -1,4 +1,4 @@
-//! The cluster of our own.
+//! The private cluster.
 
 use super::{cores, plain, until};
 use bookahead_lrms::batch::BatchSystem;
@@ -7,10 +7,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// With it this test becomes one that holds a cluster in this folder until it is killed.
+/// With it, this test holds a cluster in this folder until it is killed.
 const HOLD: &str = "BOOKAHEAD_TEST_HOLDS_A_CLUSTER";
 
-/// The commands of all processes that have something to do with a folder.
+/// The commands of all processes related to a folder.
 fn processes_of(folder: &Path) -> Vec<String> {
     let name = folder.display().to_string();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
@@ -96,7 +96,7 @@ fn a_daemon_that_does_not_start_shows_its_log() {
     let mut settings = OwnClusterSettings::new("c", folder.path());
     settings.extra = vec!["PartitionName=odd Nodes=nonexistent".into()];
     let why = OwnCluster::start(&settings).unwrap_err().to_string();
-    assert!(why.contains("ended by itself") && why.contains("nonexistent"), "{why}");
+    assert!(why.contains("exited unexpectedly") && why.contains("nonexistent"), "{why}");
     assert_eq!(processes_of(folder.path()), Vec::<String>::new());
 }
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-/// Users whom every Debian knows and nobody logs in as.
+/// Users that exist on every Debian and are not used for logins.
 const ADA: &str = "games";
 const BOB: &str = "news";
 const IN_NO_PROJECT: &str = "man";
@@ -76,9 +76,9 @@ fn a_reservation_for_a_project_lets_in_jobs_of_its_user_for_this_project_alone()
     for (user, project) in [(ADA, "chem"), (BOB, "physics")] {
         let other = submission(&all, user, Some(project), &[&handle]);
         let said = refusal(all.site.slurm.submit(&other));
-        assert!(said.contains("Access denied") && said.contains("project of the job"), "{said}");
+        assert!(said.contains("Access denied") && said.contains("another account or project"), "{said}");
     }
-    // In the queue too; whatever a script says.
+    // In the queue too, whatever a script requests.
     let text = "#!/bin/sh\n#SBATCH --account=physics\n".to_owned();
     let work = Work::Script { text, arguments: vec![] };
     let queued = Submission { work, ..submission(&all, ADA, Some("chem"), &[]) };
@@ -86,7 +86,7 @@ fn a_reservation_for_a_project_lets_in_jobs_of_its_user_for_this_project_alone()
     assert!(all.site.by_hand("scontrol", &["show", "job", &id]).out.contains(" Account=chem "));
     all.site.until_state(&id, &FactState::Done { exit: 0 });
 
-    // Times change and the project stays. What Slurm cannot change is left to the caller, untouched.
+    // Times change and the project stays. Other changes are left to the caller, and nothing is done.
     let end = terms.interval.end + Seconds(100);
     let longer = Wanted { interval: Interval::new(terms.interval.begin, end), ..terms.clone() };
     assert_eq!(all.site.change(&handle, &longer).unwrap(), Some(handle.clone()));
@@ -99,10 +99,10 @@ fn a_reservation_for_a_project_lets_in_jobs_of_its_user_for_this_project_alone()
         assert!(said.contains(&format!("it is for physics, and should be for {should}")), "{said}");
     }
     assert!(all.site.shown("ba.one").contains("Accounts=physics "));
-    // Slurm knows projects in small letters.
+    // Slurm stores projects in lower case.
     let large = Wanted { project: Some("Physics".into()), ..longer.clone() };
     assert_eq!(all.site.create(&large).unwrap(), handle);
-    // Somebody took the project away: that is not what was promised.
+    // The project was removed by hand: this is no longer the promised reservation.
     let outcome = all.site.by_hand("scontrol", &["update", "ReservationName=ba.one", "Accounts-=physics"]);
     assert!(outcome.is_success(), "{}", outcome.said());
     assert_eq!(all.site.change(&handle, &longer).unwrap(), None);
@@ -121,7 +121,7 @@ fn a_project_that_slurm_does_not_know_is_refused_with_words_and_leaves_nothing_b
             assert!(said.contains(&see) && said.contains(project.unwrap_or("in none")), "{said}");
         }
     }
-    // What is granted without the project, or with another one, is undone.
+    // A grant without the project, or with another one, is undone.
     let fakes = Fakes::of(&all.site.cluster);
     for instead in ["", "Accounts=chem"] {
         let without = format!(
@@ -136,7 +136,7 @@ fn a_project_that_slurm_does_not_know_is_refused_with_words_and_leaves_nothing_b
     }
     for word in ["a,b", "-x", "+x", "", "a b"] {
         let terms = wanted(&mut all, "ba.one", Some(word));
-        assert!(refusal(all.site.create(&terms)).contains("is no name"), "{word}");
+        assert!(refusal(all.site.create(&terms)).contains("is not a valid name"), "{word}");
         let job = submission(&all, ADA, Some(word), &[]);
         assert!(matches!(all.site.slurm.submit(&job), Err(LrmsError::Malformed(_))), "{word}");
     }
@@ -148,9 +148,9 @@ fn a_project_that_slurm_does_not_know_is_refused_with_words_and_leaves_nothing_b
     let findings = speaking(&all, None, members.into()).examine();
     let grade = |what: &str| (finding(&findings, what).grade, finding(&findings, what).advice.as_deref());
     assert_eq!(grade("the project Physics"), (Grade::Well, None));
-    let advice = "say `sacctmgr add user news account=chem`";
+    let advice = "run `sacctmgr add user news account=chem`";
     assert_eq!(grade("the project chem"), (Grade::Wrong, Some(advice)));
-    let advice = "correct project and projects, or say `sacctmgr add account nope`";
+    let advice = "correct project and projects, or run `sacctmgr add account nope`";
     assert_eq!(grade("the project nope"), (Grade::Wrong, Some(advice)));
     assert_eq!(finding(&findings, "the project Physics").seen, "known, with 2 users in it");
     assert!(findings.iter().all(|finding| finding.what != "projects"), "{findings:?}");
@@ -172,7 +172,7 @@ fn without_slurmdbd_any_project_will_do_and_the_operator_is_told_so() {
     assert!(found.advice.as_ref().unwrap().contains("AccountingStorageType=accounting_storage/slurmdbd"));
 }
 
-/// Commands that are run as the operator, where nobody else was chosen.
+/// Commands that run as the operator, unless another account is given.
 fn as_operator(all: &Accounted) -> Fakes {
     let fakes = Fakes::of(&all.site.cluster);
     std::fs::set_permissions(fakes.bin(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -211,7 +211,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
         nodes: Vec::new(),
     };
     refusal(slurm.create(&terms, &picture));
-    // As the how-to says.
+    // As in the how-to.
     all.accounts(&["modify", "user", OPERATOR, "set", "adminlevel=Operator"]);
     let members = BTreeMap::from([("physics".to_owned(), BTreeSet::from([ADA.to_owned()]))]);
     let slurm = speaking(&all, Some(fakes.bin()), members);
@@ -220,7 +220,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
     assert_eq!(finding(&findings, "the project physics").grade, Grade::Well);
 
     let batch = site_of(slurm);
-    // From the reservation over its change to a job that slurmctld forgets.
+    // From a reservation and its change to a job that slurmctld forgets.
     let begin = now().second().0;
     let keep = |from: i64, to: i64, amount| Backing {
         owner: Name::from("ada"),
@@ -259,7 +259,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
     batch.look(now()).unwrap();
     batch.follow(now(), || false).unwrap();
     assert_eq!(states(&batch)[&JobId(1)], JobState::Done { exit: 0 }, "as sacct says");
-    // Jobs of others can be ended, and reservations with jobs in them deleted.
+    // Jobs of others can be cancelled, and reservations with jobs in them deleted.
     batch.cancel(now(), JobId(2)).unwrap();
     batch.submit(now(), &of_ada(3, 500)).unwrap();
     batch.keep(now(), &Backing { owner: Name::from("ada"), ..backing(7, &[]) }).unwrap();
@@ -267,7 +267,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
     until("no job is left", || all.site.by_hand("squeue", &["-h"]).out.trim().is_empty());
 }
 
-/// The layer above, with Ada's account and project.
+/// The logic above, with Ada's account and project.
 fn site_of(slurm: Slurm) -> Batch {
     let map = BTreeMap::from([(Name::from("ada"), ADA.to_owned())]);
     let usual =

@@ -1,4 +1,5 @@
-//! The same small cluster as Slurm 22.05.8 and 25.05.8 (`data_parser/v0.0.43`) print it, recorded from both and shortened.
+//! The same small cluster in the output of Slurm 22.05.8 and 25.05.8 (`data_parser/v0.0.43`), recorded from both and
+//! shortened.
 
 use super::fake::Fakes;
 use super::{FactState, Name, Place, Settings, Slurm, cores};
@@ -12,7 +13,7 @@ fn fixture(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/slurm/fixtures").join(version)
 }
 
-/// Commands that print what was recorded.
+/// Commands that print the recorded output.
 fn recorded(version: &str) -> Fakes {
     let folder = fixture(version).display().to_string();
     let fakes = Fakes::before("/nonexistent".as_ref());
@@ -89,7 +90,7 @@ fn a_shape_that_is_cut_anywhere_never_panics() {
         std::fs::write(&cut, &whole[..end]).unwrap();
         assert!(slurm.look().is_err());
     }
-    // Whatever type a value has, the rest is read.
+    // Whatever type a value has, the rest is parsed.
     for odd in ["null", "3", "[]", "{}", "\"x\"", "true", "1e300", "-1", "18446744073709551615"] {
         let fields = "job_id array_task_id name job_state priority cpus node_count nodes shared time_limit exit_code job_resources resv_name hold";
         let jobs: Vec<String> = fields

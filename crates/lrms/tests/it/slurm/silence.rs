@@ -1,4 +1,4 @@
-//! A controller that is gone, and one that does not let us.
+//! A controller that is gone, and one that refuses us.
 
 use super::fake::Fakes;
 use super::{Settings, Slurm, cores, dialect, nodes, plain, refusal};
@@ -36,7 +36,7 @@ fn a_controller_that_is_down_is_silent_within_the_time_out_and_keeps_what_it_had
     is_silent(&hasty.cancel("1"));
     is_silent(&hasty.outcome("1"));
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    // Who waits until Slurm's commands give up hears it from them.
+    // Without a shorter timeout, Slurm's commands themselves report it.
     is_silent(&site.slurm.look());
     assert!(
         hasty
@@ -45,7 +45,7 @@ fn a_controller_that_is_down_is_silent_within_the_time_out_and_keeps_what_it_had
             .any(|finding| finding.grade == Grade::Wrong && finding.what == "the controller")
     );
     site.cluster.start_controller().unwrap();
-    // Nobody asks before it is tried again whether there is still silence.
+    // No command is run before the next probe.
     let deadline = Instant::now() + Duration::from_secs(30);
     while site.slurm.look().is_err() {
         assert!(Instant::now() < deadline, "the silence does not end");
@@ -59,7 +59,7 @@ fn a_controller_that_is_down_is_silent_within_the_time_out_and_keeps_what_it_had
 fn a_short_grant_is_undone_and_refused() {
     let mut site = plain(&cores());
     let fakes = Fakes::of(&site.cluster);
-    // Slurm grants less than it was asked for, and says that all is well.
+    // Slurm grants less than requested, and reports success.
     let shrink = "for word; do shift; case \"$word\" in CoreCnt=4) word=CoreCnt=3;; CoreCnt=4,4) word=CoreCnt=4,3;; CoreCnt=8) word=CoreCnt=7;; esac; set -- \"$@\" \"$word\"; done";
     fakes.put("scontrol", shrink);
     site.slurm = dialect(&site.cluster, vec![cores()], Some(fakes.bin()));
@@ -69,8 +69,8 @@ fn a_short_grant_is_undone_and_refused() {
     site.slurm = dialect(&site.cluster, vec![nodes()], Some(fakes.bin()));
     let wanted = site.wanted("ba.two", &nodes(), 1000, 60, 2);
     let said = refusal(site.create(&wanted));
-    assert!(said.contains("it has nodes in part only"), "{said}");
-    // Another time than was asked for.
+    assert!(said.contains("it has only parts of some nodes"), "{said}");
+    // Another time than requested.
     fakes.put("scontrol", "for word; do shift; case \"$word\" in EndTime=*) word=EndTime=now+5000;; esac; set -- \"$@\" \"$word\"; done");
     let said = refusal(site.create(&wanted));
     assert!(said.contains("it is from"), "{said}");
@@ -82,7 +82,7 @@ fn who_may_not_make_reservations_is_told_what_to_do() {
     let mut site = plain(&cores());
     let fakes = Fakes::of(&site.cluster);
     if site.account() == "root" {
-        // As somebody else, who may enter the folders on the way to the cluster.
+        // As another account, which may enter the folders on the way to the cluster.
         for folder in [site.folder.path(), site.cluster.folder(), fakes.bin()] {
             std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         }

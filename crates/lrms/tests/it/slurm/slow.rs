@@ -1,4 +1,4 @@
-//! A controller that takes its time for every command, and many orders at once.
+//! A slow controller, and many parallel orders.
 
 use super::fake::{COMMANDS, Fakes};
 use super::{Place, Site, Slurm, cores, nodes, start};
@@ -14,10 +14,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 const MANY: u64 = 24;
-/// Which every command takes, and something more.
+/// The least time that every command takes.
 const LATE: Duration = Duration::from_secs(1);
 
-/// A site that drives a cluster whose commands are slow.
+/// A site that drives a cluster with slow commands.
 struct Slow {
     site: Site,
     worker: Worker,
@@ -48,7 +48,7 @@ fn slow(place: &Place) -> Slow {
 }
 
 impl Slow {
-    /// Three reservations at a time, each with a third of what there is.
+    /// Three reservations at a time, each with a third of the capacity.
     fn keep(&self, order: u64, place: &Place, amount: u32) {
         let begin = now().second() + Seconds(1000 * (1 + i64::try_from(order / 3).unwrap()));
         let span = Span { interval: Interval::starting(begin, Seconds(600)), capacity: Capacity(amount) };
@@ -58,7 +58,7 @@ impl Slow {
         self.worker.order(BatchOrder::Keep { order: OrderId(order), backing });
     }
 
-    /// How long it takes until so many orders are carried out.
+    /// The time until this many orders are executed.
     fn until_kept(&self, mut count: u64) -> Duration {
         let began = Instant::now();
         while count > 0 {

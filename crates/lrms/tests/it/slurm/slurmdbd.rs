@@ -1,6 +1,6 @@
-//! What accounting needs, for one test: a MariaDB, a slurmdbd and the munged that it shares with the cluster, from Debian's
-//! packages, in a folder of their own; the database has no port. They end with the value, and are killed by the kernel where
-//! the test is. Jobs of several users run, so it must be started as root, as slurmd must.
+//! Accounting for one test: a MariaDB, a slurmdbd and the munged that it shares with the cluster, from Debian's
+//! packages, in their own folder; the database has no port. They end when dropped, and the kernel kills them if the
+//! test is killed. Jobs of several users run, so it must be started as root, as slurmd must.
 
 use super::{Place, Site, start, until};
 use bookahead_lrms::command::{Command as OneCommand, Runner};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What is needed of Debian besides Slurm itself.
+/// Required Debian packages besides Slurm itself.
 const PROGRAMS: [(&str, &str); 4] = [
     ("/usr/sbin/slurmdbd", "slurmdbd"),
     ("/usr/sbin/mariadbd", "mariadb-server-core"),
@@ -20,18 +20,18 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("/usr/bin/my_print_defaults", "mariadb-client-core"),
 ];
 
-/// A port that was free may be taken by somebody else before slurmdbd asks for it.
+/// Attempts to start: another process may take a free port before slurmdbd does.
 const ATTEMPTS: usize = 3;
 
 /// A cluster with accounting; the cluster ends first.
 pub(super) struct Accounted {
     pub(super) site: Site,
-    /// Where jobs of everybody can run.
+    /// A folder where jobs of all users can run.
     pub(super) jobs: PathBuf,
     _accounting: Accounting,
 }
 
-/// The daemons, and where they live.
+/// The daemons and their folder.
 struct Accounting {
     folder: TempDir,
     port: u16,
@@ -45,7 +45,7 @@ struct Daemon {
 }
 
 impl Accounted {
-    /// Two nodes with four cores. Only those may run anything who are in a project, and limits of projects count.
+    /// Two nodes with four cores. Only members of a project may run jobs, and limits of projects apply.
     pub(super) fn start(place: &Place) -> Accounted {
         Accounted::with(place, &["AccountingStorageEnforce=associations,limits"])
     }
@@ -61,19 +61,19 @@ impl Accounted {
         }
         let accounting = Accounting::start();
         let site = start(place, |settings| {
-            // Of two lines for the same the later counts.
+            // Of two lines with the same key, the later one counts.
             settings.extra = accounting.lines();
             settings.extra.extend(more.iter().map(|line| (*line).to_owned()));
         });
         let jobs = site.folder.path().join("jobs");
         fs::create_dir(&jobs).unwrap();
         open(&jobs, 0o1777);
-        // Others come to their jobs through these.
+        // Other accounts reach their jobs through these.
         for folder in [site.folder.path(), site.cluster.folder(), &site.cluster.folder().join("spool")] {
             open(folder, 0o755);
         }
         let accounted = Accounted { site, jobs, _accounting: accounting };
-        // Projects that are made before slurmctld has said where it is would not be told to it.
+        // slurmctld would not learn of projects that are created before it has registered.
         until("slurmctld is known to slurmdbd", || {
             let shown = accounted.accounts(&["-n", "-P", "show", "cluster", "format=controlport"]);
             shown.trim().parse::<u16>().is_ok_and(|port| port != 0)
@@ -81,7 +81,7 @@ impl Accounted {
         accounted
     }
 
-    /// `sacctmgr` with these words, which succeeds.
+    /// Runs `sacctmgr`, which must succeed.
     #[track_caller]
     pub(super) fn accounts(&self, words: &[&str]) -> String {
         let outcome = self.site.by_hand("sacctmgr", &[&["-i"], words].concat());
@@ -89,12 +89,12 @@ impl Accounted {
         outcome.out
     }
 
-    /// Makes projects.
+    /// Creates projects.
     pub(super) fn make_projects(&self, projects: &[&str]) {
         self.accounts(&[&["add", "account"], projects].concat());
     }
 
-    /// Puts a user into a project. His first is the one that counts where he names none.
+    /// Puts a user into a project. The first one is the user's default.
     pub(super) fn put_into(&self, project: &str, user: &str) {
         self.accounts(&["add", "user", user, &format!("account={project}")]);
     }
@@ -103,7 +103,7 @@ impl Accounted {
 impl Accounting {
     fn start() -> Accounting {
         let folder = tempfile::Builder::new().prefix("ba").tempdir().unwrap();
-        // Those who speak to slurmdbd have their tickets from this munged.
+        // Clients of slurmdbd get their credentials from this munged.
         open(folder.path(), 0o755);
         let path = |name: &str| folder.path().join(name);
         let mut daemons = vec![munged(folder.path()), database(folder.path())];
@@ -114,7 +114,7 @@ impl Accounting {
         Accounting { folder, port, _daemons: daemons }
     }
 
-    /// What slurm.conf says of it.
+    /// Lines for slurm.conf.
     fn lines(&self) -> Vec<String> {
         let munge = self.folder.path().join("munge.socket");
         vec![
@@ -122,7 +122,7 @@ impl Accounting {
             "AccountingStorageType=accounting_storage/slurmdbd".into(),
             "AccountingStorageHost=127.0.0.1".into(),
             format!("AccountingStoragePort={}", self.port),
-            // Commands would look for another munged.
+            // Commands would otherwise use another munged.
             format!("AccountingStoragePass={}", munge.display()),
         ]
     }
@@ -144,7 +144,7 @@ fn munged(folder: &Path) -> Daemon {
     daemon
 }
 
-/// A database without users, which only who may enter its folder can reach.
+/// A database without users, reachable only by accounts that may enter its folder.
 fn database(folder: &Path) -> Daemon {
     let data = folder.join("data");
     fs::create_dir(&data).unwrap();
@@ -179,7 +179,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("data/socket")
 }
 
-/// None where its port was taken meanwhile.
+/// None if its port was taken meanwhile.
 fn slurmdbd(folder: &Path) -> Option<(u16, Daemon)> {
     let port = TcpListener::bind(("0.0.0.0", 0)).unwrap().local_addr().unwrap().port();
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
@@ -204,7 +204,7 @@ PidFile={pid}
         pid = path("slurmdbd.pid"),
     );
     fs::write(&conf, lines).unwrap();
-    // It insists on that, and finds the file beside slurm.conf.
+    // slurmdbd requires this mode, and finds the file beside slurm.conf.
     open(&conf, 0o600);
     let words = ["-D".to_owned()];
     let mut daemon = Daemon::start("slurmdbd", "/usr/sbin/slurmdbd", &words, folder);
@@ -235,7 +235,7 @@ impl Daemon {
         Daemon { name, child, log }
     }
 
-    /// Waits until it is so far, as its log tells; fails where it ends before.
+    /// Waits for a line in its log; fails if it exits before.
     #[track_caller]
     fn until(&mut self, what: &str, mut is_so: impl FnMut(&str) -> bool) {
         until(&format!("{} {what}", self.name), || {

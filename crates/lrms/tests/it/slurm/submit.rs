@@ -1,4 +1,4 @@
-//! Jobs run as they were written, whatever is in them.
+//! Jobs run as they were written, whatever they contain.
 
 use super::{FactState, Runner, Settings, Site, Slurm, Submission, cores, plain, refusal, start, until};
 use bookahead_lrms::LrmsError;
@@ -39,7 +39,7 @@ fn output(site: &Site, name: &str) -> String {
     std::fs::read_to_string(site.cluster.folder().join(format!("{name}.out"))).unwrap_or_default()
 }
 
-/// Prints its arguments, each behind its length.
+/// Prints its arguments, each after its length.
 const PRINTS: &str = "for one in \"$@\"; do printf '%s|%s|' \"${#one}\" \"$one\"; done; echo end";
 
 fn printed(arguments: &[&str]) -> String {
@@ -64,7 +64,7 @@ fn programs_get_their_words_and_variables_unchanged() {
     let script =
         format!("set -- {values}; {PRINTS}; echo \"$TZ,$LC_ALL,$SLURM_TIME_FORMAT,$SECRET,$SLURM_NTASKS\"");
     let variables = submit(&mut site, "job_variables", program(vec!["-c".into(), script], hostile.collect()));
-    // In a folder of its own.
+    // In its own folder.
     let folder = tempfile::tempdir().unwrap();
     let placed = Work::Program {
         program: "pwd".into(),
@@ -78,13 +78,13 @@ fn programs_get_their_words_and_variables_unchanged() {
     }
     until("it is written", || output(&site, "job_words").ends_with("end\n"));
     assert_eq!(output(&site, "job_words"), printed(&HOSTILE));
-    // Nothing of how we speak to Slurm gets into a job.
+    // None of our own variables for Slurm reach a job.
     assert_eq!(output(&site, "job_variables"), printed(&HOSTILE) + ",,,,2\n");
     let placed = output(&site, "job_placed");
     assert_eq!(placed.trim(), folder.path().canonicalize().unwrap().display().to_string());
 }
 
-/// What a job prints that prints where it runs, by the names that Bookahead gives.
+/// The output of a job that prints its working folder, by the names that Bookahead gives.
 fn where_it_runs(site: &mut Site, id: JobId) -> String {
     let work = Work::Script { text: "pwd; ls -d nowhere".into(), arguments: vec![] };
     let native = submit(site, &job_name(id, &"north".into()), work);
@@ -138,7 +138,7 @@ fn scripts_run_with_their_arguments_and_our_terms_win() {
         assert!(shown.contains(kept), "{kept}: {shown}");
     }
     assert_eq!(output(&site, "job_script"), printed(&HOSTILE));
-    // Without a reservation, that of the script does not count either; without a first line, it is for sh.
+    // Without a reservation, that of the script has no effect either; without a first line, it is for sh.
     let text = text.replacen("#!/bin/sh\n", "# plain\n", 1).replace("exit 3", "kill -9 $$");
     let id = submit(&mut site, "job_plain", Work::Script { text, arguments });
     let fact = site.until_state(&id, &FactState::Done { exit: 137 });
@@ -178,10 +178,7 @@ fn what_cannot_be_submitted_is_refused_with_the_reason() {
     }
     let job = Submission { reservations: vec![Handle("ba.none".into())], ..base.clone() };
     let said = refusal(site.slurm.submit(&job));
-    assert!(
-        said.contains("Requested reservation is invalid; there is no such reservation any more"),
-        "{said}"
-    );
+    assert!(said.contains("Requested reservation is invalid; the reservation no longer exists"), "{said}");
     let mut job = base.clone();
     job.place.partition = Some("nowhere".into());
     let said = refusal(site.slurm.submit(&job));
@@ -214,7 +211,7 @@ fn an_array_in_any_spelling_is_one_job() {
 fn a_job_that_slurm_cannot_launch_did_not_run() {
     let mut site = start(&cores(), |settings| settings.extra.push("Prolog=/bin/false".into()));
     let native = submit(&mut site, "job_launched", Work::Pretended { run: Seconds(60) });
-    // That is all that Slurm says; the rest follows from nobody having cancelled it.
+    // Slurm reports no more than that; since we did not cancel it, it could not be launched.
     let fact = site.until_state(&native, &FactState::Cancelled);
     assert!(fact.started.is_some() && fact.started == fact.ended, "{fact:?}");
     let mut site = plain(&cores());
@@ -232,7 +229,7 @@ fn a_job_that_slurm_cannot_launch_did_not_run() {
     until_not_launched(&mut site, &native, "output file");
 }
 
-/// Waits until a job is over, and both ways to ask for it say why it was not launched.
+/// Waits until a job is over, and both queries report why it was not launched.
 #[track_caller]
 fn until_not_launched(site: &mut Site, native: &str, expected: &str) {
     let mut asked = None;

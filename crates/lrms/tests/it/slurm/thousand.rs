@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 fn a_thousand_waiting_jobs_are_seen_within_a_second() {
     let mut site = plain(&cores());
     site.local_job(&["-N2", "--exclusive", "-t", "30"]);
-    // One shell submits them all: half a minute would go by otherwise.
+    // One shell submits them all, which saves half a minute.
     let script = "i=0; while [ $i -lt 1000 ]; do printf '#!/bin/sh\\ntrue\\n' | sbatch -J j$i -n1 -t 5 -o /dev/null > /dev/null || exit 1; i=$((i+1)); done";
     let bin = site.cluster.commands().map_or("/usr/bin".to_owned(), |bin| bin.display().to_string());
     let mut shells: Vec<_> = (0..1)

@@ -1,8 +1,9 @@
 //! Lost parts are replaced: which of them, when, where, and what becomes of the rest.
 
-use super::town::{Town, name, part, reservation, together};
+use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::broker::{Booking, Event};
+use bookahead_protocol::problem::NotReleased;
 use bookahead_protocol::{
     Answer, Call, Condition, Constraint, Lost, OnLoss, Request, ReservationId, Resource, State, Why,
 };
@@ -233,8 +234,8 @@ fn a_booking_of_one_part_moves_too_and_is_over_where_it_cannot() {
     }
 }
 
-#[test]
-fn at_the_same_site_a_replacement_is_not_counted_twice_by_limits() {
+/// Booked on one of the two clusters of a site, which allows one reservation of this size.
+fn booked_beside_another_cluster() -> Town {
     let mut town = Town::new();
     let clusters = ["one", "two"].map(|cluster| Resource::new("a", cluster, "processors", 8));
     let mut rules = bookahead_protocol::ledger::Rules::new("a", clusters.map(super::town::offered).to_vec());
@@ -244,14 +245,44 @@ fn at_the_same_site_a_replacement_is_not_counted_twice_by_limits() {
     town.broker("broker", &["a"]);
     let one = Request::single(part("processors", 4, 1_000, 1_600, 600));
     reservation(town.reserve("broker", ID.0, one, true));
+    assert_eq!(booking(&town).children[0].pick.slot.resource, name("one"));
+    town
+}
+
+/// The cluster of the booking fails, and its part moves to the other cluster.
+fn moves_to_the_other_cluster(town: &mut Town) {
     let ledger = town.sites.get_mut(&name("a")).unwrap();
     ledger.lost(town.now, &name("one"), Capacity(6), Some(&BTreeSet::new()));
     town.hears("broker", "a");
     town.wait(61_000);
-    let pick = &booking(&town).children[0].pick;
-    assert_eq!(pick.slot.resource, name("two"));
-    assert_eq!(booking(&town).condition(), Condition::Whole);
+    assert_eq!(booking(town).children[0].pick.slot.resource, name("two"));
+    assert_eq!(booking(town).condition(), Condition::Whole);
+}
+
+#[test]
+fn at_the_same_site_a_replacement_is_not_counted_twice_by_limits() {
+    let mut town = booked_beside_another_cluster();
+    moves_to_the_other_cluster(&mut town);
     assert_eq!(committed(&town), [at("a")]);
+}
+
+#[test]
+fn a_call_that_is_repeated_after_its_part_moved_within_a_site_is_another_call_there() {
+    let mut town = booked_beside_another_cluster();
+    let release = Call::Release { id: ID, part: None, from: Time(1_300), keep: Capacity(0) };
+    let release = town.envelope(release);
+    // The site hears the call, and its answer is lost.
+    town.letters_left = Some(2);
+    assert_eq!(town.send("broker", &release), None);
+    town.letters_left = None;
+    town.away.insert(name("a"));
+    town.wait(120_000);
+    town.away.clear();
+    moves_to_the_other_cluster(&mut town);
+    // It moved with the end that it was given before; without a key of its own the site would refuse the key.
+    let answer = why(town.send("broker", &release));
+    assert_eq!(answer, Why::NotReleased(NotReleased::AfterEnd));
+    assert_eq!(booking(&town).children[0].pick.slot.interval.end, Time(1_300));
 }
 
 #[test]

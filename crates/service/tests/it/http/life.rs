@@ -1,4 +1,4 @@
-//! The life of a reservation, and who may see and change it.
+//! The life cycle of a reservation, and who may see and change it.
 
 use super::{North, request, reserve};
 use bookahead_api as api;

@@ -1,4 +1,4 @@
-//! More than is served at once is turned away, and told so.
+//! Requests beyond the limits are refused with the reason.
 
 use super::{LONG, North, Reply, Wire, reserve};
 use bookahead_service::http::Limits;
@@ -36,8 +36,8 @@ async fn a_user_may_ask_only_so_often_and_others_are_not_held_up() {
     north.end().await;
 }
 
-/// Reservations that wait for the disk, until a read of `reader` is refused. Reads do not wait for the disk; one of them may have
-/// had the place of a reservation, which is refused then.
+/// Reservations that wait for the disk, until a query of `reader` is refused. Queries do not wait for the disk; one
+/// of them may have taken the slot of a reservation, which is refused then.
 async fn crowd(wires: &[Wire], reader: &Wire) -> (Reply, Vec<TcpStream>) {
     let body = reserve(1).to_string();
     let mut waiting = Vec::new();
@@ -80,7 +80,7 @@ async fn one_user_has_a_quarter_of_the_places_and_leaves_the_rest_to_others() {
     let held = north.hold_up();
     let (crowded, waiting) = crowd(std::slice::from_ref(&ada), &ada).await;
     assert_eq!(crowded.problem(), (429, "too-many-requests".into()));
-    assert!(crowded.body.contains("2 requests of ada"), "{crowded:?}");
+    assert!(crowded.body.contains("ada has 2 requests"), "{crowded:?}");
     north.wire("grace", Role::User).get("/v1/resources").await.document(200);
     drop(held);
     all_are_answered(waiting, 429).await;
@@ -93,7 +93,7 @@ async fn bodies_that_are_slow_to_come_take_no_place_from_others() {
     let ada = north.ada();
     let mut slow = Vec::new();
     let refused = loop {
-        // It says that more is to come than it sends.
+        // Announces more than it sends.
         let more = [("idempotency-key", "k"), ("transfer-encoding", "chunked")];
         let mut stream = ada.begin_unfinished("POST", "/v1/reservations", &more, "1\r\n{\r\n").await;
         if let Ok(first) = tokio::time::timeout(Duration::from_millis(500), stream.read_u8()).await {
@@ -101,7 +101,7 @@ async fn bodies_that_are_slow_to_come_take_no_place_from_others() {
             break slow.len();
         }
         slow.push(stream);
-        // Whoever sends a body that is there at once is served meanwhile, and so is whoever sends none.
+        // Requests with a complete body, or without one, are served meanwhile.
         let grace = north.wire("grace", Role::User);
         let key = format!("grace-{}", slow.len());
         grace.post_once("/v1/reservations", &key, &reserve(1)).await.document(201);

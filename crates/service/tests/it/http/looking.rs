@@ -1,4 +1,4 @@
-//! What can be looked at: pages, schedules, the calendar, the counts, and the document.
+//! Queries: pages, schedules, the calendar, metrics, and the OpenAPI document.
 
 use super::{North, Wire, ahead, request, reserve};
 use bookahead_service::security::Role;
@@ -140,7 +140,7 @@ async fn requests_calls_and_reservations_are_counted() {
     let durable =
         metrics.body.lines().find_map(|line| line.strip_prefix("bookahead_journal_sequence ")).unwrap();
     assert_eq!(durable.parse::<u64>().unwrap(), north.party().durable());
-    assert!(!metrics.body.contains("ada"), "nobody is named");
+    assert!(!metrics.body.contains("ada"), "no user is named");
     north.end().await;
 }
 

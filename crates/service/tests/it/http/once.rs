@@ -1,4 +1,4 @@
-//! Calls that are repeated: the same answer, and one effect.
+//! Repeated calls: the same answer, and one effect.
 
 use super::{North, Reply, request, reserve};
 use bookahead_service::http::Limits;
@@ -50,7 +50,7 @@ async fn a_call_that_is_under_way_is_not_begun_again_and_outlives_its_client() {
     let held = north.hold_up();
     let first = ada.begin("POST", "/v1/reservations", &key, &body).await;
     let second = loop {
-        // The first may not have been read yet; then this one is the first, waits, and is left alone.
+        // The first may not have been read yet; then this one is the first, waits, and is abandoned.
         let asked = ada.send("POST", "/v1/reservations", &key, &body);
         if let Ok(reply) = tokio::time::timeout(Duration::from_millis(200), asked).await {
             break reply;

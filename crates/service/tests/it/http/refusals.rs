@@ -1,14 +1,14 @@
-//! Whatever is refused, and by whomever, is told as a problem document.
+//! Every refusal, of any layer, is a problem document.
 
 use super::{North, Wire, ahead, request, reserve};
 use bookahead_service::security::Role;
 use bookahead_service::thread::Liveness;
 use serde_json::{Value, json};
 
-/// A key that no other case has.
+/// A unique key.
 const OWN_KEY: &str = "own";
 
-/// A request, and how it is refused.
+/// A request, and its refusal.
 struct Case<'a> {
     method: &'static str,
     path: &'static str,
@@ -108,7 +108,6 @@ fn cases() -> Vec<Case<'static>> {
     ]
 }
 
-/// More of them.
 fn more_cases() -> Vec<Case<'static>> {
     let json = (400, "bad-json");
     vec![

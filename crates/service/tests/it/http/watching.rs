@@ -1,4 +1,5 @@
-//! Watching: each is told what he may see, in order and once, and goes on where he was.
+//! Event streams: each client gets the events that it may see, in order and once, and resumes after a lost
+//! connection.
 
 use super::{LONG, North, reserve};
 use bookahead_api as api;
@@ -13,7 +14,7 @@ async fn next(watch: &mut Watch) -> api::Event {
     timeout(LONG, watch.next()).await.unwrap().unwrap().unwrap()
 }
 
-/// Holds something for a user, and says what.
+/// Holds a reservation for a user and returns its id.
 async fn hold(north: &North, user: &str, key: &str) -> ReservationId {
     let new = north.wire(user, Role::User).post_once("/v1/reservations", key, &reserve(1)).await;
     new.document(201)["id"].as_str().unwrap().parse().unwrap()
@@ -102,10 +103,10 @@ async fn only_so_many_watch_and_all_are_let_go_at_the_end() {
     assert_eq!(north.wire("bob", Role::User).get("/v1/events").await.problem(), (503, "unavailable".into()));
     drop(two);
     let mut third = loop {
-        // The place is free as soon as it is noticed that the second has left.
+        // The slot is free as soon as the server notices that the second client has left.
         match bob.watch(None, None).await {
             Ok(watch) => break watch,
-            Err(refused) => assert!(refused.to_string().contains("2 watch already"), "{refused}"),
+            Err(refused) => assert!(refused.to_string().contains("2 event streams"), "{refused}"),
         }
     };
     let ended = tokio::spawn(async move {

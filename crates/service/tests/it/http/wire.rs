@@ -1,4 +1,4 @@
-//! HTTP as it is on the wire, a connection for each request. Every answer is held to what the OpenAPI document says
+//! HTTP on the wire, with one connection for each request. Every answer is checked against the OpenAPI description
 //! of its route.
 
 use super::LONG;
@@ -12,14 +12,14 @@ use tokio::time::timeout;
 static DOCUMENT: LazyLock<Value> =
     LazyLock::new(|| serde_json::to_value(bookahead_service::http::openapi()).unwrap());
 
-/// Somebody who asks.
+/// A client.
 #[derive(Clone)]
 pub(crate) struct Wire {
     address: SocketAddr,
     token: Option<String>,
 }
 
-/// What came back.
+/// A received answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -32,7 +32,7 @@ impl Wire {
         Wire { address, token }
     }
 
-    /// Sends the beginning of a request whose body goes on in chunks.
+    /// Sends the start of a request with a chunked body.
     pub(crate) async fn begin_unfinished(
         &self,
         method: &str,
@@ -54,7 +54,7 @@ impl Wire {
         stream
     }
 
-    /// Sends a request, and does not wait for the answer.
+    /// Sends a request without waiting for the answer.
     pub(crate) async fn begin(
         &self,
         method: &str,
@@ -78,7 +78,7 @@ impl Wire {
         stream
     }
 
-    /// Sends a request, and reads the answer.
+    /// Sends a request and reads the answer.
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let stream = self.begin(method, path, headers, body).await;
         let reply = Reply::read(stream).await;
@@ -118,7 +118,7 @@ impl Reply {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The document, of an answer with this status.
+    /// The document of an answer with this status.
     #[track_caller]
     pub(crate) fn document(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
@@ -126,7 +126,7 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// The code of the problem, which is one in every respect.
+    /// The status and code of the problem document, which must be complete.
     #[track_caller]
     pub(crate) fn problem(&self) -> (u16, String) {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
@@ -140,7 +140,7 @@ impl Reply {
     }
 }
 
-/// Whatever a route that exists answers stands in the document.
+/// Every answer of an existing route must be described in the OpenAPI document.
 #[track_caller]
 fn assert_described(method: &str, path: &str, status: u16) {
     let path = path.split('?').next().unwrap();
@@ -154,7 +154,7 @@ fn assert_described(method: &str, path: &str, status: u16) {
     match found.and_then(|(_, methods)| methods.get(method.to_ascii_lowercase())) {
         Some(operation) => {
             let described = operation["responses"].get(status.to_string()).is_some();
-            assert!(described, "{method} {path} answers {status}, which nobody was told");
+            assert!(described, "{method} {path} answers {status}, which is not described");
         }
         None => assert!(matches!(status, 404 | 405) || method == "HEAD", "{method} {path} answers {status}"),
     }

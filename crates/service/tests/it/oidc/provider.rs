@@ -1,5 +1,5 @@
-//! An identity provider of the tests' own: a real server on loopback that publishes keys, replaces them, and fails in the
-//! ways in which providers fail.
+//! An identity provider for tests: a real server on loopback that publishes keys, replaces them, and fails in the
+//! ways of real providers.
 
 use axum::Router;
 use axum::extract::State;
@@ -20,19 +20,19 @@ use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// What is wrong with a provider.
+/// Failures of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     Status(u16),
     Garbage,
     Hang,
-    /// The keys, and then spaces without end.
+    /// The keys, followed by endless spaces.
     TooLarge,
     Redirect,
     OtherIssuer,
-    /// Names keys at an address that is not on this machine, without TLS.
+    /// Names a key URL on another machine, without TLS.
     KeysElsewhere,
-    /// Publishes a secret beside its keys.
+    /// Publishes a secret among its keys.
     Oct,
     NoKeys,
 }
@@ -52,13 +52,13 @@ impl Fault {
     ];
 }
 
-/// A secret that anybody can fetch from a provider with [`Fault::Oct`].
+/// The secret that a provider with [`Fault::Oct`] publishes.
 pub(super) const PUBLISHED_SECRET: [u8; 32] = [9; 32];
 
 pub(super) struct IdentityProvider {
     pub(super) issuer: String,
     published: Arc<Mutex<Published>>,
-    /// Stops the server when it is dropped.
+    /// Stops the server when dropped.
     _stop: oneshot::Sender<()>,
 }
 
@@ -66,7 +66,7 @@ struct Published {
     issuer: String,
     keys: Vec<Value>,
     fault: Option<Fault>,
-    /// How often the configuration was asked for.
+    /// How often the configuration was fetched.
     asked: usize,
 }
 
@@ -196,7 +196,7 @@ impl Signer {
         }
     }
 
-    /// A token that says this, by the name of the key.
+    /// A token with these claims and the `kid` of the key.
     pub(super) fn sign(&self, claims: &Value) -> String {
         self.sign_as(self.id, claims)
     }

@@ -1,9 +1,9 @@
-//! Random grids in which random things go wrong: sites with little room and brokers of brokers, clients that commit,
-//! change, cancel and forget, a network that loses and doubles, parties that crash in the middle of what they do, batch systems
-//! that stall, refuse and forget. Then all is put right, everybody comes to an end, and the witness speaks. One seed gives
-//! one schedule, to the bit.
+//! Random fault schedules: sites with little room, brokers of brokers, clients that commit, change, cancel and forget,
+//! a network that loses and doubles messages, parties that crash in the middle of an input, and batch systems that
+//! stall, refuse and forget. Then all faults are repaired, all operations finish, and the witness checks the
+//! invariants. One seed gives one schedule, to the bit.
 //!
-//! Which kinds of faults a schedule has is drawn too ([`Kinds`]), so that some schedules have few kinds of which much happens.
+//! The kinds of faults of a schedule are drawn too ([`Kinds`]), so that some schedules have many faults of a few kinds.
 
 mod parties;
 
@@ -16,39 +16,40 @@ use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::{Millis, Moment, Name};
 use bookahead_workload::streams::Stream;
 
-/// Things go wrong until then; after it everything is put right.
+/// End of all faults; then everything is repaired.
 const HEALED: Moment = Moment(40_000);
-/// Replacements for what was lost are looked for at least once in this time: brokers wait for at most 16 times 8 s.
+/// Time in which a broker tries at least once to replace a lost part: the pause between attempts is at most 16 times 8
+/// s, the longest drawn `heal_after`.
 const LOOKED_FOR: Millis = Millis(200_000);
-/// Everybody must have come to an end by then.
+/// A grid that has not settled by then hangs, which counts as a violation.
 const SETTLED: Moment = Moment(3_600_000);
-/// When nobody has anything under way, books and batch systems agree after this time: some looks, of which one may come just
-/// before something is due.
+/// Time after which ledgers and batch systems of a settled grid agree: some polls, one of which may come just before
+/// something is due.
 const AGREED_AFTER: Millis = Millis(25_000);
 
-/// No resource has more.
+/// More than any resource has.
 const ALL_NODES: Capacity = Capacity(u32::MAX);
 
-/// What came of a schedule.
+/// The result of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// The schedule.
+    /// Replays the schedule exactly.
     pub seed: u64,
-    /// What went wrong.
+    /// Counts of injected faults.
     pub injected: Tally,
-    /// What was reached in spite of it.
+    /// Counts of situations that were reached despite the faults.
     pub reached: Tally,
-    /// What must not be.
+    /// Violated invariants; empty if all is well.
     pub violations: Vec<Violation>,
 }
 
-/// Runs the schedule of a seed.
+/// Runs the schedule of a seed, optionally with a deliberate defect.
 pub fn run(seed: u64, flaw: Option<Flaw>) -> Outcome {
     let (mut grid, kinds) = grid(seed, flaw);
     finish(seed, &mut grid, &kinds)
 }
 
-/// Runs it again and keeps all that happens.
+/// Like [`run`], with a log of all events.
 pub fn replay(seed: u64, flaw: Option<Flaw>) -> (Outcome, Grid) {
     let (mut grid, kinds) = grid(seed, flaw);
     grid.log.keep();
@@ -57,15 +58,16 @@ pub fn replay(seed: u64, flaw: Option<Flaw>) -> (Outcome, Grid) {
 
 fn finish(seed: u64, grid: &mut Grid, kinds: &Kinds) -> Outcome {
     grid.run(HEALED);
+    // Gives brokers time to replace lost parts.
     if kinds.losses {
         grid.run(HEALED + LOOKED_FOR);
     }
     let settled = grid.settle(SETTLED);
     grid.run(grid.now() + AGREED_AFTER);
-    // What has come due meanwhile is under way.
+    // During that time new timers may have come due.
     let settled = settled && grid.settle(SETTLED);
     let violations = grid.verdict(settled);
-    // A broker cannot tell what a site that lies would really grant.
+    // The exhaustive search for replacements asks the sites, and a lying site would falsify its result.
     if kinds.losses && !kinds.lies {
         grid.count_healing();
     }
@@ -73,7 +75,7 @@ fn finish(seed: u64, grid: &mut Grid, kinds: &Kinds) -> Outcome {
     Outcome { seed, injected, reached, violations }
 }
 
-/// The grid of a seed, with all that will go wrong.
+/// The grid of a seed, with all its faults scheduled.
 fn grid(seed: u64, flaw: Option<Flaw>) -> (Grid, Kinds) {
     let mut draw = Draw::new(seed);
     let kinds = Kinds::draw(&mut draw);
@@ -88,7 +90,7 @@ fn grid(seed: u64, flaw: Option<Flaw>) -> (Grid, Kinds) {
     (grid, kinds)
 }
 
-/// Draws all of one schedule.
+/// Random numbers of one schedule, in one stream.
 pub(super) struct Draw {
     chance: Stream,
 }
@@ -102,49 +104,47 @@ impl Draw {
         self.chance.whole(low, high)
     }
 
-    /// Happens this often in a hundred.
+    /// True with this probability in per cent.
     pub(super) fn percent(&mut self, percent: i64) -> bool {
         self.whole(1, 100) <= percent
     }
 
-    /// A share per thousand, of this many schedules in a hundred; else zero.
+    /// A share per thousand of up to `most`, with this probability in per cent; else zero.
     pub(super) fn share(&mut self, percent: i64, most: i64) -> u32 {
         if self.percent(percent) { self.whole(1, most) as u32 } else { 0 }
     }
 
-    /// How often something happens, in this many schedules in a hundred; else never.
+    /// A number of repetitions of up to `most`, with this probability in per cent; else zero.
     pub(super) fn times(&mut self, percent: i64, most: i64) -> i64 {
         if self.percent(percent) { self.whole(1, most) } else { 0 }
     }
 
-    /// A place in something of this length, which is not empty.
+    /// An index into something of this length, which must not be zero.
     pub(super) fn place(&mut self, length: usize) -> usize {
         self.whole(0, length as i64 - 1) as usize
     }
 }
 
-/// Which kinds of things a schedule has.
+/// The features of a schedule.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kinds {
-    /// Sites accept commits that come late.
+    /// Sites accept late commits.
     pub(super) late_commits: bool,
-    /// Of a hundred sites so many have a batch system that has to be asked.
+    /// Percentage of sites with an external batch system.
     pub(super) external: i64,
-    /// Decisions are made on top of what is not durable yet.
+    /// Disks take time, so that decisions build on events that are not durable yet.
     pub(super) group_commit: bool,
-    /// Parties take snapshots.
     pub(super) snapshots: bool,
-    /// Clients submit jobs.
     pub(super) jobs: bool,
-    /// Owners change terms, and give back parts.
+    /// Owners change terms and release capacity.
     pub(super) changes: bool,
-    /// Clients ask sites themselves, also for what begins soon.
+    /// Clients call sites directly, and request reservations that begin soon.
     pub(super) local_users: bool,
-    /// Sites lie.
+    /// Sites falsify answers.
     pub(super) lies: bool,
-    /// Much is lost that is booked, long before it begins.
+    /// Many bookings lose parts long before they begin.
     pub(super) losses: bool,
-    /// A site loses its disk, and adopts what its batch system keeps.
+    /// A site loses its disk and adopts the backings in its batch system.
     pub(super) lost_disk: bool,
 }
 
@@ -166,7 +166,7 @@ impl Kinds {
     }
 }
 
-/// How the network treats messages while things go wrong.
+/// Network rules until the faults end.
 pub(super) fn network(draw: &mut Draw) -> network::Rules {
     let (lost, twice, delayed) = (draw.share(60, 250), draw.share(50, 200), draw.share(50, 150));
     let fastest = draw.whole(1, 20);
@@ -174,7 +174,7 @@ pub(super) fn network(draw: &mut Draw) -> network::Rules {
     network::Rules { fastest: Millis(fastest), slowest: Millis(slowest), lost, twice, delayed }
 }
 
-/// Arranges all that goes wrong, and that it is put right again.
+/// Schedules all faults and their repair.
 fn arrange_troubles(draw: &mut Draw, kinds: &Kinds, grid: &mut Grid) {
     let all = grid.parties().len();
     let is = |at: &usize, wanted: fn(&Role) -> bool| wanted(&grid.parties()[*at].role);
@@ -247,7 +247,7 @@ fn partition(draw: &mut Draw, grid: &mut Grid, all: usize) {
     grid.arrange((at + Millis(draw.whole(200, 12_000))).min(HEALED), Trouble::Reunite);
 }
 
-/// Nodes are away for seconds, for long, or for good.
+/// Nodes fail for seconds, for up to a minute, or permanently.
 fn failure(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
     let party = fallible[draw.place(fallible.len())];
     let lost = Capacity(draw.whole(1, 3) as u32);
@@ -262,7 +262,7 @@ fn failure(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
     grid.arrange((at + Millis(away)).min(HEALED), Trouble::Restore(party, name, lost));
 }
 
-/// Something that is booked is lost for good: an operator cancels it, or its nodes fail.
+/// A booked part is lost permanently: an operator cancels it, or its nodes fail.
 fn loss(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
     let sites: Vec<usize> =
         fallible.iter().copied().filter(|at| matches!(grid.parties()[*at].role, Role::Site(_))).collect();
@@ -275,7 +275,7 @@ fn loss(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
     grid.arrange(when, trouble);
 }
 
-/// Nodes go away and come back every few seconds, some of them or all.
+/// Some or all nodes fail and come back every few seconds.
 fn flapping(draw: &mut Draw, grid: &mut Grid, at: usize) {
     if !matches!(grid.parties()[at].role, Role::Site(_)) {
         return;
@@ -292,7 +292,7 @@ fn flapping(draw: &mut Draw, grid: &mut Grid, at: usize) {
     }
 }
 
-/// The server of a batch system restarts: it is silent for some seconds, and then does not know of any node for some more.
+/// The server of a batch system restarts: it is silent for some seconds, and then knows no nodes for some more.
 fn restart_without_nodes(draw: &mut Draw, grid: &mut Grid, at: usize) {
     let from = moment(draw);
     let until = (from + Millis(draw.whole(200, 8_000))).min(HEALED);
@@ -303,7 +303,7 @@ fn restart_without_nodes(draw: &mut Draw, grid: &mut Grid, at: usize) {
     grid.arrange(known, Trouble::Restore(at, "cluster".into(), ALL_NODES));
 }
 
-/// An owner or an operator does something at a party itself.
+/// A command of an owner or an operator, sent directly to a party.
 fn command(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
     let (at, which) = (fallible[draw.place(fallible.len())], draw.place(16));
     let is_broker = matches!(grid.parties()[at].role, Role::Broker(_));
@@ -317,7 +317,7 @@ fn command(draw: &mut Draw, grid: &mut Grid, fallible: &[usize]) {
     grid.arrange(moment(draw), Trouble::Command { at, which, operator, command });
 }
 
-/// What happens in a batch system that has to be asked; answers the site whose batch system hangs.
+/// Faults of an external batch system; returns the site if its adapter hangs.
 fn batch_troubles(draw: &mut Draw, grid: &mut Grid, at: usize) -> Option<usize> {
     let mut arrange = |when: Moment, what: BatchTrouble| grid.arrange(when, Trouble::Batch(at, what));
     let mut hung = None;
@@ -350,12 +350,13 @@ fn batch_troubles(draw: &mut Draw, grid: &mut Grid, at: usize) -> Option<usize> 
     hung
 }
 
-/// Everything is put right. Who hangs is restarted, as an operator would.
+/// Ends all faults. A site whose adapter hangs is restarted, as an operator would do.
 fn heal(grid: &mut Grid, fallible: &[usize], asked: &[usize], hung: &[usize]) {
     let calm = network::Rules { fastest: Millis(5), slowest: Millis(20), lost: 0, twice: 0, delayed: 0 };
     grid.arrange(HEALED, Trouble::Network(calm));
     grid.arrange(HEALED, Trouble::Reunite);
     asked.iter().for_each(|&at| grid.arrange(HEALED, Trouble::Batch(at, BatchTrouble::Temper(Temper::CALM))));
+    // Events of one instant happen in the order of scheduling: these sites crash before they are restarted.
     hung.iter().for_each(|&at| grid.arrange(HEALED, Trouble::Crash(at, CrashPoint::Idle)));
     fallible.iter().for_each(|&at| grid.arrange(HEALED, Trouble::Restart(at)));
 }

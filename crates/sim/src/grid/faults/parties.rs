@@ -1,5 +1,5 @@
-//! The parties of a random grid: sites with little room, batch systems of both kinds, brokers of brokers, and clients; what the
-//! clients want, and what they do with what they are promised.
+//! The parties of a random grid: sites with little room and batch systems of both kinds, brokers of brokers, and
+//! clients with their requests and further steps.
 
 use super::{Draw, Kinds};
 use crate::grid::external::Temper;
@@ -19,7 +19,7 @@ use bookahead_protocol::{Constraint, Millis, Moment, Name, OnLoss, Part, Request
 use bookahead_workload::streams::Stream;
 use std::collections::{BTreeMap, VecDeque};
 
-/// All of them: sites, brokers from below, clients.
+/// All parties: sites, then brokers from the lowest level up, then clients.
 pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
     let sites = draw.whole(2, 4);
     let mut parties: Vec<Party> = (0..sites).map(|at| site(draw, kinds, at, seed)).collect();
@@ -33,7 +33,7 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
     let levels = if draw.percent(70) { 1 } else { draw.whole(2, 3) };
     for level in 0..levels {
         let name = Name::from(format!("broker{level}"));
-        // A broker above another knows the one below, and perhaps a site that the other knows too.
+        // A broker knows the one below it, and sometimes also a site that the other one knows: two paths to one site.
         let broker = broker(draw, kinds, (&name, level), below.clone());
         parties.push(Party::new(name.clone(), Role::Broker(Box::new(broker))));
         let known = (name, offers(&parties[parties.len() - 1]));
@@ -57,7 +57,7 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
         }
     }
     if kinds.local_users {
-        // A site that loses its disk is asked often, so that somebody asks before it has looked.
+        // Many calls for a site without its disk, so that some arrive before its first poll.
         let (users, most) = if kinds.lost_disk { (3, 6) } else { (draw.whole(1, 2), 3) };
         for at in 10..10 + users {
             let asks = Name::from(format!("site{}", draw.whole(0, sites - 1)));
@@ -98,6 +98,7 @@ fn site(draw: &mut Draw, kinds: &Kinds, at: i64, seed: u64) -> Party {
     let mut rules = SiteRules::new(name.as_str(), resources);
     rules.holds.longest = Millis::seconds(draw.whole(3, 60));
     rules.holds.late_commits = kinds.late_commits;
+    // Nothing is forgotten during a schedule, so that the verdict sees all reservations.
     rules.retention = Seconds(1_000_000);
     rules.reveal.slots = draw.whole(1, 8) as usize;
     let mut clusters = BTreeMap::new();
@@ -105,7 +106,7 @@ fn site(draw: &mut Draw, kinds: &Kinds, at: i64, seed: u64) -> Party {
         let jobs = jobs(draw, capacity);
         clusters.insert("cluster".into(), Cluster::new(Policy::EASY, Capacity(capacity), jobs));
     }
-    // Nodes are away for seconds in these schedules.
+    // Shorter than the default of a minute, because schedules last only 40 s.
     let mut options = SiteOptions { move_after: Millis(5_000), ..SiteOptions::default() };
     let mut external = None;
     if draw.percent(kinds.external) {
@@ -174,7 +175,7 @@ fn broker(
     (name, level): (&Name, i64),
     peers: Vec<(Name, Vec<Resource>)>,
 ) -> Broker {
-    // Whoever stands above must wait until those below have waited.
+    // A broker must wait longer than the brokers below it, or it gives up before they can answer.
     let patience = level + 1;
     let rules = BrokerRules {
         maker: 1_000 + u128::from(level.unsigned_abs()),
@@ -189,14 +190,14 @@ fn broker(
     Broker::with(name, rules, job_rules(), disk(draw, kinds), peers)
 }
 
-/// A wish for parts at several sites, which begin when all is well again.
+/// A request for parts at several sites, which begin after all faults have ended.
 fn of_a_broker(draw: &mut Draw, kinds: &Kinds, sites: i64) -> Wish {
     let at = Moment(draw.whole(0, 30_000));
     let request = request(draw, kinds, sites);
     wish(draw, kinds, at, request)
 }
 
-/// A wish for one part, which may begin soon.
+/// A request for one part, which may begin during the faults.
 fn of_a_site(draw: &mut Draw, kinds: &Kinds) -> Wish {
     let at = draw.whole(0, 30_000);
     let earliest = at / 1_000 + draw.whole(1, 30);
@@ -221,7 +222,7 @@ fn wish(draw: &mut Draw, kinds: &Kinds, at: Moment, request: Request) -> Wish {
     Wish { at, request, hold_for: Millis(draw.whole(500, 20_000)), book, steps }
 }
 
-/// What is done with what is committed. Only a single part gets jobs here.
+/// Steps after a commit. Jobs are submitted only into reservations with a single part.
 fn afterwards(draw: &mut Draw, kinds: &Kinds, request: &Request) -> Vec<(Millis, Step)> {
     let mut steps = Vec::new();
     let single = (request.parts.len() == 1).then_some(request);
@@ -243,7 +244,7 @@ fn afterwards(draw: &mut Draw, kinds: &Kinds, request: &Request) -> Vec<(Millis,
     steps
 }
 
-/// Other terms: later, longer or wider. Several parts move together, so that constraints between them often hold.
+/// New terms: shifted, longer or wider. All parts move together, so that their constraints often still hold.
 fn changed(draw: &mut Draw, request: &Request) -> Request {
     let mut request = request.clone();
     let (later, longer) = (Seconds(draw.whole(-10, 20)), draw.whole(-10, 20));
@@ -257,7 +258,7 @@ fn changed(draw: &mut Draw, request: &Request) -> Request {
     request
 }
 
-/// A job for a reservation.
+/// A job that fits into a reservation.
 fn inside(draw: &mut Draw, request: &Request) -> JobRequest {
     let wanted = request.parts[0].wanted;
     let capacity = Capacity(draw.whole(1, i64::from(wanted.capacity.0)) as u32);
@@ -265,14 +266,14 @@ fn inside(draw: &mut Draw, request: &Request) -> JobRequest {
     JobRequest { kind: request.parts[0].kind.clone(), ..job_request(draw, capacity, limit) }
 }
 
-/// A job for a queue, and when it is submitted.
+/// A job for the queue, with its submission time.
 fn in_a_queue(draw: &mut Draw) -> (Moment, JobRequest) {
     let at = Moment(draw.whole(0, 35_000));
     let (capacity, limit) = (Capacity(draw.whole(1, 3) as u32), Seconds(draw.whole(1, 40)));
     (at, job_request(draw, capacity, limit))
 }
 
-/// A job for which a broker finds a place, and when it is submitted.
+/// A job that a broker places, with its submission time.
 pub(super) fn placed(draw: &mut Draw) -> (Moment, JobRequest) {
     let (at, job) = in_a_queue(draw);
     let floods = draw.percent(70);
@@ -281,7 +282,6 @@ pub(super) fn placed(draw: &mut Draw) -> (Moment, JobRequest) {
     (at, JobRequest { mode, copies, ..job })
 }
 
-/// A job.
 fn job_request(draw: &mut Draw, capacity: Capacity, limit: Seconds) -> JobRequest {
     JobRequest {
         reservation: None,
@@ -301,7 +301,7 @@ fn job_request(draw: &mut Draw, capacity: Capacity, limit: Seconds) -> JobReques
 }
 
 fn request(draw: &mut Draw, kinds: &Kinds, sites: i64) -> Request {
-    // What is lost is looked for in vain for a while before it begins.
+    // Leaves time for several attempts to replace a lost part before it begins.
     let later = if kinds.losses { 400 } else { 0 };
     let parts: Vec<Part> = (0..draw.whole(1, 3))
         .map(|_| {

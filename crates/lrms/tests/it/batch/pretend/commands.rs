@@ -1,4 +1,4 @@
-//! The commands of the pretended batch system, each of which may go wrong as was ordered.
+//! Commands of the simulated batch system, each of which can fail on request.
 
 use super::{Fault, Late, Pretend, refused, silent};
 use bookahead_lrms::LrmsError;

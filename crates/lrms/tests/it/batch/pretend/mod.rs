@@ -1,5 +1,5 @@
-//! A batch system that is only pretended: nodes, reservations to the core, jobs and a clock of its own, all in memory. It
-//! outlives the adapters that drive it, and fails on order. Its commands are in `commands`.
+//! A simulated batch system: nodes, reservations in cores, jobs and its own clock, all in memory. It outlives the
+//! adapters that drive it, and fails on request. Its commands are in `commands`.
 
 mod commands;
 
@@ -13,51 +13,51 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// What goes wrong with the next command.
+/// The fault of the next command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is not done, and nobody says so.
+    /// Not executed, without an answer.
     SilentBefore,
-    /// It is done, and nobody says so.
+    /// Executed, without an answer.
     SilentAfter,
-    /// It is done later, when the world settles; nobody says so.
+    /// Executed later, when the world settles; without an answer.
     SilentLate,
-    /// It is refused.
+    /// Refused.
     Refuse,
-    /// A reservation gets one core less than was asked for, and nobody notices.
+    /// A reservation gets one core less than requested, unnoticed.
     Short,
-    /// It is done as it should be.
+    /// No fault.
     None,
 }
 
-/// All there is.
+/// The state of the simulated batch system.
 pub(super) struct World {
     pub(super) clock: i64,
     pub(super) nodes: Vec<Node>,
     pub(super) reservations: Vec<Reserved>,
     pub(super) jobs: Vec<JobFact>,
-    /// How long each job really takes.
+    /// Actual run time of each job.
     runs: BTreeMap<String, i64>,
     pub(super) faults: VecDeque<Fault>,
     late: Vec<Late>,
-    /// Every command that is more than a look.
+    /// Every command except looks.
     pub(super) log: Vec<String>,
-    /// When and how much of what is ours was reserved just before each of them.
+    /// Intervals and amounts of our reservations just before each of them.
     pub(super) history: Vec<Vec<(i64, i64, u32)>>,
-    /// The project of each reservation and job that was made.
+    /// Project of each created reservation and job.
     pub(super) projects: Vec<Option<String>>,
     pub(super) looks: usize,
-    /// What was said to be made: whoever makes more has to see it, if no two do so at once.
+    /// Reservations reported as created: a later creation must see them, unless both run in parallel.
     made: BTreeSet<Handle>,
     pub(super) one_at_a_time: bool,
-    /// Of jobs that claim: for how long, and when they got their go.
+    /// For claiming jobs: how long they wait, and when they got their go-ahead.
     claims: BTreeMap<String, (i64, Option<i64>)>,
-    /// Jobs that run ignore for so long that they are to end; and when each of those is over that were told.
+    /// How long running jobs ignore a signal, and when each signalled job ends.
     pub(super) kill_wait: i64,
     dying: BTreeMap<String, i64>,
-    /// Whether a reservation can be given other terms.
+    /// Whether a reservation can be changed.
     pub(super) changes: bool,
-    /// Whether jobs can be given another reservation.
+    /// Whether jobs can be moved to another reservation.
     pub(super) moves_jobs: bool,
     pub(super) step: i64,
     pub(super) longest_name: usize,
@@ -65,7 +65,7 @@ pub(super) struct World {
     pub(super) deaf: bool,
     pub(super) unreadable: Vec<Unreadable>,
     pub(super) freed_within: i64,
-    /// Whether it remembers jobs that it shows no more.
+    /// Finished jobs that it remembers.
     pub(super) accounting: BTreeMap<String, JobFact>,
     next: u32,
 }
@@ -82,7 +82,7 @@ enum Late {
 pub(super) struct Pretend(Arc<Mutex<World>>);
 
 impl Pretend {
-    /// So many nodes with so many cores each, at time zero.
+    /// Nodes with `cores` cores each, at time zero.
     pub(super) fn new(nodes: usize, cores: u32) -> Pretend {
         let node = |number: usize| Node {
             name: format!("n{number}"),
@@ -119,14 +119,14 @@ impl Pretend {
         })))
     }
 
-    /// To look at, and to meddle with.
+    /// Access for checks and for manual changes.
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
         self.0.lock().unwrap()
     }
 }
 
 impl World {
-    /// Lets time pass: reservations end with their jobs, jobs end and start.
+    /// Advances the time: reservations end with their jobs, jobs end and start.
     pub(super) fn pass(&mut self, seconds: i64) {
         for _ in 0..seconds {
             self.clock += 1;
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// What was delayed happens now.
+    /// Executes delayed commands.
     pub(super) fn settle(&mut self) {
         for late in std::mem::take(&mut self.late) {
             let _ = match late {
@@ -153,13 +153,13 @@ impl World {
         }
     }
 
-    /// Somebody else reserves whole nodes, over whatever is there.
+    /// Another user reserves whole nodes, over existing reservations.
     pub(super) fn reserve_foreign(&mut self, name: &str, nodes: &[usize], begin: i64, end: i64) {
         let cores = nodes.iter().map(|at| (self.nodes[*at].name.clone(), self.nodes[*at].cores)).collect();
         self.add_foreign(name, cores, begin, end);
     }
 
-    /// Somebody else reserves cores.
+    /// Another user reserves cores.
     pub(super) fn add_foreign(&mut self, name: &str, cores: BTreeMap<String, u32>, begin: i64, end: i64) {
         let handle = Handle(format!("foreign-{name}"));
         let interval = Interval::new(Time(begin), Time(end));
@@ -174,7 +174,7 @@ impl World {
         });
     }
 
-    /// Somebody else's job.
+    /// A job of another user.
     pub(super) fn add_job(
         &mut self,
         native: &str,
@@ -187,7 +187,7 @@ impl World {
         let started = (state == FactState::Running).then_some(Time(self.clock));
         self.jobs.push(JobFact {
             native: native.into(),
-            name: "somebody's".into(),
+            name: "another user's".into(),
             account: "eve".into(),
             resources: vec![crate::cpu()],
             state,
@@ -204,7 +204,7 @@ impl World {
         });
     }
 
-    /// Reservations with names of ours.
+    /// Reservations with our names.
     pub(super) fn ours(&self) -> Vec<&Reserved> {
         let ours = |reserved: &&Reserved| !reserved.handle.0.starts_with("foreign");
         self.reservations.iter().filter(ours).collect()
@@ -248,7 +248,7 @@ impl World {
         (limit <= ran).then(|| (job.native.clone(), FactState::OutOfTime))
     }
 
-    /// Jobs in a reservation that is no more: those that run end so, those that wait wait for ever.
+    /// Jobs of a deleted reservation: running ones end, waiting ones wait forever.
     fn orphan(&mut self, handle: &Handle, ended: &FactState) {
         let now = Time(self.clock);
         for job in
@@ -318,7 +318,7 @@ impl World {
         spread(free, job.cores)
     }
 
-    /// Where so many cores are free all the time.
+    /// Nodes on which this many cores are free all the time.
     fn placed(
         &self,
         interval: Interval,
@@ -336,7 +336,7 @@ impl World {
         let taken = |at: Time| {
             let reserved = others().filter(|other| other.interval.contains(at));
             let reserved: u32 = reserved.filter_map(|other| other.cores.get(&node.name)).sum();
-            // One whose reservation has moved may run on nodes that this does not have.
+            // A job whose reservation has moved may run on nodes outside of it.
             let inside = |job: &JobFact| {
                 let mut named = others().filter(|other| job.reservations.contains(&other.handle));
                 let old = except.is_some_and(|except| job.reservations.contains(except));
@@ -395,7 +395,7 @@ impl World {
 
     fn interval(&self, wanted: &Wanted) -> Result<Interval, LrmsError> {
         let Interval { begin, end } = wanted.interval;
-        assert_eq!((begin.0 % self.step, end.0 % self.step), (0, 0), "whole steps are asked for");
+        assert_eq!((begin.0 % self.step, end.0 % self.step), (0, 0), "times must be whole steps");
         if end <= Time(self.clock) {
             return Err(refused("invalid time specified"));
         }
@@ -433,7 +433,7 @@ impl World {
         Ok(native)
     }
 
-    /// When and how much of what is ours is reserved, in order.
+    /// Intervals and amounts of our reservations, in order.
     pub(super) fn terms(&self) -> Vec<(i64, i64, u32)> {
         let terms = |one: &&Reserved| (one.interval.begin.0, one.interval.end.0, one.cores.values().sum());
         let mut ours: Vec<_> = self.ours().iter().map(terms).collect();
@@ -441,7 +441,7 @@ impl World {
         ours
     }
 
-    /// What goes wrong with this command, which is noted.
+    /// The fault of this command, which is logged.
     fn fault(&mut self, command: String) -> Result<Fault, LrmsError> {
         self.log.push(command);
         self.history.push(self.terms());
@@ -456,7 +456,7 @@ impl World {
     }
 }
 
-/// Cores of the first nodes that have some.
+/// Takes cores from the first nodes that have some.
 fn spread(free: impl Iterator<Item = (String, u32)>, cores: u32) -> Option<BTreeMap<String, u32>> {
     let (mut left, mut chosen) = (cores, BTreeMap::new());
     for (node, free) in free {

@@ -1,0 +1,114 @@
+//! Ids of reservations and jobs as users write and read them: whole, or the first digits where that is enough. The server is
+//! asked which id a short one stands for; two that begin the same are told to the user, never chosen between.
+
+use super::refusal::Usage;
+use super::session::Session;
+use anyhow::Result;
+use bookahead_api::{JobsQuery, ListQuery};
+use bookahead_protocol::{JobId, ReservationId};
+use std::fmt;
+use std::str::FromStr;
+
+/// Digits of an id in tables. Among 10,000 reservations two begin with the same eight in one case of a hundred.
+const SHORT: usize = 8;
+
+/// The length of what stands before the digits: `rsv_` and `job_`.
+const KIND: usize = 4;
+
+/// Digits of a whole id.
+const WHOLE: usize = 32;
+
+/// So many ids that begin the same are shown.
+const SHOWN: u32 = 4;
+
+/// An id, or the begin of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IdText<T> {
+    text: String,
+    id: T,
+}
+
+impl<T: FromStr> FromStr for IdText<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<IdText<T>, T::Err> {
+        let text = text.trim().to_ascii_lowercase();
+        text.parse().map(|id| IdText { text, id })
+    }
+}
+
+impl<T> fmt::Display for IdText<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<T: Copy + PartialEq + fmt::Display> IdText<T> {
+    fn is_whole(&self) -> bool {
+        self.text.len() == KIND + WHOLE
+    }
+
+    /// The one that is meant among those that begin so. One that nobody knows is left to the server to refuse.
+    fn chosen(&self, found: &[T]) -> Result<T> {
+        match found {
+            _ if found.contains(&self.id) => Ok(self.id),
+            [] => Ok(self.id),
+            [one] => Ok(*one),
+            several => {
+                let several: Vec<String> = several.iter().map(ToString::to_string).collect();
+                let why =
+                    format!("several ids begin with {}; write more of it: {}", self.text, several.join(", "));
+                Err(Usage(why).into())
+            }
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn reservation_id(&self, id: &IdText<ReservationId>) -> Result<ReservationId> {
+        if id.is_whole() {
+            return Ok(id.id);
+        }
+        let query = ListQuery { id: Some(id.text.clone()), limit: Some(SHOWN), ..ListQuery::default() };
+        let found = self.ask("looking", self.client.list(&query))?;
+        let found: Vec<ReservationId> = found.reservations.iter().map(|reservation| reservation.id).collect();
+        id.chosen(&found)
+    }
+
+    pub(crate) fn job_id(&self, id: &IdText<JobId>) -> Result<JobId> {
+        if id.is_whole() {
+            return Ok(id.id);
+        }
+        let query = JobsQuery { id: Some(id.text.clone()), limit: Some(SHOWN), ..JobsQuery::default() };
+        let found = self.ask("looking", self.client.jobs(&query))?;
+        let found: Vec<JobId> = found.jobs.iter().map(|job| job.id).collect();
+        id.chosen(&found)
+    }
+
+    /// As a table shows it: the first digits, or all with `--full-ids`.
+    pub(crate) fn short(&self, id: impl fmt::Display) -> String {
+        let text = id.to_string();
+        match text.get(..KIND + SHORT) {
+            Some(short) if !self.full_ids => short.to_owned(),
+            _ => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_begin_of_an_id_stands_for_the_only_one_that_begins_so() {
+        let id = |text: &str| text.parse::<IdText<ReservationId>>().unwrap();
+        let (first, second) = (ReservationId(0x4f3c), ReservationId(0x4f3d));
+        assert_eq!(id("rsv_4F3").chosen(&[first]).unwrap(), first);
+        assert_eq!(id("rsv_4f3").chosen(&[]).unwrap(), ReservationId(0x4f3), "the server refuses it");
+        assert_eq!(id("rsv_4f3c").chosen(&[second, first]).unwrap(), first, "a whole id may begin another");
+        let several = id("rsv_4f3").chosen(&[first, second]).unwrap_err().to_string();
+        assert_eq!(several, "several ids begin with rsv_4f3; write more of it: rsv_4f3c, rsv_4f3d");
+        assert!("job_4f".parse::<IdText<ReservationId>>().is_err());
+        assert!(id("rsv_753a2d0ded89d8bbb038ba84405d9ee3").is_whole());
+    }
+}
