@@ -27,7 +27,7 @@ fn a_probe_shows_what_could_be_had_and_how_to_hold_it() {
         assert!(ran.out.contains(word), "'{word}' is missing: {ran:?}");
     }
     assert!(ran.err.contains("note: 'tomorrow 09:00' is taken in Europe/Berlin: "), "{ran:?}");
-    let held = shell(&asking, after(&ran.err, "hold the first offer with: "));
+    let held = shell(&asking, after(&ran.err, "hold the first with: "));
     assert_eq!(held.code, Some(0), "{held:?}");
     assert!(held.out.contains("held for ") && held.err.contains("bookahead commit rsv_"), "{held:?}");
     let offers = asking.document(&[&wanted[..], &["--most", "1", "--require", "gpus>=4"]].concat());
