@@ -23,8 +23,8 @@ impl Dates {
         Dates { zone, now }
     }
 
-    /// A time in a table, whose head names the zone: `today 09:00`, `tomorrow 09:00`, `Thu 09:00` in the next six days,
-    /// `16 Dec 09:00` in the next eleven months, and the whole date otherwise. It means the same when it is written again.
+    /// Short form for tables, whose head names the zone: `today 09:00`, `tomorrow 09:00`, `Thu 09:00` in the next six days,
+    /// `16 Dec 09:00` in the next eleven months, and the full date otherwise. It can be parsed again and means the same.
     pub(crate) fn short(&self, at: Timestamp) -> String {
         let (Some(zoned), Some(now)) = (self.zoned(at), self.zoned(self.now)) else { return at.to_string() };
         let days = now.date().until(zoned.date()).map_or(i32::MAX, |span| span.get_days());
@@ -39,7 +39,7 @@ impl Dates {
         format!("{day} {}", wall_clock(&zoned))
     }
 
-    /// The end of what begins at `begin`, in a table: without the day where that is the same.
+    /// Short form of the end of an interval that starts at `begin`, without the day if it is the same.
     pub(crate) fn short_end(&self, begin: Timestamp, end: Timestamp) -> String {
         match (self.zoned(begin), self.zoned(end)) {
             (Some(first), Some(last)) if first.date() == last.date() => wall_clock(&last),
@@ -56,7 +56,7 @@ impl Dates {
         self.zone == TimeZone::UTC || matches!(self.zone.iana_name(), Some("UTC" | "Etc/UTC"))
     }
 
-    /// The first instant from `begin` on that is round on the wall: a multiple of `step` since midnight.
+    /// The first instant from `begin` on whose wall time is a multiple of `step` since midnight.
     pub(crate) fn first_round(&self, begin: Time, step: Seconds) -> Time {
         let zoned = self.zoned(Timestamp::nearest(begin));
         let offset = zoned.map_or(0, |zoned| i64::from(zoned.offset().seconds()));
@@ -64,7 +64,7 @@ impl Dates {
         if over == 0 { begin } else { begin + Seconds(step.0 - over) }
     }
 
-    /// A time below an axis: `14:00`, at midnight with the day, or the date alone.
+    /// Axis label: `14:00`, with the day at midnight, or only the date.
     pub(crate) fn tick(&self, at: Time, dates_only: bool) -> String {
         let Some(zoned) = self.zoned(Timestamp::nearest(at)) else { return String::new() };
         let midnight = zoned.hour() == 0 && zoned.minute() == 0;
@@ -179,7 +179,7 @@ impl Reader {
         let now = Timestamp::nearest(Time(self.clock.now.as_second()));
         let past = when.needs_now() && !when.is_now() && at < now;
         past.then(|| {
-            format!("'{when}' is in the past: {}, and now it is {}", self.shown(at), self.shown(now))
+            format!("'{when}' is in the past: it means {}, and now is {}", self.shown(at), self.shown(now))
         })
     }
 

@@ -32,7 +32,7 @@ pub(crate) struct ShowArguments {
     #[command(flatten)]
     what: Arguments,
 
-    /// Also draw the parts of a reservation on one axis of time
+    /// Also draw the parts of a reservation on a common time axis
     #[arg(long, conflicts_with = "json")]
     timeline: bool,
 }

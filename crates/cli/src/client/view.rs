@@ -53,8 +53,8 @@ fn offer_table(offers: &Offers, dates: &Dates) -> Table {
     table
 }
 
-/// The first offer, together with those behind it that differ only in when they begin, where no begin in between is left out:
-/// the latest of these begins, and the offers after them.
+/// Merges the first offer with the following ones that differ only in their start, if their ranges of starts are contiguous.
+/// Returns the latest of these starts, and the remaining offers.
 fn next_offer(offers: &[Offer]) -> Option<(&Offer, Option<bookahead_api::Timestamp>, &[Offer])> {
     let (first, mut rest) = offers.split_first()?;
     let [slot] = first.slots.as_slice() else { return Some((first, None, rest)) };
@@ -82,7 +82,7 @@ fn is_same_but_later(slot: &Slot, later: &Slot) -> bool {
 }
 
 fn place(slot: &Slot, dates: &Dates) -> [String; 5] {
-    // A broker puts the name of the site before that of the resource.
+    // A broker prefixes the name of a resource with that of its site.
     let is_named = slot.resource.as_str().starts_with(&format!("{}/", slot.site));
     [
         if is_named { String::new() } else { slot.site.to_string() },
@@ -159,7 +159,7 @@ fn replacement(replacement: &Replacement, several: bool, dates: &Dates) -> Strin
     format!("{}at {}: {} was {}", of_part(*part, several), dates.wall(*at), was.resource, lost(*why))
 }
 
-/// Parts are counted from 1, and only where there are several.
+/// Parts are numbered from 1, and only if there are several.
 fn of_part(part: usize, several: bool) -> String {
     if several { format!("part {}, ", part + 1) } else { String::new() }
 }
@@ -171,11 +171,11 @@ fn lost(why: Lost) -> &'static str {
         Lost::Revoked => "lost: cancelled by an operator of its site",
         Lost::Ended => "lost: ended by its site",
         Lost::Forgotten => "lost: unknown at its site",
-        Lost::NotChanged => "its site could not apply the new terms",
+        Lost::NotChanged => "not changed: its site could not apply the new terms",
     }
 }
 
-/// Key-value lines below a first line.
+/// Prints key-value lines below a first line.
 fn details(out: &mut impl Write, lines: &[(&str, String)]) -> io::Result<()> {
     let widest = lines.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
     let room = terminal_width().map_or(usize::MAX, |width| width.saturating_sub(widest + 4).max(20));

@@ -1,5 +1,5 @@
 //! The services: `bookahead site` and `bookahead broker` run one until they are stopped, `bookahead journal` checks,
-//! exports and compacts their journals, and `bookahead token` issues tokens where there is no identity provider.
+//! exports and compacts their journals, and `bookahead token` issues tokens without an identity provider.
 //!
 //! - [`site`]: a site, and `site doctor`
 //! - [`serve`]: start, signals and end of a service

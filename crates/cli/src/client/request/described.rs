@@ -165,7 +165,7 @@ impl Described {
                 );
             }
         };
-        // A window may begin in the past, and its begin is then now; one that is all in the past is a mistake.
+        // A window may start in the past and then starts now; a window that is entirely in the past is a mistake.
         let last = until.map_or((from, begin), |until| (Some(until), end));
         if let (Some(when), at) = last
             && let Some(why) = reader.in_the_past(when, at)

@@ -43,7 +43,7 @@ fn example(name: &str) -> Request {
     request(&std::fs::read_to_string(path).unwrap())
 }
 
-/// From an hour from now until so many hours later.
+/// A part that takes `minutes` within `window`, given by its two ends.
 fn part(kind: &str, capacity: u32, minutes: i64, window: [&str; 2]) -> Part {
     Part {
         kind: kind.into(),

@@ -75,9 +75,9 @@ impl fmt::Display for Length {
 /// Parses a duration of at least one second, for options that mean nothing with zero.
 pub(crate) fn some_time(text: &str) -> Result<Length, String> {
     let number = text.trim();
-    // Slurm would take minutes, traces seconds.
+    // A number without a unit would be minutes in Slurm, but seconds in traces.
     if number != "0" && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("'{number}' has no unit; write {number}s, {number}m or {number}h"));
+        return Err(format!("'{number}' has no unit; use {number}s, {number}m or {number}h"));
     }
     let length: Length = text.parse().map_err(|error: BadLength| error.to_string())?;
     if length.0 < Seconds(1) {
