@@ -237,7 +237,7 @@ impl Worker {
         }
     }
 
-    /// Moves all parts by an hour. If there is no room, all must stay as they are.
+    /// Moves all parts by an hour. Without room for it, all must stay as they are.
     async fn change(&mut self, party: usize, promise: Promise) -> Result<(), Violation> {
         let hour = if self.chance.in_percent(50) { 3_600 } else { -3_600 };
         let moved = |term: &Term| part(term.capacity, term.begin + hour, term.end + hour, term.end + hour);

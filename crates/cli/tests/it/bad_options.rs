@@ -1,5 +1,5 @@
-//! Options that cannot be meant: wrong usage ends with exit code 2, a value that does not fit with 1, and either
-//! way the message says what to give instead.
+//! Invalid options: wrong usage ends with exit code 2, an unsuitable value with 1. The message states what to use
+//! instead.
 
 use crate::folder::{Folder, THREE_JOBS};
 

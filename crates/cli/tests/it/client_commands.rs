@@ -1,4 +1,4 @@
-//! The commands that ask a site or broker, against real ones: what they answer people and programs, and how they end.
+//! The client commands against a real site or broker: output for people and programs, and exit codes.
 
 use crate::asking::{Asking, SITE, after};
 use crate::folder::{Folder, Ran, binary};
@@ -55,7 +55,7 @@ fn the_life_of_a_reservation_in_commands() {
     assert!(calendar.out.starts_with("BEGIN:VCALENDAR") && calendar.out.contains(&id[..20]), "{calendar:?}");
     assert_eq!(asking.document(&["cancel", &id])["state"], "cancelled");
     assert!(!asking.ends(0, &["list"]).out.contains(&id), "what is over is not listed");
-    assert!(asking.ends(0, &["list", "--state", "all"]).out.contains(&id), "unless it is asked for");
+    assert!(asking.ends(0, &["list", "--state", "all"]).out.contains(&id), "except with --state all");
     asking.ends(3, &["commit", &id]);
 }
 
@@ -109,7 +109,7 @@ fn a_command_makes_one_request() {
     }
 }
 
-/// Runs a command as it is shown, with the binary of this test.
+/// Runs a suggested command line with the binary of this test.
 fn shell(asking: &Asking, command: &str) -> Ran {
     let words = command.strip_prefix("bookahead ").unwrap_or_else(|| panic!("{command}"));
     let mut shell = Command::new("sh");

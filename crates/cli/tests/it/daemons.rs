@@ -1,5 +1,5 @@
-//! `bookahead site`, `broker`, `journal` and `token` as processes: they say when they are ready, end when they are told
-//! to, refuse what would be a mistake, and what they wrote down can be looked through and shortened.
+//! `bookahead site`, `broker`, `journal` and `token` as processes: ready messages, stopping by signals, refused
+//! configurations, and checking, exporting and compacting of journals.
 
 use crate::folder::Folder;
 use crate::service::{PATIENCE, Service};
@@ -19,7 +19,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/services").join(name)
 }
 
-/// Asks until it is so.
+/// Repeats a request until the answer meets a condition.
 #[track_caller]
 fn eventually(what: &str, mut ask: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
@@ -158,7 +158,7 @@ fn a_damaged_journal_is_explained_and_refused() {
     folder.fail("journal compact --config nowhere.toml", &["cannot read nowhere.toml"]);
 }
 
-/// The system refuses to let the files of the site grow, as on a full disk.
+/// The system limits the size of the files of the site, as on a full disk.
 #[cfg(unix)]
 #[test]
 fn a_site_that_cannot_write_its_journal_answers_nothing_more_and_ends_with_the_cause() {
@@ -213,11 +213,7 @@ fn a_token_is_believed_by_the_site_that_has_its_secret() {
     assert_eq!(site.ask("GET", "/v1/reservations", "", "").status, 401);
     assert_eq!(asks(&folder.text("alice.token")), 200);
     assert_eq!(asks(&minted.out), 200);
-    assert_eq!(
-        asks(&folder.succeed("token --keys secret.key --user eve").out),
-        401,
-        "it is meant for nobody"
-    );
+    assert_eq!(asks(&folder.succeed("token --keys secret.key --user eve").out), 401, "it has no audience");
 
     std::fs::rename(folder.path("secret.key"), folder.path("old.key")).unwrap();
     folder.succeed("token --new-secret secret.key");

@@ -1,4 +1,4 @@
-//! `experiment`: each runs to its end, prints its claims, writes its files and adds its page to one report.
+//! `experiment`: each experiment runs, prints its claims, writes its files and adds its page to the report.
 
 use crate::folder::Folder;
 

@@ -1,12 +1,12 @@
-//! `simulate-grid`: the examples run and settle, results are for people and programs, diagrams are drawn, and a
-//! description that does not hang together is refused with what to do about it.
+//! `simulate-grid`: the examples run and settle, results are available as text and JSON, diagrams are drawn, and an
+//! inconsistent description is refused with advice.
 
 use crate::folder::Folder;
 use serde_json::Value;
 use std::path::Path;
 
-/// One site, one broker, one client who books two parts together; `{}` is for more of the request, and for more at the
-/// end.
+/// One site, one broker, one client that books two parts together; `{}` are placeholders for more lines of the request,
+/// and at the end.
 const SMALL: &str = r#"
 seed = 1
 duration = "1h"

@@ -1,4 +1,4 @@
-//! Times on the command line: read by the user's clock, or the server's where that is faster, and in the user's zone,
+//! Times on the command line: resolved by the user's clock, or by the server's if that is faster, in the user's zone,
 //! and repeated in the answer.
 
 use crate::asking::{Asking, SITE};
@@ -35,7 +35,7 @@ fn the_zone_of_the_user_is_that_of_the_option_before_that_of_the_system() {
 
 #[test]
 fn an_accelerated_clock_counts_for_times_and_not_for_the_time_to_decide() {
-    // An hour ago it agreed with the wall, so that it is 25 days ahead by now.
+    // An hour ago it agreed with the real time, so that it is 25 days ahead by now.
     let begun = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second() - 3_600).unwrap();
     let clock = format!("\n[clock]\nspeed = 600\norigin = \"{begun}\"\n");
     let asking = Asking::site(&(SITE.replace("true", "false") + &clock));
