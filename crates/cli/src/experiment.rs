@@ -122,6 +122,7 @@ fn write(folder: &Path, page: &Page) -> Result<PathBuf> {
     }
     save(&own.join("part.html"), &page.to_html())?;
     save(&own.join("title.txt"), &page.title)?;
+    // Sections of other experiments may be missing. The order is fixed, whichever experiment ran last.
     let mut parts = Vec::new();
     for name in ["what-if", "cosy", "gridsim", "co-reservation", "migol"] {
         let part = |file: &str| fs::read_to_string(folder.join(name).join(file)).ok();

@@ -130,6 +130,7 @@ fn run_schedules(arguments: &Arguments) -> Result<()> {
     let mut results = Results { first_seed: arguments.seed, ..Results::default() };
     while results.schedules < arguments.schedules {
         let some = (arguments.schedules - results.schedules).min(AT_ONCE);
+        // Any 64-bit number is a valid seed, also after the largest.
         let first = arguments.seed.wrapping_add(results.schedules);
         let seeds: Vec<u64> = (0..some).map(|at| first.wrapping_add(at)).collect();
         let outcomes = run_all(&seeds, threads, |&seed| faults::run(seed, None), || progress.add(1));
@@ -142,6 +143,7 @@ fn run_schedules(arguments: &Arguments) -> Result<()> {
     } else {
         results.print()?;
     }
+    // After the results are printed: a violation is an error, but the counts are still wanted.
     results.verdict()
 }
 

@@ -93,6 +93,7 @@ pub(crate) fn save_and_tell(path: &Path, text: &str) -> Result<()> {
 /// `jobs.csv` as `jobs.easy.csv`.
 pub(crate) fn named_for(path: &Path, what: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // At the first dot, so that an ending such as `.swf.gz` stays whole.
     let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
     let dot = if ending.is_empty() { "" } else { "." };
     path.with_file_name(format!("{stem}.{what}{dot}{ending}"))

@@ -1,5 +1,5 @@
-//! Tables that fit the terminal. A table that is too wide first drops columns, the least important first, then wraps the
-//! longest cells. Tables of numbers keep all columns and are continued below instead.
+//! Tables that fit the terminal. A table that is too wide first drops columns, the least important first, then wraps
+//! the longest cells. Tables of numbers keep all columns and are continued below instead.
 
 use crate::output::escaped;
 use std::env;

@@ -172,6 +172,7 @@ fn with_option(error: LoadError) -> anyhow::Error {
 pub(crate) fn header(trace: &Trace) -> Header {
     let mut header = trace.header.clone();
     let processors = i64::from(trace.machine.0) * i64::from(trace.unit);
+    // An unchanged size leaves the header as it was written.
     if header.processors() != Some(processors) {
         header.set("MaxProcs", processors);
     }

@@ -199,6 +199,7 @@ fn drawn(arguments: &GenerateArguments, setting: Setting) -> Result<Vec<Job>> {
         }
         Model::Poisson => {
             let usual = Poisson::default();
+            // The default range of sizes must fit a small machine too.
             let largest = usual.processors.1.min(arguments.processors);
             Poisson {
                 setting,

@@ -85,6 +85,7 @@ impl Bars {
             }
             svg.close_group();
         }
+        // Drawn after the bars, so that it is visible in front of them.
         let zero = axes.1.y(0.0);
         svg.line("axis", (plot.left, zero), (plot.right(), zero));
         axes.0.draw_labels(&mut svg, "");

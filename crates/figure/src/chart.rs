@@ -191,6 +191,7 @@ fn kept_of_column(column: &[Point]) -> Vec<Point> {
     let heights = || column.iter().map(|point| point.1).enumerate();
     let lowest = heights().min_by(by_y).map_or(0, |(index, _)| index);
     let highest = heights().max_by(by_y).map_or(0, |(index, _)| index);
+    // In the order of the points, or the curve would run backwards.
     let mut kept = [0, lowest.min(highest), lowest.max(highest), column.len() - 1].to_vec();
     kept.dedup();
     kept.into_iter().map(|index| column[index]).collect()

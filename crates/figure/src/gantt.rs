@@ -99,6 +99,7 @@ impl Gantt {
         let rows = self.row_axis(plot, &placed);
         time.draw_grid(&mut svg, plot);
         rows.draw(&mut svg, &self.unit);
+        // Later elements cover earlier ones: grid, bars, the line of the machine, now, and the labels on top.
         let canvas = Canvas { time: &time, rows: &rows, machine: self.machine, unit: &self.unit };
         for &index in &drawn {
             canvas.draw_bar(&mut svg, index, &placed[index]);

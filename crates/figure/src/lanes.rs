@@ -31,6 +31,7 @@ pub(crate) fn assign(spans: &[Span], rows: u32) -> Vec<Vec<Block>> {
     let mut running: BinaryHeap<Reverse<(Time, usize)>> = BinaryHeap::new();
     for index in order {
         let span = spans[index];
+        // Bars that have ended free their rows before this one takes any.
         while let Some(&Reverse((end, ended))) = running.peek()
             && end <= span.interval.begin
         {

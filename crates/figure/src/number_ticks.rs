@@ -191,6 +191,7 @@ pub(crate) fn log_ticks(low: f64, high: f64, room: u32, binary: bool) -> NumberT
         (Some(first), Some(last)) if first.0 < last.0 => (first.0, last.0),
         _ => (low, high),
     };
+    // The axis spans all candidates; only the marks are thinned out.
     let marks = candidates.iter().step_by(candidates.len().div_ceil(room + 1).max(1)).cloned().collect();
     NumberTicks { bottom, top, logarithmic: true, marks }
 }

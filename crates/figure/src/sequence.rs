@@ -196,6 +196,8 @@ pub(crate) fn beats(rows: &[&Row]) -> (Vec<(Beat, f64)>, f64) {
         let part = if row.is_lost() { Part::Lost } else { Part::Whole };
         order.push(Beat { time: row.end(), row: index, part });
     }
+    // Within a millisecond lost messages come last; otherwise the order of the rows is kept, the sending before the
+    // arrival.
     order.sort_by_key(|beat| (beat.time, beat.part == Part::Lost, beat.row, beat.part));
     let silence = silence(&order);
     let mut placed: Vec<(Beat, f64)> = Vec::new();

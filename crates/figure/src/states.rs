@@ -91,6 +91,7 @@ impl StateDiagram {
         svg.style(include_str!("css/states.css"));
         let top = draw_header(&mut svg, &self.title, "", &self.legend()) + END_ROOM;
         let (boxes, arrows) = self.layout(top);
+        // Labels cover arrows, and boxes cover both.
         for arrow in &arrows {
             draw_arrow(&mut svg, arrow.curve);
         }

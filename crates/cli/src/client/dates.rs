@@ -23,8 +23,9 @@ impl Dates {
         Dates { zone, now }
     }
 
-    /// Short form for tables, whose head names the zone: `today 09:00`, `tomorrow 09:00`, `Thu 09:00` in the next six days,
-    /// `16 Dec 09:00` in the next eleven months, and the full date otherwise. It can be parsed again and means the same.
+    /// Short form for tables, whose head names the zone: `today 09:00`, `tomorrow 09:00`, `Thu 09:00` in the next six
+    /// days, `16 Dec 09:00` in the next eleven months, and the full date otherwise. It can be parsed again and means
+    /// the same.
     pub(crate) fn short(&self, at: Timestamp) -> String {
         let (Some(zoned), Some(now)) = (self.zoned(at), self.zoned(self.now)) else { return at.to_string() };
         let days = now.date().until(zoned.date()).map_or(i32::MAX, |span| span.get_days());

@@ -1,5 +1,5 @@
-//! Full and abbreviated ids of reservations and jobs. The server resolves an abbreviated id; an ambiguous one is an error
-//! that lists the candidates.
+//! Full and abbreviated ids of reservations and jobs. The server resolves an abbreviated id; an ambiguous one is an
+//! error that lists the candidates.
 
 use super::refusal::Usage;
 use super::session::Session;

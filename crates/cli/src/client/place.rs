@@ -93,6 +93,7 @@ impl Place {
             (None, Some(_)) => Profile::default(),
             _ => profile,
         };
+        // Precedence: --server, the server of --profile, BOOKAHEAD_SERVER, then the server of the default profile.
         let by_profile = || self.profile.as_ref().and(profile.server.clone());
         let server = self.server.clone().or_else(by_profile).or(elsewhere).or(profile.server.clone());
         let server = server.unwrap_or_else(|| DEFAULT_SERVER.to_owned());
@@ -108,6 +109,7 @@ impl Place {
         if token.is_some() {
             warn_of_listeners(&server);
         }
+        // A timeout of zero would fail every call.
         let timeout = Duration::from_secs(self.timeout.0.try_into().unwrap_or(0).max(1));
         let options = Options {
             token,

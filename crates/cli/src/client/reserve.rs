@@ -153,6 +153,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     let reserve = Reserve { id: Some(id), request, hold_for_ms, book: arguments.book };
     let answer = session.ask("negotiating", session.timed_client().reserve(&reserve, &key));
     let reservation = answer.map_err(|error| {
+        // Before the error is converted below: its original type tells whether the call was sent.
         say_if_uncertain(&error, session, id);
         let again = |part: &Part| again(arguments, part, &reserve, session);
         with_commands(error, session, &reserve.request, again)

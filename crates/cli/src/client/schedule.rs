@@ -1,5 +1,5 @@
-//! `bookahead schedule`: reserved and free capacity of each resource, as bars in the terminal or as SVG. And the time line of
-//! one reservation, for `bookahead show --timeline`.
+//! `bookahead schedule`: reserved and free capacity of each resource, as bars in the terminal or as SVG. And the time
+//! line of one reservation, for `bookahead show --timeline`.
 
 use super::dates::Dates;
 use super::place::Place;
@@ -109,8 +109,8 @@ const LANES: [Lane; 5] = [
 /// Columns for the names of the lanes, with two blanks before and after.
 const MARGIN: usize = 12;
 
-/// The chart of one resource: a title, the times, a row for each kind of use, in which the height of a column is its share of
-/// the capacity, and the free capacity in numbers.
+/// The chart of one resource: a title, the times, a row for each kind of use, in which the height of a column is its
+/// share of the capacity, and the free capacity in numbers.
 fn bars(
     schedule: &ResourceSchedule,
     window: Interval,

@@ -154,6 +154,7 @@ impl Session {
     /// The present by the server's clock; by the user's before the first answer.
     pub(crate) fn server_now(&self) -> Timestamp {
         let Some(clock) = self.client.server_clock() else { return wall() };
+        // Extrapolated from the last answer, so that no call is needed.
         let passed = clock.told.elapsed().as_millis().saturating_mul(u128::from(clock.speed)) / 1_000;
         Timestamp::nearest(clock.now.time() + Seconds(i64::try_from(passed).unwrap_or(i64::MAX)))
     }
@@ -163,6 +164,7 @@ impl Session {
         let now = self.server_now();
         let off = now.time().0.abs_diff(wall().time().0) > SAME_CLOCK;
         let differs = off || self.speed() != 1;
+        // The last condition has a side effect: it must be evaluated only if the note is really printed.
         if !differs || !self.by_clock.get() || self.clock_is_told.replace(true) {
             return;
         }

@@ -171,6 +171,7 @@ fn part(arguments: &Arguments, session: &Session, id: ReservationId) -> Result<O
     let fits = |slot: &Slot| arguments.capacity.is_none_or(|wanted| wanted <= slot.capacity);
     let now = session.server_now();
     let best = slots.into_iter().find(|slot| fits(slot) && slot.end > now);
+    // If no part matches, the defaults of any part will do: the server refuses the job with the exact reason.
     Ok(best.or_else(|| all.into_iter().next()))
 }
 

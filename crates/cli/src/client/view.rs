@@ -53,8 +53,8 @@ fn offer_table(offers: &Offers, dates: &Dates) -> Table {
     table
 }
 
-/// Merges the first offer with the following ones that differ only in their start, if their ranges of starts are contiguous.
-/// Returns the latest of these starts, and the remaining offers.
+/// Merges the first offer with the following ones that differ only in their start, if their ranges of starts are
+/// contiguous. Returns the latest of these starts, and the remaining offers.
 fn next_offer(offers: &[Offer]) -> Option<(&Offer, Option<bookahead_api::Timestamp>, &[Offer])> {
     let (first, mut rest) = offers.split_first()?;
     let [slot] = first.slots.as_slice() else { return Some((first, None, rest)) };

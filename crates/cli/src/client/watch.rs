@@ -75,6 +75,7 @@ async fn watch_again(
     loop {
         sleep(PAUSE).await;
         match session.client.watch(id, last).await {
+            // Other errors, such as an expired token, do not go away by waiting.
             Err(error) if error.may_pass() && Instant::now() < until => {}
             outcome => return outcome,
         }

@@ -79,6 +79,7 @@ pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJour
         }
         return Ok(writeln!(stdout(), "{}: the configuration of {} is valid", whose(), party.name())?);
     }
+    // Only a running service logs; the options above print their result and exit.
     arguments.log.begin()?;
     let runtime = runtime()?;
     let served = runtime.block_on(serve(&party, arguments, on_lost_journal));

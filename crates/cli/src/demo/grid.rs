@@ -147,6 +147,7 @@ pub(crate) fn clock(folder: &Path, speed: u32) -> Result<ClockConfig> {
             now
         }
     };
+    // At the speed of real time the origin has no effect, and the configuration does not accept one.
     let origin = (speed > 1).then_some(origin);
     Ok(ClockConfig { speed, origin })
 }

@@ -97,6 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let clock = grid.clock();
         runtime.block_on(wait(&account, clock, arguments.lasts, &grid, &visitors))?;
     }
+    // Visits end before the services stop, so that none of them fails.
     runtime.block_on(visitors.end());
     let told = account.told(&grid, &visitors);
     let told = runtime.block_on(told);

@@ -113,6 +113,7 @@ async fn come(
     places: Arc<Semaphore>,
 ) {
     if in_an_hour == 0 {
+        // Never returns, like the loop below, so that the task can be aborted in the same way.
         return std::future::pending().await;
     }
     let pause = Duration::from_secs(3_600) / in_an_hour / clock.speed();
@@ -122,6 +123,7 @@ async fn come(
         // Waits for a permit before the request is drawn, so that its times are not stale when it is sent.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let mean_area = WANTED_IN_AN_HOUR / i64::from(in_an_hour);
+        // On average CROWD.1 visits per hour go to the usual servers.
         let crowd = chance.below(in_an_hour) >= CROWD.1;
         let (usual, crowded) = all.split_at(WHERE.len().min(all.len()));
         let open = if crowd && !crowded.is_empty() { crowded } else { usual };

@@ -71,9 +71,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let end = config.duration.moment();
     grid.run(end);
     let settled = grid.settle(end + TO_SETTLE);
+    // Sites must have seen the ends of their local jobs before the verdict and the statistics.
     grid.look_around();
     let settled_at = settled.then(|| grid.now());
     let violations = grid.verdict(settled);
+    // Shown also for a run with violations, which it helps to understand.
     show_diagram(arguments, &grid)?;
     let description = file_name(&arguments.config);
     let seed = config.seed;

@@ -142,6 +142,7 @@ fn asked(grid: &Grid, client: &Client, name: &str, record: &Record) -> Asked {
         }
         _ => (None, None),
     };
+    // The last problem: earlier ones may have been temporary.
     let problem = record.answers.iter().rev().find_map(|(_, _, answer)| match answer {
         Answer::Problem(problem) => Some(problem.why.to_string()),
         _ => None,

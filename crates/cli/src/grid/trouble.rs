@@ -70,6 +70,7 @@ impl Kind {
 pub(crate) fn network(described: &config::Network) -> Result<Rules> {
     let (fastest, slowest) = (described.fastest.0, described.slowest.0);
     ensure!(fastest <= slowest, "network: fastest is longer than slowest; swap them");
+    // The simulator draws per thousand, so percentages may have one decimal.
     let per_thousand = |field: &'static str, number| {
         Ok::<u32, anyhow::Error>((percentage(field, number)? * 10.0).round() as u32)
     };

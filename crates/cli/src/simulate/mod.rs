@@ -122,6 +122,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
+/// The simulator requires requests in the order of submission, and a file may have any order.
 fn in_order(mut requests: Vec<Request>) -> Vec<Request> {
     requests.sort_by_key(|request| request.submit);
     requests
@@ -276,6 +277,7 @@ fn over(window: Interval, step: Seconds, values: Vec<f64>) -> Vec<(Time, f64)> {
     let last = values.last().copied();
     let begins = std::iter::successors(Some(window.begin), |&begin| Some(begin + step));
     let mut points: Vec<(Time, f64)> = begins.zip(values).collect();
+    // The last value holds to the end of the window, which is not a multiple of the step.
     points.extend(last.map(|value| (window.end, value)));
     points
 }

@@ -222,6 +222,7 @@ pub(crate) fn check_settled(promises: &[Promise], books: &[Book], now_ms: i64) -
                     format!("{} of {} is {} at {}", listed.id, listed.owner, listed.state, book.party);
                 violations.push(Violation::new(Rule::Orphan, format!("{detail}, but is {known} to clients")));
             } else if book.capacity.is_some() {
+                // Only entries of sites are parts; that of a broker is the whole booking.
                 parts.entry(&listed.owner).or_default().push(listed);
             }
         }

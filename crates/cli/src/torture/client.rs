@@ -122,6 +122,8 @@ impl Worker {
             return self.repeat().await;
         }
         let at = self.draw(self.live.len());
+        // Removed during the call and added again with its new state. After a violation it stays out, so that one fault
+        // is reported once.
         let (party, promise) = self.live.swap_remove(at);
         match promise.expected {
             Expected::Over => {

@@ -119,6 +119,7 @@ impl Daemon {
     /// Its address, once it has printed it.
     fn ready(&self) -> Option<String> {
         let text = fs::read_to_string(self.file("ready")).ok()?;
+        // A line without its end is still being written.
         let ready: serde_json::Value = serde_json::from_str(text.strip_suffix('\n')?).ok()?;
         Some(ready["url"].as_str()?.strip_prefix("http://")?.to_owned())
     }

@@ -267,6 +267,7 @@ impl Torture {
             }
             self.grid.kill_one(&mut self.chance).await?;
         }
+        // Only now, when all daemons run again: clients finish their current call, which may need any of them.
         paused.store(true, Ordering::Relaxed);
         for worker in workers {
             self.workers.push(worker.await.context("a client failed")?);

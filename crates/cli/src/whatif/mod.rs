@@ -61,6 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
     let mut prober = Prober::default();
     let mut slots = prober.probe(&rules, &cluster, &request);
+    // Some methods rate slots without impacts, but the table always shows them.
     prober.add_impacts(rules.policy, &cluster, &request, &mut slots);
     let mut ranked = slots.clone();
     arguments.placement.preference().rank(&mut ranked);

@@ -158,6 +158,7 @@ impl Desk {
         if is_probe && let Some(note) = note {
             return Some(answer(note));
         }
+        // The call and its answer.
         negotiation.messages += 2;
         negotiation.probes += u64::from(is_probe);
         let said = answer(sites.get_mut(&out.to)?);

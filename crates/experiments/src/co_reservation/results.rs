@@ -52,6 +52,7 @@ pub(super) fn held(rejecters: u32, timeout: Timeout) -> HoldCase {
 }
 
 fn negotiation_cases(extent: &Extent) -> BTreeSet<NegotiationCase> {
+    // A set, because the figures share cases, which are run only once.
     let mut cases = BTreeSet::new();
     for knowledge in BOTH {
         let case = |set, share, inter_arrival| NegotiationCase { set, knowledge, share, inter_arrival };

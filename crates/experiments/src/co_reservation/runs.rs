@@ -163,6 +163,7 @@ pub(super) fn hold(case: &HoldCase, choices: &Choices, accepters: usize, seed: u
     for (asked, accepts) in with_rejecters(case, choices, accepters, seed) {
         let now = Moment::of(asked.submit);
         let booked = broker.reserve(now, &asked.request, accepts, &mut sites).booked;
+        // Requests before that fill the machines, but are not measured.
         if asked.submit < measured_from {
             continue;
         }

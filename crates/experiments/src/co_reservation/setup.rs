@@ -179,6 +179,7 @@ pub(super) fn measured_from(choices: &Choices, drawn: &[Asked]) -> Time {
 /// Draws `count` requests with a mean gap of `inter_arrival` slots. `who` separates the random streams of different
 /// users.
 pub(super) fn draw(choices: &Choices, who: &str, count: usize, inter_arrival: f64, seed: u64) -> Vec<Asked> {
+    // One random stream per property, so that the sub-jobs do not depend on the load or the share.
     let stream = |what: &str| Stream::new(seed, &format!("co-reservation/{who}/{what}"));
     let (mut gaps, mut chances, mut ahead) = (stream("gaps"), stream("chances"), stream("book-ahead"));
     let mut parts = stream("parts");

@@ -159,6 +159,7 @@ impl Site<'_> {
         if requests.is_empty() {
             self.scheduler.schedule(|key| self.started.push(key));
         } else {
+            // Each decision may change the queue, so the promise of the first waiting job is renewed before each.
             for at in requests {
                 self.scheduler.place_first(|key| self.started.push(key));
                 self.start(now);

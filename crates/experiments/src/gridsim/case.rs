@@ -107,6 +107,7 @@ fn ask(
     let mut refused = 0;
     let mut answer = None;
     for _ in 0..=choices.retries {
+        // Only the first attempt is immediate: a retry has a later start.
         let at_once = case.immediate && start == wanted;
         let start_shown = if at_once { Start::Now } else { Start::At(job.zone.local(start)) };
         let request = Request { zone: job.zone, start: start_shown, duration, cpus };

@@ -160,6 +160,7 @@ fn finding(
     backlogs: &[i128],
 ) -> Finding {
     let mut by_backlog: Vec<usize> = (0..requests.len()).collect();
+    // Ties go to the earlier request, so that the result does not depend on the sorting algorithm.
     by_backlog.sort_by_key(|&at| (std::cmp::Reverse(backlogs[at]), at));
     by_backlog.truncate(requests.len() / HIGH_LOAD_ONE_IN);
     let granted = |at: &&usize| with.requests[**at].is_some();

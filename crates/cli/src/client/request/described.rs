@@ -111,6 +111,7 @@ impl Described {
         }
         let (objective, on_loss, webhook) = (self.objective, self.on_loss, self.webhook.clone());
         let request = api::Request { parts, constraints, objective, on_loss, webhook };
+        // The same check as on the server, so that a contradiction is reported before anything is sent.
         protocol::Request::from(request.clone()).check().map_err(|wrong| whole(wrong.to_string()))?;
         Ok(request)
     }
@@ -238,6 +239,7 @@ impl Names {
 pub(crate) fn between(constraint: &Constraint, names: &Names) -> Result<Vec<api::Constraint>, String> {
     Ok(match constraint {
         Constraint::Together(parts) => {
+            // Equal starts are transitive: it is enough to relate each part to the first.
             let with_first = |first, second| api::Constraint::Offset { first, second, by_seconds: 0 };
             first_with_others(&names.places(parts)?, with_first)
         }
@@ -259,6 +261,7 @@ pub(crate) fn between(constraint: &Constraint, names: &Names) -> Result<Vec<api:
             api::Constraint::SameSite { first, second }
         }),
         Constraint::DifferentSites(parts) => {
+            // Unlike the same site, different sites are not transitive: every pair needs a constraint.
             let parts = names.places(parts)?;
             let with_later = |(at, first): (usize, &usize)| {
                 let pair = |first, second| api::Constraint::DifferentSites { first, second };

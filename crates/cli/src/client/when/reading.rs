@@ -98,7 +98,8 @@ fn no_such_zone(text: &str, zone: &str) -> BadWhen {
     BadWhen::NoSuchZone { text: text.to_owned(), zone: zone.to_owned() }
 }
 
-/// A time of day and, optionally, a day and a zone, in any order: `tomorrow 9am`, `9:00 mon`, `16 Nov 9:00 Europe/Berlin`.
+/// A time of day and, optionally, a day and a zone, in any order: `tomorrow 9am`, `9:00 mon`, `16 Nov 9:00
+/// Europe/Berlin`.
 fn wall(text: &str) -> Result<When, BadWhen> {
     let words = words(text);
     let mut words: &[String] = &words;
@@ -350,8 +351,8 @@ fn offset(text: &str) -> Option<jiff::tz::Offset> {
     jiff::tz::Offset::from_seconds(sign * seconds).ok()
 }
 
-/// The text with as little changed as makes it a time, where that is obvious: a word misspelt, a date or a time with other
-/// signs between its numbers, a length without `in`.
+/// The text with as little changed as makes it a time, where that is obvious: a word misspelt, a date or a time with
+/// other signs between its numbers, a length without `in`.
 fn nearest(text: &str) -> Option<String> {
     const KNOWN: [&str; 5] = ["tomorrow", "yesterday", "today", "noon", "midnight"];
     if length(text).is_ok() && !text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -98,8 +98,8 @@ fn it_is_known_what_a_time_depends_on() {
     assert!(!when("tomorrow 9:00 UTC").assumes_zone() && !when("+1h").assumes_zone());
 }
 
-/// Every expression in `expressions.txt` with its instant or its error, on a Sunday at 16:30 in Berlin. `BOOKAHEAD_UPDATE=1`
-/// writes the file anew; read the difference.
+/// Every expression in `expressions.txt` with its instant or its error, on a Sunday at 16:30 in Berlin.
+/// `BOOKAHEAD_UPDATE=1` writes the file anew; read the difference.
 #[test]
 fn expressions_mean_what_the_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/client/when/expressions.txt");

@@ -131,6 +131,7 @@ impl Cluster {
                 format!("--time={minutes}"),
                 "--chdir=/".to_owned(),
                 "--output=/dev/null".to_owned(),
+                // Ends shortly before its time limit, so that Slurm does not have to kill it.
                 format!("--wrap=sleep {}", minutes * 60 - 10),
             ];
             foreign(self.slurm.command("sbatch").args(options)).await?;

@@ -155,7 +155,9 @@ impl Resource {
         }
         let id = ReservationId(self.reservations.len() as u32);
         let span = Span::starting(start, need.length, need.capacity);
+        // An immediate reservation would expire at its start, that is now; it gets one second.
         let expires = (self.now + self.rules.patience).min(start).max(self.now + Seconds(1));
+        // In the profile from its acceptance on, so that a commit cannot fail for lack of room.
         self.profile.add(span);
         self.events.insert((expires, Event::Expiry(id)));
         let (jobs, cpus) = (VecDeque::new(), Vec::new());
