@@ -1,6 +1,6 @@
-//! What a site and its batch system say to each other: orders go out, reports come back as inputs, in any order and as late
-//! as a batch system takes. Whoever carries orders out keeps the order of those for one reservation, and the order of those
-//! for one job; it may carry out several others at once, and one look may serve several that were ordered before it began.
+//! Orders from a site to its batch system, and reports back. Reports come as inputs, in any order and with
+//! any delay. The executor keeps the order of orders for one reservation and for one job. It may carry out
+//! others in parallel, and one look may serve several that were ordered before it began.
 
 pub use bookahead_protocol::jobs::Work;
 
@@ -13,147 +13,147 @@ use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Counts the orders of one life of a site.
+/// Number of an order, counted since the start of the site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct OrderId(pub u64);
 
-/// Something that the batch system is to do.
+/// An order to the batch system.
 #[allow(missing_docs, reason = "`order` is its number, `job` the job that it is about")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchOrder {
-    /// From now on exactly this is kept free for a reservation; nothing where there are no spans. Saying it twice changes
-    /// nothing.
+    /// Keep exactly these spans free for a reservation from now on; none to delete it. Idempotent.
     Keep { order: OrderId, backing: Backing },
-    /// Take a job. The same id twice changes nothing if it is the same job.
+    /// Submit a job. Idempotent for the same job.
     Submit { order: OrderId, job: Box<Job> },
-    /// A job that waits is to run inside the reservation that it names now. Saying it twice changes nothing; one that runs, is
-    /// over or unknown is refused.
+    /// Move a waiting job into the reservation that it names. Idempotent. A job that runs, is over or unknown
+    /// is refused.
     Bind { order: OrderId, job: Box<Job> },
-    /// A job that claims may run.
+    /// Let a claiming job run.
     Go { order: OrderId, job: JobId },
-    /// End a job, whether it waits or runs. An unknown one, or one that is over, is left as it is.
+    /// Cancel a job, waiting or running. Does nothing for an unknown or finished one.
     Cancel { order: OrderId, job: JobId },
-    /// Tell what is there. The look must begin after the order was given.
+    /// Report the current state. The look must begin after the order was given.
     Look { order: OrderId },
 }
 
-/// What the batch system did, or what is seen there.
+/// A report from the batch system.
 #[allow(missing_docs, reason = "`order` is the order that it reports on")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchReport {
-    /// What came of [`BatchOrder::Keep`].
+    /// Result of a [`BatchOrder::Keep`].
     Kept {
         order: OrderId,
         id: ReservationId,
-        /// Whether it is kept exactly as ordered.
+        /// Ok if the spans are kept exactly as ordered.
         outcome: Result<(), BatchError>,
     },
-    /// What came of [`BatchOrder::Submit`], [`BatchOrder::Bind`], [`BatchOrder::Go`] or [`BatchOrder::Cancel`].
+    /// Result of a [`BatchOrder::Submit`], [`BatchOrder::Bind`], [`BatchOrder::Go`] or
+    /// [`BatchOrder::Cancel`].
     Job {
         order: OrderId,
         job: JobId,
-        /// Whether it was done.
+        /// Ok if it was carried out.
         outcome: Result<(), BatchError>,
     },
-    /// What came of [`BatchOrder::Look`], or of a look that nobody ordered.
+    /// Result of a [`BatchOrder::Look`], or of a look without an order.
     Looked {
-        /// The newest order that was given before the look began; None where it was not ordered.
+        /// The newest order given before the look began. None if it was not ordered.
         order: Option<OrderId>,
-        /// When the look began, by the clock of the site.
+        /// When the look began, by the site's clock.
         at: Moment,
-        /// What was seen.
+        /// The state found.
         outcome: Result<Look, BatchError>,
     },
-    /// What the batch system calls a job, before anything else is reported about it.
+    /// The batch system's own id of a job. Comes before any other report about the job.
     JobNamed {
         job: JobId,
-        /// Such as a number; it stays the same for the life of the job.
+        /// Such as a number. It does not change during the life of the job.
         native: String,
     },
-    /// A job is in another state.
+    /// A job changed its state.
     JobChanged(JobChange),
 }
 
 /// Why an order was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BatchError {
-    /// The batch system says no, and what is kept is as it was before the order.
+    /// The batch system refused. Everything is as before the order.
     #[error("{0}")]
     Refused(String),
-    /// No answer, or none that is understood: it may have been carried out or not, and may be later. A look tells.
+    /// No answer, or one that cannot be parsed. The order may have been carried out, or may be later; a look
+    /// will tell.
     #[error("{0}")]
     Unknown(String),
 }
 
-/// What is to be kept free for a reservation.
+/// The capacity to keep free for a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backing {
-    /// On which resource.
+    /// The resource.
     pub resource: Name,
-    /// For which reservation.
+    /// The reservation.
     pub id: ReservationId,
-    /// Whose jobs may use it.
+    /// The user whose jobs may use it.
     pub owner: Name,
-    /// When, and how much; spans of the same time add up.
+    /// Times and capacities. Overlapping spans add up.
     pub spans: Vec<Span>,
-    /// Whether it is to be kept on other nodes, since some of its nodes are away. What is there stays until all of the new is
-    /// there; where that cannot be had, everything stays as it is.
+    /// Whether to move it to other nodes, because some of its nodes are away. The old one stays until all of
+    /// the new one is there; if that is impossible, nothing changes.
     pub replaces: bool,
 }
 
-/// What is there at one moment.
+/// The state of a batch system at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Look {
     /// By name of the resource.
     pub resources: BTreeMap<Name, Arc<Seen>>,
-    /// Jobs that were submitted by this site, also those that are over and still shown.
+    /// Jobs submitted by this site, including finished ones that are still listed.
     pub jobs: Vec<JobStatus>,
-    /// All that is kept free because of this site, as it is found: from it a lost book can be made anew.
+    /// All reservations that carry this site's tag. A lost ledger can be rebuilt from them.
     pub tagged: Vec<Tagged>,
-    /// The time here and there; None where both go by one clock, or it is not told.
+    /// Both clocks, read together. None if they are the same clock, or the batch system does not report its
+    /// time.
     pub clocks: Option<Clocks>,
-    /// Jobs, nodes and reservations that the batch system shows in a way that cannot be read, such as `job 12.pbs1`. They are
-    /// left out.
+    /// Jobs, nodes and reservations that could not be parsed, such as `job 12.pbs1`. They are left out.
     pub unreadable: Vec<String>,
 }
 
-/// What is there on one resource.
+/// The state of one resource.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// Jobs outside of reservations, and reservations that Bookahead did not make. Jobs inside a reservation use its room and
-    /// are not here.
+    /// Jobs outside reservations, and reservations not made by Bookahead. Jobs inside a reservation use its
+    /// capacity and are not listed.
     pub view: View,
-    /// What failed and is not repaired.
+    /// Failed capacity.
     pub lost: Capacity,
-    /// What is kept free, for the reservations that are not over, whether or not its nodes are up.
+    /// Spans kept for reservations that are not over, whether or not their nodes are up.
     pub backings: BTreeMap<ReservationId, Vec<Span>>,
-    /// How much of that is on nodes that are away, at most at any instant from now on; reservations without such nodes are not
-    /// here.
+    /// Capacity of reservations that is on nodes that are away, at most at any instant from now on. Without
+    /// zeros.
     pub away: BTreeMap<ReservationId, Capacity>,
-    /// Of a scheduler in this process: the reservations that jobs wait or run in. Others are hit before them where capacity
-    /// fails.
+    /// For a built-in scheduler: reservations that jobs wait or run in. They lose capacity last.
     pub in_use: BTreeSet<ReservationId>,
 }
 
-/// A backing that was found, with what its name tells.
+/// A reservation found in the batch system, with the information in its tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tagged {
-    /// For which reservation.
+    /// The reservation.
     pub id: ReservationId,
-    /// Whose it is, if its name had room for that.
+    /// Its owner, if the tag had room for it.
     pub owner: Option<Name>,
-    /// On which resource.
+    /// The resource.
     pub resource: Name,
-    /// What was granted, whether or not all of it is there now.
+    /// The granted spans, whether or not all nodes are up.
     pub spans: Vec<Span>,
 }
 
-/// Two clocks that were read together.
+/// Two clocks read together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
-    /// That of the site.
+    /// The site's clock.
     pub ours: Time,
-    /// That of the batch system.
+    /// The batch system's clock.
     pub theirs: Time,
 }
 
@@ -172,112 +172,112 @@ impl BatchOrder {
 }
 
 impl BatchError {
-    /// Whether nothing was done, and will not be.
+    /// Whether nothing was done and nothing will be.
     pub fn is_refusal(&self) -> bool {
         matches!(self, BatchError::Refused(_))
     }
 }
 
 impl Clocks {
-    /// By how much theirs is ahead; negative where it is behind.
+    /// How far the batch system's clock is ahead; negative if it is behind.
     pub fn skew(&self) -> Seconds {
         self.theirs - self.ours
     }
 }
 
-/// A job to be run once.
+/// A job, to be run once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
-    /// Made by its owner, so that a repeated submission is recognised.
+    /// Chosen by its owner, so that a repeated submission is recognised.
     pub id: JobId,
-    /// Whose it is.
+    /// Its owner.
     pub user: Name,
     /// Where it runs.
     pub resource: Name,
-    /// What it needs.
+    /// Capacity that it uses.
     pub capacity: Capacity,
-    /// It is ended after this time.
+    /// Time limit, after which it is cancelled.
     pub limit: Seconds,
-    /// The reservation inside which it runs; None where it waits in the queue.
+    /// The reservation that it runs in. None if it waits in the queue.
     pub reservation: Option<ReservationId>,
-    /// What it does.
+    /// Program or script.
     pub work: Work,
-    /// Whether it is one of several copies: when its turn comes it claims, and it runs only after a go.
+    /// Whether it is one of several copies: when its turn comes it claims, and runs only after a go.
     #[serde(default)]
     pub claims: bool,
 }
 
-/// How a job stands in the batch system.
+/// State of a job in the batch system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobStatus {
-    /// Which job.
+    /// The job.
     pub id: JobId,
-    /// How it stands.
+    /// Its state.
     pub state: JobState,
     /// When it was submitted.
     pub submitted: Time,
-    /// When it started, if it has.
+    /// When it started.
     pub started: Option<Time>,
-    /// When it was over, if it is.
+    /// When it ended.
     pub ended: Option<Time>,
-    /// While it waits: when it would start by the plan of now.
+    /// Expected start by the current plan, while it waits.
     pub expected_start: Option<Time>,
 }
 
-/// How a job stands.
+/// State of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// In the queue, or for its reservation.
+    /// In the queue, or waiting for its reservation.
     Waiting,
-    /// Its turn has come and its room is kept; it does nothing before it gets a go.
+    /// Its turn has come and its capacity is kept; it does nothing before a go.
     Claiming,
-    /// Now.
+    /// Running.
     Running,
-    /// It ended by itself.
+    /// Ended by itself.
     Done {
-        /// With this code; zero where all is well.
+        /// Exit code; zero means success.
         exit: i32,
     },
-    /// It was ended, or never began.
+    /// Cancelled, or never started.
     Killed(Ended),
 }
 
-/// Why a job was ended, or never began.
+/// Why a job was cancelled or never started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// Its owner, its broker or an operator cancelled it.
+    /// Cancelled by its owner, its broker or an operator.
     Cancelled,
-    /// It ran out of time.
+    /// It reached its time limit.
     Limit,
-    /// Its reservation ended, or shrank below what it needs.
+    /// Its reservation ended, or shrank below its capacity.
     ReservationOver,
-    /// Capacity failed, and what was left is promised to others.
+    /// Capacity failed, and the rest is promised to others.
     Displaced,
-    /// The batch system ended it for a reason of its own, such as a node that failed under it.
+    /// Ended by the batch system, such as after a node failure.
     Failed(String),
-    /// Its end is not known.
+    /// Its end is unknown.
     Lost,
-    /// There is nothing to run, or nowhere to run it.
+    /// It could not be started, for this reason.
     CouldNotStart(String),
-    /// Its turn came and nobody gave it a go in time: it did not run.
+    /// Its turn came, but no go in time. It did not run.
     NoGo,
 }
 
-/// A job is in another state now.
+/// A change of a job's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobChange {
-    /// Which.
+    /// The job.
     pub id: JobId,
-    /// How it stands now.
+    /// Its new state.
     pub state: JobState,
-    /// Since when.
+    /// When it changed.
     pub at: Time,
 }
 
 impl JobState {
-    /// Whether nothing will become of it any more.
+    /// Whether its state is final.
     pub fn is_over(&self) -> bool {
         matches!(self, JobState::Done { .. } | JobState::Killed(_))
     }
@@ -289,11 +289,11 @@ impl fmt::Display for Ended {
             Ended::Cancelled => f.write_str("it was cancelled"),
             Ended::Limit => f.write_str("it ran out of time"),
             Ended::ReservationOver => f.write_str("its reservation ended or shrank"),
-            Ended::Displaced => f.write_str("capacity failed, and what was left is promised to others"),
+            Ended::Displaced => f.write_str("capacity failed, and the rest is promised to others"),
             Ended::Failed(why) => write!(f, "the batch system ended it: {why}"),
-            Ended::Lost => f.write_str("its end is not known"),
+            Ended::Lost => f.write_str("its end is unknown"),
             Ended::CouldNotStart(why) => write!(f, "it could not start: {why}"),
-            Ended::NoGo => f.write_str("its turn came and it got no go in time; it did not run"),
+            Ended::NoGo => f.write_str("its turn came but it got no go in time; it did not run"),
         }
     }
 }

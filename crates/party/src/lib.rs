@@ -1,13 +1,13 @@
-//! A site and a broker as plain values. Inputs and the time go in; events, replies, calls to peers and orders to the batch
-//! system come out. The daemons, the simulated grid and the fault schedules drive these very values.
+//! A site and a broker as plain values. Inputs and the time go in; events, replies, calls to peers and orders
+//! to the batch system come out. The daemons, the simulated grid and the fault tests drive the same values.
 //!
-//! - [`step`]: what goes in and comes out, and the rule of durability
-//! - [`batch`]: what a site and its batch system say to each other
-//! - [`site`]: the book, its batch system and its jobs
+//! - [`step`]: inputs and outputs, and the durability rule
+//! - [`batch`]: orders to a batch system and its reports
+//! - [`site`]: the ledger, its batch system and its jobs
 //! - [`broker`]: the negotiation, jobs, and the register of peers
-//! - [`queries`]: what can be seen without changing anything; [`register`]: what parties tell of themselves
+//! - [`queries`]: read-only queries; [`register`]: heartbeats of parties
 //!
-//! Nothing here reads a clock or a file, starts a thread, waits, or iterates over a hash map.
+//! Nothing here reads a clock or a file, starts a thread, blocks, or iterates over a hash map.
 
 pub mod batch;
 pub mod broker;

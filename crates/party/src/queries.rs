@@ -1,5 +1,5 @@
-//! What can be seen of a party without changing anything. Readers ask copies of a party, so that none of them waits for a
-//! batch system or for a long computation.
+//! Read-only queries. Readers query copies of a party, so they never wait for a batch system or a long
+//! computation.
 
 use crate::register::{Known, Role};
 use bookahead_plan::{Capacity, Interval, Span, Time};
@@ -9,17 +9,17 @@ use bookahead_protocol::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What can be seen of a party.
+/// Read-only queries of a party.
 pub trait Queries {
-    /// What it is.
+    /// Site or broker.
     fn role(&self) -> Role;
-    /// What it offers.
+    /// The resources that it offers.
     fn resources(&self) -> Vec<Resource>;
-    /// A reservation.
+    /// A remembered reservation.
     fn reservation(&self, now: Moment, id: ReservationId) -> Option<Reservation>;
-    /// Reservations in order of their ids, and whether there are more.
+    /// A page of reservations by ascending id, and whether there are more.
     fn list(&self, now: Moment, filter: &Filter) -> (Vec<Reservation>, bool);
-    /// What is to be drawn of its schedules.
+    /// The schedules of its resources within a window, for drawing.
     fn schedule(
         &self,
         now: Moment,
@@ -27,34 +27,34 @@ pub trait Queries {
         window: Interval,
         resource: Option<&Name>,
     ) -> Vec<ResourceSchedule>;
-    /// Itself, and then the peers that it knows.
+    /// The party itself, then its peers.
     fn sites(&self, now: Moment) -> Vec<Known>;
-    /// A job that was given to it.
+    /// A job submitted to it.
     fn job(&self, id: JobId) -> Option<JobView>;
-    /// Jobs that were given to it, the newest last.
+    /// Jobs submitted to it, newest last.
     fn jobs(&self, viewer: &Viewer) -> Vec<JobView>;
-    /// How many reservations are in each state.
+    /// Number of reservations by state.
     fn counts(&self) -> BTreeMap<State, usize>;
-    /// Answers a call that changes nothing; None where it has to be made to the party itself.
+    /// Answers a call that changes nothing. None if only the party itself can answer it.
     fn ask(&mut self, now: Moment, caller: &Caller, call: &Call) -> Option<Answer>;
-    /// How its batch system is; None where it has none, or one that is part of this process.
+    /// Health of its batch system. None if it has none, or a built-in one.
     fn batch_health(&self, _now: Moment) -> Option<BatchHealth> {
         None
     }
 }
 
-/// How a batch system is.
+/// Health of a batch system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHealth {
-    /// In a word.
+    /// Its state.
     pub state: BatchState,
-    /// Since when.
+    /// Start of that state, if it is not [`BatchState::Ok`].
     pub since: Option<Moment>,
-    /// How old the last look at it is.
+    /// Age of the last successful look.
     pub look_age: Option<Millis>,
 }
 
-/// How a batch system is, in a word.
+/// State of a batch system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BatchState {
     /// It answers.
@@ -65,86 +65,86 @@ pub enum BatchState {
     Silent,
 }
 
-/// Which reservations are wanted.
+/// Selection of reservations. All conditions must hold.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only ids that begin with this text, `rsv_` included.
     pub id: Option<String>,
-    /// Of this owner only.
+    /// Only of this owner.
     pub owner: Option<Name>,
-    /// In one of these states only; in any where there is none.
+    /// Only in these states. Empty for all.
     pub states: BTreeSet<State>,
-    /// On this resource only.
+    /// Only on this resource, or at this site.
     pub resource: Option<Name>,
-    /// That end after this.
+    /// Only those that end after this.
     pub from: Option<Time>,
-    /// That begin before this.
+    /// Only those that start before this.
     pub until: Option<Time>,
-    /// After this one, in order of their ids.
+    /// Only ids after this one. For paging.
     pub after: Option<ReservationId>,
-    /// At most this many.
+    /// Most reservations to return.
     pub limit: usize,
 }
 
-/// Who looks, and how much they may see.
+/// The user behind a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Viewer {
-    /// Who.
+    /// The user.
     pub user: Name,
-    /// Whether they may see what belongs to others.
+    /// Whether the user may see reservations and jobs of others.
     pub sees_all: bool,
 }
 
-/// What is taken of one resource, for drawing.
+/// The schedule of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceSchedule {
-    /// Which.
+    /// The resource.
     pub resource: Name,
-    /// All that it has.
+    /// Its total capacity.
     pub capacity: Capacity,
-    /// The present.
+    /// Current time.
     pub now: Time,
-    /// What of it has failed.
+    /// Failed capacity.
     pub lost: Capacity,
-    /// What is taken, by begin.
+    /// Everything that takes capacity, by start.
     pub blocks: Vec<Block>,
 }
 
-/// Something that takes capacity for a while.
+/// A job or reservation in a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
-    /// What it is.
+    /// Job, hold or reservation.
     pub kind: BlockKind,
-    /// When, and how much.
+    /// Time and capacity.
     pub span: Span,
-    /// Which reservation, whose, and how it stands, where the viewer may see that.
+    /// Id, owner and state of the reservation, if the viewer may see them.
     pub reservation: Option<(ReservationId, Name, State)>,
 }
 
-/// What can take capacity.
+/// Kinds of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockKind {
-    /// A job that runs.
+    /// A running job.
     RunningJob,
-    /// A job that waits, as it is planned at the moment.
+    /// A waiting job, at its planned time.
     WaitingJob,
     /// A hold, or a request that waits for the batch system.
     Hold,
-    /// A reservation.
+    /// A committed reservation.
     Reservation,
-    /// A reservation that Bookahead did not make.
+    /// A reservation not made by Bookahead.
     Foreign,
 }
 
 impl Viewer {
-    /// Whether they may see what belongs to `owner`.
+    /// Whether the user may see reservations and jobs of `owner`.
     pub fn sees(&self, owner: &Name) -> bool {
         self.sees_all || self.user == *owner
     }
 }
 
 impl Filter {
-    /// As many of those that are wanted as go on a page, and whether there are more.
+    /// The first page of matching reservations, and whether there are more.
     pub fn page(&self, all: impl Iterator<Item = Reservation>) -> (Vec<Reservation>, bool) {
         let mut page: Vec<Reservation> = Vec::new();
         for reservation in all.filter(|reservation| self.wants(reservation)) {
@@ -156,7 +156,7 @@ impl Filter {
         (page, false)
     }
 
-    /// Whether a reservation is wanted.
+    /// Whether a reservation matches.
     pub fn wants(&self, reservation: &Reservation) -> bool {
         let begin = reservation.slots.iter().map(|slot| slot.interval.begin).min();
         let end = reservation.slots.iter().map(|slot| slot.interval.end).max();

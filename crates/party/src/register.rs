@@ -1,6 +1,6 @@
-//! What parties tell of themselves and of each other (what they offer, how busy they are, how long a hold takes them), and the
-//! register of a broker: who can be asked, where, what they offer, and when they were last heard of. Some are named in the
-//! configuration, others introduce themselves. A register is not journalled: whoever is there says so again.
+//! Heartbeats of parties (their resources, load and hold times), and the register of a broker: its peers,
+//! their addresses and resources, and when they were last heard. Some peers are named in the configuration,
+//! others register themselves. The register is not journalled, because peers repeat their heartbeats.
 
 use bookahead_plan::Time;
 use bookahead_protocol::broker::name_here;
@@ -9,57 +9,58 @@ use bookahead_protocol::{Millis, Moment, Name, ReservationId, Resource, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// What a party is.
+/// Kinds of parties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// An owner of resources.
+    /// Owns resources.
     Site,
-    /// Books at others, and is asked like a site.
+    /// Books at peers; answers the same calls as a site.
     Broker,
 }
 
-/// What a party says of itself, to those who register it.
+/// A party's description of itself, sent to brokers that register it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Its name.
     pub name: Name,
-    /// Where it can be asked.
+    /// Its address.
     pub url: String,
-    /// At a broker that authenticates its callers: the subject of the token, or the account, with which a peer registered itself at this
-    /// address. The broker's tokens for it are for this subject. It is never sent.
+    /// At a broker that authenticates its callers: the token subject or account with which the peer
+    /// registered this address. The broker's tokens for the peer are issued for this subject. Never sent.
     pub registered_by: Option<Name>,
-    /// What it is.
+    /// Site or broker.
     pub role: Role,
-    /// What it offers.
+    /// The resources that it offers.
     pub resources: Vec<OfferedResource>,
-    /// What else there is to know of it.
+    /// Further properties.
     pub attributes: BTreeMap<Name, Value>,
-    /// How much is asked of its resources at the moment.
+    /// Current load of its resources.
     pub loads: Vec<Load>,
-    /// How long a hold takes it of late, where it tells.
+    /// How long a hold takes it recently, if it reports that.
     pub hold_takes: Option<Millis>,
-    /// What has changed of what it promised, where it tells.
+    /// Recent changes of its reservations, if it reports them.
     pub changes: Option<Arc<Changes>>,
-    /// The version of its software.
+    /// Software version.
     pub version: Option<String>,
 }
 
-/// What has changed of what a party promised, in this life of it: brokers that booked it ask how it is now.
+/// Changes of a party's reservations since its start. Brokers query the reservations that they booked there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// When this life began, which tells it from others.
+    /// Start of the party. Numbers of different starts cannot be compared.
     pub epoch: Moment,
-    /// How many changes there were.
+    /// Number of changes.
     pub number: u64,
-    /// The reservations that were changed last, the newest last; at most [`MOST_CHANGES`].
+    /// The reservations changed last, newest last; at most [`MOST_CHANGES`].
     pub recent: VecDeque<ReservationId>,
 }
 
-/// As many changes are told one by one: more than happen between two heartbeats of a busy site, in a few kilobytes.
+/// Most changes listed one by one: more than happen between two heartbeats of a busy site, in a few
+/// kilobytes.
 pub const MOST_CHANGES: usize = 256;
 
 impl Changes {
-    /// In a life that begins now.
+    /// For a party that starts now.
     pub(crate) fn new(epoch: Moment) -> Changes {
         Changes { epoch, ..Changes::default() }
     }
@@ -72,7 +73,8 @@ impl Changes {
         self.recent.push_back(id);
     }
 
-    /// What has changed since `before` was told; None where that cannot be said.
+    /// The reservations changed since `before`. None if that is unknown: after a restart, or after too many
+    /// changes.
     pub(crate) fn since(&self, before: Option<&Changes>) -> Option<Vec<ReservationId>> {
         let before = before.filter(|before| before.epoch == self.epoch)?;
         let new = usize::try_from(self.number.checked_sub(before.number)?).ok()?;
@@ -81,61 +83,62 @@ impl Changes {
     }
 }
 
-/// A resource, and the brokers through which it is reached from whoever tells of it.
+/// A resource and the brokers between it and the party that reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedResource {
-    /// What it is.
+    /// The resource.
     pub resource: Resource,
-    /// The identities of those brokers, the nearest first; none of a site's own.
+    /// Identities of these brokers, nearest first. Empty for a site's own resource.
     pub through: Vec<Name>,
 }
 
-/// How much is asked of a resource at the moment: what a job broker chooses by.
+/// Current load of a resource. Input of the ranking of sites for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
-    /// Which resource.
+    /// The resource.
     pub resource: Name,
-    /// How many jobs run.
+    /// Number of running jobs.
     pub running_jobs: u32,
-    /// How many jobs wait.
+    /// Number of waiting jobs.
     pub waiting_jobs: u32,
-    /// The capacity that all of them have asked for together.
+    /// Capacity requested by all of them together.
     pub requested: u64,
-    /// The longest that any of them may still run, in seconds.
+    /// The longest remaining time limit of these jobs, in seconds.
     pub longest_wall_time_seconds: i64,
 }
 
-/// A party as another knows it.
+/// A party as another one knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// What it says of itself.
+    /// Its last heartbeat.
     pub said: Heartbeat,
-    /// When it was last heard of.
+    /// When it was last heard.
     pub last_heard: Option<Time>,
-    /// How long a call there and back took of late.
+    /// Last measured round trip.
     pub round_trip: Option<Millis>,
-    /// Whether it can be asked.
+    /// Whether calls can be sent to it.
     pub up: bool,
 }
 
-/// A broker has at most this many peers: enough for any grid, and few enough that a stranger cannot fill the memory.
+/// Most peers of a broker: enough for any grid, and few enough that strangers cannot fill the memory.
 const MOST_PEERS: usize = 10_000;
 
-/// A call comes through at most eight brokers, so that nothing further away can be reached.
+/// Most brokers between a broker and a resource. A call passes at most eight brokers, so resources further
+/// away cannot be reached.
 const MOST_THROUGH: usize = 8;
 
-/// What a broker's own work adds to the hold of a peer: a search and a few events of its journal.
+/// A broker's own share of a hold: one search and a few journal entries.
 const OWN_WORK: Millis = Millis(50);
 
-/// All peers of a broker.
+/// The peers of a broker.
 #[derive(Debug, Clone)]
 pub(super) struct Register {
-    /// By which the broker knows a call that has come through it before.
+    /// Identifies calls that already passed through this broker.
     identity: Name,
     peers: BTreeMap<Name, Arc<Known>>,
-    /// Those that the configuration names.
+    /// Peers named in the configuration.
     named: BTreeSet<Name>,
-    /// Whether others may introduce themselves.
+    /// Whether other peers may register.
     open: bool,
 }
 
@@ -144,12 +147,12 @@ impl Register {
         Register { identity, peers: BTreeMap::new(), named, open }
     }
 
-    /// All of them, in the order of their names.
+    /// All peers by name.
     pub(super) fn all(&self) -> impl Iterator<Item = &Known> {
         self.peers.values().map(|known| &**known)
     }
 
-    /// Those that can be asked.
+    /// Peers that can be called.
     pub(super) fn up(&self) -> impl Iterator<Item = &Known> {
         self.all().filter(|known| known.up)
     }
@@ -158,7 +161,7 @@ impl Register {
         self.peers.get(peer).map(|known| &**known)
     }
 
-    /// What the broker offers, by names that begin with those of its peers, and through whom that is reached.
+    /// The resources of all peers, prefixed with the peer's name, and the brokers on the way.
     pub(super) fn offered(&self) -> impl Iterator<Item = OfferedResource> {
         let all = self.up().flat_map(|known| known.said.resources.iter().map(|one| (&known.said.name, one)));
         all.map(|(peer, one)| OfferedResource {
@@ -167,8 +170,8 @@ impl Register {
         })
     }
 
-    /// How long a hold takes the broker: as long as the slowest of its peers that tells, and its own work and two round trips
-    /// on top, of the probe and of the hold.
+    /// How long a hold takes the broker: the slowest peer that reports it, plus two round trips (probe and
+    /// hold), plus its own work.
     pub(super) fn hold_takes(&self) -> Option<Millis> {
         let takes = |known: &Known| {
             let trip = known.round_trip.unwrap_or(Millis::ZERO);
@@ -177,7 +180,7 @@ impl Register {
         self.up().filter_map(takes).max().map(|longest| longest + OWN_WORK)
     }
 
-    /// A peer says that it is there. Whether it can be asked from now on, and could not before.
+    /// Handles a heartbeat. Returns whether the peer can be called now and could not before.
     pub(super) fn heard(
         &mut self,
         now: Moment,
@@ -188,15 +191,16 @@ impl Register {
         let refused = |why: String| Err(Problem::new(Why::NotAdmittedAsPeer(why)));
         if !self.named.contains(&name) && !self.open {
             return refused(format!(
-                "{name} is not named in this broker's configuration, and others may not register"
+                "{name} is not a peer in this broker's configuration, and registration is closed to others"
             ));
         }
         let before = self.peers.get(&name);
         if before.is_none() && self.peers.len() >= MOST_PEERS {
-            return refused(format!("there are {MOST_PEERS} peers already"));
+            return refused(format!("this broker already has the maximum of {MOST_PEERS} peers"));
         }
         let was_up = before.map(|known| known.up);
-        // One that is silent when it is asked must answer again before it counts as up, whatever it says of itself.
+        // A silent peer must answer a query before it counts as up again: its heartbeats show only that it
+        // can send.
         let up = round_trip.is_some() || was_up.unwrap_or(true);
         let took = round_trip.and_then(|took| i64::try_from(took).ok()).map(Millis);
         let round_trip = took.or(before.and_then(|known| known.round_trip));
@@ -206,7 +210,7 @@ impl Register {
         Ok(up && was_up != Some(true))
     }
 
-    /// A peer has not answered for too long. Whether it could be asked until now.
+    /// Marks a peer as silent. Returns whether it was up.
     pub(super) fn silent(&mut self, peer: &Name) -> bool {
         match self.peers.get_mut(peer).filter(|known| known.up) {
             Some(known) => {
@@ -217,8 +221,8 @@ impl Register {
         }
     }
 
-    /// What a peer says, without what would be reached through this broker: brokers that know each other would otherwise tell
-    /// each other of their own resources, under ever longer names.
+    /// A heartbeat without resources that are reached through this broker. Otherwise brokers that are peers
+    /// of each other would offer each other their own resources, under ever longer names.
     fn without_circles(&self, mut said: Heartbeat) -> Heartbeat {
         said.resources
             .retain(|one| !one.through.contains(&self.identity) && one.through.len() < MOST_THROUGH);

@@ -1,6 +1,6 @@
-//! What goes into a party and what comes out. One rule holds for all who drive one: an [`Output`] leaves only when its
-//! events are durable. Only [`Output::batch_now`] may be carried out before that. Inputs carry the number of a call in place
-//! of a channel, so that a party can be cloned, compared and driven by a simulator.
+//! Inputs and outputs of a party. Every driver must keep one rule: an [`Output`] leaves only when its events
+//! are durable. Only [`Output::batch_now`] may be carried out before. Inputs carry the number of a call
+//! instead of a channel, so a party can be cloned, compared and simulated.
 
 use crate::batch::{BatchOrder, BatchReport};
 use crate::queries::Queries;
@@ -13,29 +13,29 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// A call that waits for its reply, in this life of the party.
+/// A call that waits for its reply. Unique since the start of the party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// How a call came here: calls to peers that are made because of it carry this on.
+/// Where a call came from. Calls to peers that follow from it carry this on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origin {
-    /// The trace it belongs to (W3C `traceparent`).
+    /// Its trace (W3C `traceparent`).
     pub trace: Option<Arc<str>>,
-    /// The brokers it came through, by their identities, the first first.
+    /// Identities of the brokers that it passed through, first one first. Detects cycles.
     pub via: Arc<[Name]>,
 }
 
-/// What can come in.
+/// Inputs of a party.
 #[allow(missing_docs, reason = "`call` is the call that waits for a reply")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// A client calls.
     Call {
         call: CallId,
-        /// What, and who.
+        /// The call and its caller.
         envelope: Envelope,
-        /// How it came here.
+        /// Where it came from.
         origin: Origin,
     },
     /// A client submits a job.
@@ -45,50 +45,50 @@ pub enum Input {
         key: Key,
         id: JobId,
         job: Box<JobRequest>,
-        /// How it came here.
+        /// Where it came from.
         origin: Origin,
     },
     /// A client or broker cancels a job.
     CancelJob { call: CallId, caller: Caller, id: JobId },
-    /// A broker lets a job run that claims.
+    /// A broker lets a claiming job run.
     Go { call: CallId, caller: Caller, id: JobId },
-    /// A peer answers a call that was made to it ([`PeerRequest::Call`]).
+    /// A peer answers a [`PeerRequest::Call`].
     Answered {
         from: Name,
-        /// The key of that call.
+        /// Key of that call.
         key: Key,
         answer: Answer,
-        /// How the call came here that it was made because of.
+        /// Where the call came from that caused it.
         origin: Origin,
     },
-    /// A peer answers a question about a job ([`PeerRequest::Job`]).
+    /// A peer answers a [`PeerRequest::Job`].
     JobAnswered {
         from: Name,
         id: JobId,
-        /// What was asked.
+        /// The question that it answers.
         asked: JobCall,
-        /// How the job stands there, or why not.
+        /// The job there, or the reason of a refusal.
         answer: JobAnswer,
     },
-    /// A peer says that it is there, or answered when it was asked.
+    /// A peer sent a heartbeat, or answered a query for one.
     Heard {
-        /// Which call; None where it was asked by us.
+        /// The call to answer. None if this party asked.
         call: Option<CallId>,
         heartbeat: Box<Heartbeat>,
-        /// How long it took to ask, in milliseconds, where it was asked.
+        /// Round trip in milliseconds, if this party asked.
         round_trip: Option<u64>,
     },
     /// A peer has not answered for too long.
     Silent { peer: Name },
     /// The batch system reports.
     Batch(BatchReport),
-    /// Somebody wants to see the batch system as it is now; a party that has just looked does nothing.
+    /// A client wants current data from the batch system. Ignored if a look is in progress.
     WantLook,
     /// Time has passed.
     Time,
 }
 
-/// What a call is answered with.
+/// The answer to a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     /// To [`Input::Call`].
@@ -99,18 +99,18 @@ pub enum Reply {
     Registered(Result<(), Problem>),
 }
 
-/// Something to be sent to a peer. What is not answered is sent again by the party, not by who carries it.
+/// A message to a peer. The party repeats it if it is not answered; the transport must not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeerCall {
-    /// To whom.
+    /// Name of the peer.
     pub to: Name,
-    /// What.
+    /// The message.
     pub request: PeerRequest,
-    /// How the call came here that it is made because of.
+    /// Where the call came from that caused it.
     pub origin: Origin,
 }
 
-/// What is asked of a peer.
+/// Messages to peers.
 #[allow(missing_docs, reason = "`id` is the id of the job at the peer")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum PeerRequest {
@@ -118,7 +118,7 @@ pub enum PeerRequest {
     Call(Box<Envelope>),
     /// About a job, answered by [`Input::JobAnswered`].
     Job {
-        /// On whose behalf.
+        /// The user on whose behalf it is sent.
         caller: Caller,
         id: JobId,
         ask: JobCall,
@@ -129,83 +129,84 @@ pub enum PeerRequest {
 
 pub use bookahead_protocol::jobs::race::Ask as JobCall;
 
-/// What came of an input.
+/// The result of an input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output<E> {
-    /// To be written down, in order. Everything else but `batch_now` leaves when they are durable.
+    /// For the journal, in order. Everything but `batch_now` leaves when they are durable.
     pub events: Vec<E>,
     /// Answers to calls.
     pub replies: Vec<(CallId, Reply)>,
-    /// Calls to peers.
+    /// Messages to peers.
     pub calls: Vec<PeerCall>,
     /// Orders to the batch system.
     pub batch: Vec<BatchOrder>,
-    /// Orders that may be carried out at once, by a scheduler that forgets with this process: room to be taken. They are not
-    /// reported. An older order of `batch` for the same reservation must not be carried out after a newer one of these.
+    /// Orders to a built-in scheduler that take capacity. They may be carried out before the events are
+    /// durable, because that scheduler loses its state with this process. They are not reported. An older
+    /// order in `batch` for the same reservation must not be carried out after a newer one here.
     pub batch_now: Vec<BatchOrder>,
-    /// For those who watch, each with its place among the events.
+    /// For watchers, each with the index of its event.
     pub notices: Vec<(usize, Notice)>,
-    /// For the log of the operator.
+    /// For the operator's log.
     pub remarks: Vec<Remark>,
-    /// The party cannot go on, for a reason that only its operator can change. It is to be ended with this message.
+    /// If set, the party cannot continue until its operator acts. Stop it with this message.
     pub stop: Option<String>,
 }
 
-/// What those who watch are told.
+/// A notification for watchers and owners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// When it happened.
     pub at: Moment,
-    /// What, in a word.
+    /// Stable name of the event.
     pub kind: &'static str,
-    /// To which reservation.
+    /// The reservation it is about.
     pub id: Option<ReservationId>,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Option<Name>,
     /// Its state afterwards.
     pub state: Option<State>,
     /// Its version afterwards.
     pub version: Option<u32>,
-    /// Where some of it is missing now.
+    /// Its missing capacity, if that changed.
     pub missing: Option<Missing>,
-    /// Why, in a word: who gave it up, what was lost, the code of a refusal.
+    /// The reason as a stable word: who gave it up, what was lost, or the code of a refusal.
     pub because: Option<&'static str>,
-    /// Where its owner wants to be told, beside the stream of events.
+    /// URL to notify, in addition to the event stream.
     pub webhook: Option<Box<str>>,
 }
 
-/// Something is missing of a reservation.
+/// Missing capacity of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// How much; zero where it is whole again.
+    /// Zero if it is whole again.
     pub capacity: Capacity,
-    /// Begins within the window of its request at which it could be had whole, if its owner changed it.
+    /// Alternative starts within its window at which it would be whole.
     pub could_begin: Vec<Time>,
 }
 
-/// A line for the log of the operator.
+/// A line for the operator's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// A stable name to search and alert for, such as `orphan_job_cancelled`.
+    /// Stable event name for searches and alerts, such as `orphan_job_cancelled`.
     pub event: &'static str,
-    /// What happened, in a sentence.
+    /// Short description.
     pub message: String,
-    /// About which reservation.
+    /// The reservation it is about.
     pub reservation: Option<ReservationId>,
-    /// About which job.
+    /// The job it is about.
     pub job: Option<JobId>,
-    /// About which peer or resource.
+    /// The peer or resource it is about.
     pub name: Option<Name>,
 }
 
-/// How much a line matters.
+/// Severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Worth knowing.
+    /// Normal operation.
     Info,
-    /// To be looked at.
+    /// Needs attention.
     Warn,
     /// A promise is in danger, or nothing works.
     Error,
@@ -213,46 +214,46 @@ pub enum Level {
 
 /// A site or a broker.
 pub trait Party: Queries + Clone + Send + 'static {
-    /// What it writes down.
+    /// Journal entry.
     type Event: Serialize + DeserializeOwned + Clone + Send + Sync + 'static;
-    /// What stands for all events up to one.
+    /// Snapshot that replaces all events before it.
     type State: Serialize + DeserializeOwned + Send + 'static;
-    /// What is shown and is not in the events, such as the last look at the batch system. Cheap to clone.
+    /// Published data that is not in the events, such as the last look at the batch system. Cheap to clone.
     type Facts: Clone + Send + Sync + 'static;
 
-    /// What kind of journal it keeps.
+    /// Kind of its journal. A journal of another kind is refused.
     const KIND: &'static str;
-    /// The version of its events and states.
+    /// Version of its events and snapshots.
     const SCHEMA: u32;
 
-    /// Begins from a state. Says why it cannot.
+    /// Starts from a snapshot. The error says why that is impossible.
     fn restore(&mut self, state: Self::State) -> Result<(), String>;
-    /// Takes over what happened before a restart; and, on a copy for readers, what happened elsewhere.
+    /// Applies an event, on replay and on copies for readers.
     fn apply(&mut self, event: &Self::Event);
-    /// What is told of an event that was applied just now, as far as it can be known after a restart: for owners who were not
-    /// told before it. An event that does not say when it happened is told with `now`.
+    /// The notice of an event that was just applied, as far as it can be known after a restart; for owners
+    /// that were not notified before it. Events without a time get `now`.
     fn notice_of(&self, now: Moment, event: &Self::Event) -> Option<Notice>;
-    /// Begins its life, after everything was replayed.
+    /// Starts the party after the replay. The error says why that is impossible.
     fn start(&mut self, now: Moment) -> Result<Output<Self::Event>, String>;
-    /// Takes an input.
+    /// Handles an input.
     fn step(&mut self, now: Moment, input: Input) -> Output<Self::Event>;
-    /// When it wants [`Input::Time`]. While it has something to compute, that is a moment in the past.
+    /// When it needs [`Input::Time`]. In the past while it has something to compute.
     fn wake_at(&self) -> Option<Moment>;
 
-    /// The same without what it has to compute, which may be put off while inputs wait.
+    /// [`Party::wake_at`] without computations, which can wait while there are inputs.
     fn deadline(&self) -> Option<Moment> {
         self.wake_at()
     }
-    /// What stands for all its events so far.
+    /// A snapshot of all events so far.
     fn state(&self) -> Self::State;
 
-    /// A copy for readers, to which events are applied as they become durable.
+    /// A copy for readers. Events are applied to it as they become durable.
     fn read_copy(&self) -> Self;
-    /// Whether readers can see anything of an event; others are not applied to copies.
+    /// Whether an event is visible to readers. Others are not applied to copies.
     fn is_shown(event: &Self::Event) -> bool;
-    /// What is shown beside the events, with a number that grows whenever it changes.
+    /// Published data, with a number that grows with every change.
     fn facts(&self) -> (u64, Self::Facts);
-    /// On a copy for readers: this is to be shown from now on.
+    /// On a copy for readers: replaces the published data.
     fn set_facts(&mut self, facts: Self::Facts);
 }
 
@@ -271,7 +272,7 @@ impl<E> Default for Output<E> {
     }
 }
 
-/// The moment of an input, and what has come of it so far.
+/// The moment of an input, and its output so far.
 pub(crate) struct Step<E> {
     pub(crate) now: Moment,
     pub(crate) out: Output<E>,
@@ -288,7 +289,7 @@ impl<E> Step<E> {
 }
 
 impl<E> Output<E> {
-    /// Whether nothing came of it.
+    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
             && self.replies.is_empty()
@@ -300,19 +301,19 @@ impl<E> Output<E> {
             && self.stop.is_none()
     }
 
-    /// Answers a call about a reservation.
+    /// Adds an answer to a call about a reservation.
     pub fn answer(&mut self, call: CallId, answer: impl Into<Answer>) {
         self.replies.push((call, Reply::Answer(answer.into())));
     }
 
-    /// Answers a call about a job.
+    /// Adds an answer to a call about a job.
     pub fn answer_job(&mut self, call: CallId, answer: Result<JobView, Problem>) {
         self.replies.push((call, Reply::Job(answer.map(Box::new))));
     }
 }
 
 impl Notice {
-    /// Of a reservation, and no more is to be said.
+    /// About a reservation, without details.
     pub fn about(at: Moment, kind: &'static str, id: ReservationId) -> Notice {
         Notice {
             at,
@@ -327,17 +328,17 @@ impl Notice {
         }
     }
 
-    /// The word by which the owner of a reservation is told of this, by webhook or command; None where it changes nothing that
-    /// an owner relies on. A new kind of event is told unless it is named here.
+    /// The stable name under which the owner is notified, by webhook or command. None if the event changes
+    /// nothing for the owner. New kinds of events are sent unless excluded here.
     pub fn told_owner(&self) -> Option<&'static str> {
         self.id.and(self.owner.as_ref())?;
         Some(match self.kind {
-            // Steps on the way to something that is told, or that the answer to a call has said already.
+            // Intermediate steps, or results that the caller already has.
             "requested" | "granted" | "held" | "held-longer" | "commit-requested" | "change-requested"
             | "cancelled-before" => return None,
-            // The affairs of the party itself.
+            // Internal to the party.
             "forgotten" | "orphan-removed" | "restored" => return None,
-            // A site and a broker use one word for the same.
+            // Sites and brokers use the same names.
             "missing" if self.missing.as_ref().is_some_and(|missing| missing.capacity > Capacity::ZERO) => {
                 "degraded"
             }
@@ -349,22 +350,22 @@ impl Notice {
 }
 
 impl Remark {
-    /// A line about nothing in particular.
+    /// A line without a subject.
     pub fn new(level: Level, event: &'static str, message: impl Into<String>) -> Remark {
         Remark { level, event, message: message.into(), reservation: None, job: None, name: None }
     }
 
-    /// About a reservation.
+    /// Adds the reservation it is about.
     pub fn of(self, id: ReservationId) -> Remark {
         Remark { reservation: Some(id), ..self }
     }
 
-    /// About a job.
+    /// Adds the job it is about.
     pub fn of_job(self, id: JobId) -> Remark {
         Remark { job: Some(id), ..self }
     }
 
-    /// About a peer or a resource.
+    /// Adds the peer or resource it is about.
     pub fn at(self, name: Name) -> Remark {
         Remark { name: Some(name), ..self }
     }

@@ -1,14 +1,14 @@
-//! Deciding without I/O. Everything that Bookahead decides about one resource is decided here, from values:
-//! no clock, no files, no threads, no chance. The simulator and the daemons drive the same code.
+//! Decisions without I/O. Everything that Bookahead decides about one resource is decided here, from values:
+//! no clock, no files, no threads, no randomness. The simulator and the daemons drive the same code.
 //!
-//! - [`units`]: instants, lengths, amounts; half-open intervals
+//! - [`units`]: instants, durations, capacities; half-open intervals
 //! - [`profile`]: free capacity over time
-//! - [`policy`]: jobs as a scheduler knows them; FCFS, EASY, conservative backfilling
+//! - [`policy`]: jobs as a scheduler sees them; FCFS, EASY, conservative backfilling
 //! - [`scheduler`]: which waiting jobs start now
 //! - [`planner`]: when every waiting job would start
-//! - [`placement`]: where a reservation could go, and what that would do
-//! - [`metrics`]: what a schedule was like
-//! - [`notice`]: how long ahead a reservation must be asked for
+//! - [`placement`]: possible slots for a reservation, and their effect on jobs
+//! - [`metrics`]: figures of a schedule
+//! - [`notice`]: how far ahead a reservation must be requested
 //!
 //! A resource has one capacity. A cluster with several resources has a profile and a scheduler for each.
 

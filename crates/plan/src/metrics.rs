@@ -1,9 +1,10 @@
-//! What a schedule was like: waits, slowdowns, makespan, utilisation, backlog. Sums are exact integers, so that a
-//! figure does not depend on the order of the jobs. Nothing here schedules.
+//! Figures of a schedule: waits, slowdowns, makespan, utilisation, backlog. Sums are exact integers, so a
+//! figure does not depend on the order of the jobs.
 
 use crate::units::{Capacity, Interval, Seconds, Span, Time};
 
-/// Jobs shorter than this do not count as slowed down beyond measure ([`Completed::bounded_slowdown`]).
+/// Shortest run time assumed for [`Completed::bounded_slowdown`]: without it, very short jobs would dominate
+/// the mean.
 pub const SLOWDOWN_THRESHOLD: Seconds = Seconds(10);
 
 /// A job that has run.
@@ -15,9 +16,9 @@ pub struct Completed {
     pub start: Time,
     /// When it ended.
     pub end: Time,
-    /// How long it was expected to run.
+    /// Its estimated run time.
     pub estimate: Seconds,
-    /// What it held.
+    /// Capacity that it used.
     pub capacity: Capacity,
 }
 
@@ -32,30 +33,30 @@ impl Completed {
         self.end - self.submit
     }
 
-    /// When and what it held.
+    /// Its rectangle in the schedule.
     pub fn span(&self) -> Span {
         Span { interval: Interval::new(self.start, self.end), capacity: self.capacity }
     }
 
-    /// Response over run time, where run times below [`SLOWDOWN_THRESHOLD`] count as that, and never below one.
+    /// Response time divided by run time, with run times of at least [`SLOWDOWN_THRESHOLD`]. Never below 1.
     pub fn bounded_slowdown(&self) -> f64 {
         let run = (self.end - self.start).max(SLOWDOWN_THRESHOLD);
         (self.response().0 as f64 / run.0 as f64).max(1.0)
     }
 }
 
-/// The figures of a schedule. All are zero where there is no job.
+/// Figures of a schedule. All zero without jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Summary {
-    /// How many jobs ran.
+    /// Number of jobs.
     pub jobs: usize,
     /// Mean wait, in seconds.
     pub mean_wait: f64,
-    /// The wait that half of the jobs did not exceed.
+    /// Median wait.
     pub median_wait: Seconds,
-    /// The wait that 95 of 100 jobs did not exceed.
+    /// 95th percentile of the waits.
     pub p95_wait: Seconds,
-    /// The longest wait.
+    /// Longest wait.
     pub max_wait: Seconds,
     /// Mean time from submission to end, in seconds.
     pub mean_response: f64,
@@ -63,18 +64,19 @@ pub struct Summary {
     pub mean_bounded_slowdown: f64,
     /// From the first submission to the last end.
     pub makespan: Seconds,
-    /// Share of the capacity that jobs held during the makespan.
+    /// Share of the capacity that jobs used during the makespan.
     pub utilisation: f64,
 }
 
 impl Summary {
-    /// The figures of `jobs` on a resource of `capacity`.
+    /// Figures of `jobs` on a resource of `capacity`.
     pub fn of(jobs: &[Completed], capacity: Capacity) -> Summary {
         if jobs.is_empty() {
             return Summary::default();
         }
         let mut waits: Vec<Seconds> = jobs.iter().map(Completed::wait).collect();
         waits.sort_unstable();
+        // Nearest rank, so that a percentile is a wait that occurred.
         let within = |share: usize| waits[((waits.len() * share).div_ceil(100)).max(1) - 1];
         let first = jobs.iter().map(|job| job.submit).min().unwrap_or_default();
         let last = jobs.iter().map(|job| job.end).max().unwrap_or_default();
@@ -104,16 +106,16 @@ fn share(area: i128, capacity: Capacity, length: Seconds) -> f64 {
     if whole > 0.0 { area as f64 / whole } else { 0.0 }
 }
 
-/// How well a time was predicted, from 0 to 1: one less the relative error, and zero where the error is as large as the
-/// real time or larger.
+/// Accuracy of a predicted time, from 0 to 1: 1 less the relative error, and 0 if the error is as large as
+/// the real time or larger.
 pub fn prediction_accuracy(predicted: Seconds, real: Seconds) -> f64 {
     let error = (predicted.0 as f64 - real.0 as f64).abs();
     let real = real.0 as f64;
     if error < real { 1.0 - error / real } else { 0.0 }
 }
 
-/// The share of the capacity held in each stretch of `step` inside `window`, the last one cut short where the
-/// window ends. Empty where the step is not positive.
+/// Share of the capacity used in each stretch of `step` inside `window`; the last one is cut at the end of
+/// the window. Empty if the step is not positive.
 pub fn utilisation_over_time(
     spans: impl IntoIterator<Item = Span>,
     capacity: Capacity,
@@ -143,9 +145,8 @@ pub fn utilisation_over_time(
         .collect()
 }
 
-/// The backlog at the beginning of each stretch of `step` inside `window`, in seconds: what the running jobs are
-/// still expected to take and what the waiting ones are expected to take, times what they hold, spread over the
-/// whole capacity.
+/// The backlog at the beginning of each stretch of `step` inside `window`, in seconds: the remaining
+/// estimated work of running and waiting jobs, divided by the whole capacity.
 pub fn backlog_over_time(
     jobs: &[Completed],
     capacity: Capacity,
@@ -172,7 +173,7 @@ pub fn backlog_over_time(
         .collect()
 }
 
-/// In a job's life, in order.
+/// Moments in a job's life. Their order breaks ties of time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
     Submit(usize),
@@ -180,11 +181,11 @@ enum Moment {
     Done(usize),
 }
 
-/// Remaining work as a function of time: of waiting jobs constant, of running jobs falling.
+/// Remaining work as a function of time: constant for waiting jobs, falling for running ones.
 #[derive(Default)]
 struct Backlog {
     waiting: i128,
-    /// The sum of capacity times expected end over running jobs, and the sum of their capacities.
+    /// Sum of capacity times expected end over running jobs, and sum of their capacities.
     ends: i128,
     held: i128,
 }

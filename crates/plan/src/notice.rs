@@ -1,9 +1,9 @@
-//! How long before its start a reservation must be asked for: a multiple of the time that the same request would
-//! wait in the queue, so that reserving does not beat queueing.
+//! The shortest notice for a reservation: a multiple of the time that the same request would wait in the
+//! queue, so that reserving does not beat queueing.
 //!
-//! The wait is predicted from the jobs that started ([`History`]), by their mean or by an upper bound of a quantile
-//! ([`QuantileBound`]). It relies on being told of every job that starts from the queue, in the order of time, and never of
-//! reservations; it never looks whether a reservation fits.
+//! The wait is predicted from recently started jobs ([`History`]), by their mean or by an upper bound of a
+//! quantile ([`QuantileBound`]). Every job that starts from the queue must be reported, in order of time;
+//! reservations must not. Whether a reservation fits is not checked here.
 
 use crate::policy::Waiting;
 use crate::units::{Capacity, Seconds, Time};
@@ -15,53 +15,53 @@ use std::fmt;
 pub enum Predictor {
     /// The mean wait of all jobs in the window, as in COSY.
     Mean,
-    /// What the given share of similar jobs does not exceed, with the given confidence; of the finest class that
-    /// has enough history for it.
+    /// The wait that the given share of similar jobs does not exceed, with the given confidence. Uses the
+    /// finest class with enough history.
     Quantile(QuantileBound),
 }
 
-/// A predicted wait and what it rests on.
+/// A predicted wait and its basis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prediction {
-    /// The wait; zero where there is no history.
+    /// The wait; zero without history.
     pub wait: Seconds,
-    /// The jobs that it was taken from.
+    /// The jobs that it was predicted from.
     pub class: Class,
-    /// How many there were.
+    /// Number of these jobs.
     pub observations: usize,
-    /// Whether there were enough for the confidence that was asked for. Where not, a quantile is the longest wait
-    /// of all. A mean asks for one.
+    /// Whether they were enough for the requested confidence. If not, a quantile is the longest wait of all.
+    /// One is enough for a mean.
     pub sufficient: bool,
 }
 
-/// The notice that a site asks for.
+/// A site's rule for the notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoticeRule {
     /// How waits are predicted.
     pub predictor: Predictor,
-    /// The shortest notice, in hundredths of the predicted wait: 100 is the wait itself, 0 asks for none.
+    /// The shortest notice in percent of the predicted wait: 100 is the wait itself, 0 means no notice.
     pub percent: u32,
 }
 
-/// A reservation that was asked for too late.
+/// A reservation that was requested too late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a notice of {given} s is too short, {needed} s are needed: in the queue it would wait {} s \
+    "a notice of {given} s is too short; it needs {needed} s, because it would wait {} s in the queue \
      (history: {}, {} of them); start later, or submit it as a job",
     rests_on.wait,
     rests_on.class,
     rests_on.observations
 )]
 pub struct TooShortNotice {
-    /// The notice that is needed.
+    /// The notice needed.
     pub needed: Seconds,
-    /// The notice that was given.
+    /// The notice given.
     pub given: Seconds,
-    /// The wait behind it.
+    /// The predicted wait behind it.
     pub rests_on: Prediction,
 }
 
-/// The rule of a site and the history that it is applied to.
+/// A site's rule and the history that it is applied to.
 #[derive(Debug, Clone)]
 pub struct Notice {
     rule: NoticeRule,
@@ -69,32 +69,32 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// With no history yet: nothing is asked for until jobs have started.
+    /// Without history: no notice is needed until jobs have started.
     pub fn new(rule: NoticeRule) -> Notice {
         Notice { rule, history: History::default() }
     }
 
-    /// The rule.
+    /// The rule that it was made with.
     pub fn rule(&self) -> NoticeRule {
         self.rule
     }
 
-    /// A job started from the queue.
+    /// Reports that a job started from the queue.
     pub fn job_started(&mut self, job: &Waiting, now: Time) {
         self.history.record(job, now);
     }
 
-    /// How long a job of this size and estimate would wait, if it were submitted now.
+    /// The predicted wait of a job with this capacity and estimate, if submitted now.
     pub fn predicted_wait(&self, capacity: Capacity, duration: Seconds) -> Prediction {
         self.history.predict(self.rule.predictor, capacity, duration)
     }
 
-    /// The shortest notice for a reservation of this size and duration, rounded up to the second.
+    /// The shortest notice for a reservation with this capacity and duration, rounded up to the second.
     pub fn shortest_notice(&self, capacity: Capacity, duration: Seconds) -> Seconds {
         self.rule.notice(self.predicted_wait(capacity, duration).wait)
     }
 
-    /// Whether `given`, the time from now to the start, is notice enough; what it rests on, either way.
+    /// Checks `given`, the time from now to the start. Returns the prediction either way.
     pub fn check(
         &self,
         given: Seconds,
@@ -108,19 +108,19 @@ impl Notice {
 }
 
 impl NoticeRule {
-    /// The shortest notice where the predicted wait is `wait`.
+    /// The shortest notice for a predicted wait.
     pub fn notice(&self, wait: Seconds) -> Seconds {
         let hundredths = i128::from(wait.0) * i128::from(self.percent);
         Seconds(i64::try_from(rounded_up(hundredths, 100)).unwrap_or(i64::MAX))
     }
 }
 
-/// The quotient of numbers that are not negative, rounded up.
+/// The quotient of non-negative numbers, rounded up.
 fn rounded_up(sum: i128, by: i128) -> i128 {
     (sum + by - 1) / by
 }
 
-/// The quantile that is bounded and the confidence of the bound, in per cent.
+/// A quantile and the confidence of its upper bound, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuantileBound {
     quantile: u32,
@@ -128,22 +128,23 @@ pub struct QuantileBound {
 }
 
 impl QuantileBound {
-    /// The 95% quantile with 95% confidence, the usual choice for batch waits; it needs 59 observations.
+    /// The 95 % quantile with 95 % confidence, the usual choice for batch waits. Needs 59 observations.
     pub const USUAL: QuantileBound = QuantileBound { quantile: 95, confidence: 95 };
 
-    /// Both from 1 to 99 per cent; None where they are not.
+    /// Both from 1 to 99 percent; None otherwise.
     pub fn new(quantile: u32, confidence: u32) -> Option<QuantileBound> {
         let possible = (1..=99).contains(&quantile) && (1..=99).contains(&confidence);
         possible.then_some(QuantileBound { quantile, confidence })
     }
 
-    /// The rank, from 1, of the smallest of `observations` order statistics that is not below the quantile with the
-    /// confidence. None where not even the largest is.
+    /// The rank, from 1, of the smallest of `observations` order statistics that is an upper bound of the
+    /// quantile with the confidence. None if even the largest is not.
     ///
-    /// The k-th smallest of n is below the quantile q only where at least k observations are, each with probability q:
-    /// so it is not below it with probability P(Binomial(n, q) < k).
+    /// The k-th smallest of n is below the quantile q only if at least k observations are, each with
+    /// probability q. So it is a bound with probability P(Binomial(n, q) < k).
     pub fn rank(&self, observations: usize) -> Option<usize> {
         let weights = binomial_weights(observations, f64::from(self.quantile) / 100.0);
+        // The weights are only proportional to probabilities, so the confidence is scaled by their sum.
         let wanted = weights.iter().sum::<f64>() * f64::from(self.confidence) / 100.0;
         let mut below = 0.0;
         for rank in 1..=observations {
@@ -156,8 +157,8 @@ impl QuantileBound {
     }
 }
 
-/// Numbers in the ratio of the probabilities of 0, 1, … n successes. Counted from the most probable one outwards, so
-/// that what is too small for a float is too small to matter.
+/// Numbers proportional to the probabilities of 0, 1, … n successes. Computed outwards from the most probable
+/// one, so that only negligible ones underflow.
 fn binomial_weights(n: usize, p: f64) -> Vec<f64> {
     let odds = p / (1.0 - p);
     let mode = (((n + 1) as f64 * p) as usize).min(n);
@@ -171,24 +172,24 @@ fn binomial_weights(n: usize, p: f64) -> Vec<f64> {
     weights
 }
 
-/// How many starts of a class are remembered. A bound of the 95% quantile is then close to the quantile (rank 962 of
-/// 1000; the 59 that it needs at least give the largest), while a change of load is seen within about a week on a
-/// cluster that starts a job every ten minutes.
+/// Number of starts remembered for each class. With 1000, a bound of the 95 % quantile is close to the
+/// quantile (rank 962; with the minimum of 59 it would be the largest), and a change of load is visible
+/// within about a week on a cluster that starts a job every ten minutes.
 pub const WINDOW: usize = 1000;
 
-/// Which jobs a prediction was taken from. A class of size or duration `c` has those from 2^c to 2^(c+1) - 1.
+/// The jobs that a prediction is based on. A class `c` of size or duration contains 2^c to 2^(c+1) - 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Of similar size and similar estimate.
+    /// Jobs of similar capacity and estimate.
     SizeAndDuration {
-        /// The class of the capacity.
+        /// Class of the capacity.
         size: u32,
-        /// The class of the estimate, in seconds.
+        /// Class of the estimate, in seconds.
         duration: u32,
     },
-    /// Of similar size.
+    /// Jobs of similar capacity.
     Size {
-        /// The class of the capacity.
+        /// Class of the capacity.
         size: u32,
     },
     /// All jobs.
@@ -196,7 +197,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The classes that a job belongs to, from the finest to all.
+    /// The classes of a job, finest first.
     pub fn of(capacity: Capacity, duration: Seconds) -> [Class; 3] {
         let size = capacity.0.max(1).ilog2();
         let duration = duration.0.max(1).ilog2();
@@ -222,24 +223,24 @@ impl fmt::Display for Class {
     }
 }
 
-/// The waits of the jobs that started last, by class.
+/// Waits of recently started jobs, by class.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     classes: BTreeMap<Class, Window>,
 }
 
-/// The last waits of one class.
+/// Recent waits of one class.
 #[derive(Debug, Clone, Default)]
 struct Window {
-    /// In the order of the starts.
+    /// In order of the starts.
     recent: VecDeque<Seconds>,
-    /// The same from the shortest to the longest.
+    /// The same, ascending.
     sorted: Vec<Seconds>,
     sum: i128,
 }
 
 impl History {
-    /// A job started at `now`. A start before the submission counts as no wait.
+    /// Adds a job that started at `now`. A start before the submission counts as no wait.
     pub fn record(&mut self, job: &Waiting, now: Time) {
         let wait = (now - job.submit).max(Seconds::ZERO);
         for class in Class::of(job.capacity, job.estimate) {
@@ -247,7 +248,7 @@ impl History {
         }
     }
 
-    /// How many starts of a class are remembered.
+    /// Number of remembered starts of a class.
     pub fn observations(&self, class: Class) -> usize {
         self.classes.get(&class).map_or(0, |window| window.sorted.len())
     }
@@ -266,7 +267,7 @@ impl History {
             let wait = window.sorted[bound.rank(observations)? - 1];
             Some(Prediction { wait, class, observations, sufficient: true })
         });
-        // The longest wait of a few jobs says something, if less than was asked for.
+        // Too few jobs for the confidence: their longest wait is the best available guess.
         let longest = all.sorted.last().copied().unwrap_or_default();
         windows.into_iter().next().unwrap_or_else(|| of_all(longest, false))
     }
@@ -287,7 +288,7 @@ impl Window {
         self.sum += i128::from(wait.0);
     }
 
-    /// The mean, rounded up; zero where there is nothing.
+    /// The mean, rounded up; zero without waits.
     fn mean(&self) -> Seconds {
         let count = self.recent.len().max(1) as i128;
         Seconds(i64::try_from(rounded_up(self.sum, count)).unwrap_or(i64::MAX))

@@ -1,30 +1,31 @@
-//! When would every waiting job start, if all jobs ran as long as estimated and nothing else came? The question
-//! behind every what-if: asked thousands of times on the same memory, with nothing allocated for a job.
+//! When would every waiting job start, if all jobs ran as long as estimated and nothing else came? The
+//! question behind every what-if. It is asked thousands of times, so memory is reused and nothing is
+//! allocated per job.
 //!
-//! It drives the [`Scheduler`] through the future that the estimates describe, so the plan is what the
-//! scheduler would do. It never changes the cluster it is asked about.
+//! It drives the [`Scheduler`] through the future that the estimates describe, so the plan equals the
+//! scheduler's decisions. The cluster is not changed.
 
 use crate::policy::{JobKey, Policy, Running, Waiting};
 use crate::profile::Profile;
 use crate::scheduler::Scheduler;
 use crate::units::{Capacity, Seconds, Span, Time};
 
-/// What is known of a cluster at one moment.
+/// The state of a cluster at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Cluster<'a> {
-    /// What there is in all.
+    /// Total capacity.
     pub capacity: Capacity,
     /// The moment.
     pub now: Time,
-    /// Jobs that run. One that is beyond its estimate is expected to end within the second.
+    /// Running jobs. One beyond its estimate is expected to end within a second.
     pub running: &'a [Running],
-    /// Jobs that wait, those with the same submit time in the order in which they were submitted.
+    /// Waiting jobs; those with equal submit times in submission order.
     pub waiting: &'a [Waiting],
-    /// Granted reservations; what lies in the past is ignored.
+    /// Granted reservations. The past is ignored.
     pub reservations: &'a [Span],
 }
 
-/// Memory for planning, to be used again and again.
+/// A planner with reusable memory.
 pub struct Planner {
     scheduler: Scheduler,
     starts: Vec<Time>,
@@ -37,13 +38,13 @@ impl Default for Planner {
 }
 
 impl Planner {
-    /// Ready to plan; its memory grows with the first plans.
+    /// Without memory yet; it grows with the first plans.
     pub fn new() -> Planner {
         Planner { scheduler: Scheduler::new(Policy::EASY, Capacity::ZERO, Time(0)), starts: Vec::new() }
     }
 
-    /// The planned start of each waiting job, in the order of `cluster.waiting`; [`Time::MAX`] for one that can
-    /// never start.
+    /// The planned start of each waiting job, in the order of `cluster.waiting`. [`Time::MAX`] for a job that
+    /// can never start.
     pub fn plan(&mut self, policy: Policy, cluster: &Cluster<'_>) -> &[Time] {
         self.set_up(policy, cluster);
         let (scheduler, starts) = (&mut self.scheduler, &mut self.starts);
@@ -52,7 +53,8 @@ impl Planner {
             scheduler.schedule(|JobKey(at)| starts[at as usize] = now);
             let all_promised = scheduler.promises().len() == scheduler.waiting();
             if all_promised {
-                // Nothing unforeseen happens in a plan, so every promise will be kept.
+                // Nothing unforeseen happens in a plan, so every promise will be kept and the loop can stop
+                // early.
                 scheduler.promises().for_each(|(JobKey(at), start)| starts[at as usize] = start);
                 return &self.starts;
             }
@@ -63,13 +65,13 @@ impl Planner {
         }
     }
 
-    /// What the last call of [`Planner::plan`] returned.
+    /// The result of the last [`Planner::plan`].
     pub fn last_plan(&self) -> &[Time] {
         &self.starts
     }
 
-    /// The room that running jobs, reservations and the first waiting job leave, now and later: what a reservation may
-    /// take without breaking a promise.
+    /// The capacity left by running jobs, reservations and the first waiting job: what a reservation may take
+    /// without breaking a promise.
     pub fn room(&mut self, policy: Policy, cluster: &Cluster<'_>) -> &Profile {
         self.set_up(policy, cluster);
         self.scheduler.place_first(|_| {});
@@ -88,7 +90,7 @@ impl Planner {
             self.scheduler.reserve(span);
         }
         for (at, &job) in (0u32..).zip(cluster.waiting) {
-            // One that is too wide never starts, and its start says so.
+            // A job that is too wide is refused and keeps its start of `Time::MAX`.
             let _ = self.scheduler.submit(JobKey(at), job);
         }
     }

@@ -1,8 +1,9 @@
-//! Jobs as a scheduler knows them, and which waiting jobs are promised a start. It never knows how long a job will really take.
+//! Jobs as a scheduler sees them, and which waiting jobs get a promised start. Real run times are never known
+//! here.
 //!
-//! There is one scheduling loop; a policy is its parameters. FCFS promises the head of the queue its start and
-//! lets nobody pass; EASY promises the same and lets everybody pass who keeps the promise; conservative
-//! backfilling promises every job its start.
+//! There is one scheduling loop; a policy is a set of parameters. FCFS promises the first job its start and
+//! lets no other job overtake; EASY promises the same and lets all jobs overtake that keep the promise;
+//! conservative backfilling promises every job its start.
 
 use crate::profile::Need;
 use crate::units::{Capacity, Seconds, Time};
@@ -12,26 +13,26 @@ use std::str::FromStr;
 /// A queueing policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// How many jobs at the front of the queue have a promised start (at least one).
+    /// Number of jobs at the front of the queue with a promised start; at least one.
     promises: usize,
-    /// Whether jobs may start before others that wait in front of them.
+    /// Whether jobs may overtake.
     backfill: bool,
 }
 
 impl Policy {
-    /// First come, first served: nobody overtakes.
+    /// First come, first served: no job overtakes.
     pub const FCFS: Policy = Policy { promises: 1, backfill: false };
-    /// EASY backfilling: only the head of the queue is protected.
+    /// EASY backfilling: only the first job is protected.
     pub const EASY: Policy = Policy { promises: 1, backfill: true };
     /// Conservative backfilling: every waiting job is protected.
     pub const CONSERVATIVE: Policy = Policy { promises: usize::MAX, backfill: true };
 
-    /// Backfilling that protects the first `promises` jobs of the queue; one is EASY. None where it is zero.
+    /// Backfilling that protects the first `promises` jobs; 1 is EASY. None for zero.
     pub const fn backfilling(promises: usize) -> Option<Policy> {
         if promises == 0 { None } else { Some(Policy { promises, backfill: true }) }
     }
 
-    /// How many waiting jobs have a promised start.
+    /// Number of waiting jobs with a promised start.
     pub const fn promises(&self) -> usize {
         self.promises
     }
@@ -53,9 +54,9 @@ impl fmt::Display for Policy {
     }
 }
 
-/// A name that is no policy.
+/// An unknown policy name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no scheduler; take fcfs, easy, conservative, or easy[promises=K] with K of 1 or more")]
+#[error("unknown scheduler '{0}'; use fcfs, easy, conservative, or easy[promises=K] with K of 1 or more")]
 pub struct UnknownPolicy(String);
 
 impl FromStr for Policy {
@@ -77,39 +78,39 @@ impl FromStr for Policy {
     }
 }
 
-/// The caller's own name for a job: an index into whatever the caller keeps.
+/// The caller's own key for a job, such as an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobKey(pub u32);
 
-/// A job that waits.
+/// A waiting job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
     /// When it was submitted.
     pub submit: Time,
-    /// How long it will take at most, as its owner says.
+    /// Longest run time, as its owner says.
     pub estimate: Seconds,
-    /// What it needs.
+    /// Required capacity.
     pub capacity: Capacity,
-    /// Higher goes first; equal priorities go by submit time, equal submit times in the order of submission.
+    /// Higher goes first. Ties are broken by submit time, then by the order of submission.
     pub priority: i32,
 }
 
-/// A job that runs.
+/// A running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Running {
-    /// When it will end at the latest, by its estimate.
+    /// Latest end, by its estimate.
     pub expected_end: Time,
-    /// What it holds.
+    /// Capacity that it uses.
     pub capacity: Capacity,
 }
 
 impl Waiting {
-    /// The room it needs.
+    /// Capacity and duration for a search in a profile.
     pub fn need(&self) -> Need {
         Need { capacity: self.capacity, length: self.estimate }
     }
 
-    /// Whether this one goes before `other`, which was submitted later.
+    // Compares crosswise: the earlier submit time is the smaller one, so it stands on the other side.
     pub(crate) fn goes_before_later(&self, other: &Waiting) -> bool {
         (self.priority, other.submit) >= (other.priority, self.submit)
     }

@@ -1,27 +1,27 @@
-//! The waiting jobs in the order of the queue, laid out so that "who could start now?" is answered for many jobs
-//! at once: sizes and estimates stand in arrays of their own, and each block of them knows its shortest jobs.
+//! The waiting jobs in queue order, laid out to find the jobs that could start now quickly: capacities and
+//! estimates are in separate arrays, and each block of them knows its shortest jobs.
 //!
-//! A job that leaves is marked and swept out when half of the places are empty. The queue answers with
-//! candidates; it never decides whether one starts.
+//! A removed job is only marked; marked places are swept out when half of them are empty. The queue returns
+//! candidates, and never decides whether one starts.
 
 use crate::policy::{JobKey, Waiting};
 use crate::profile::Profile;
 use crate::units::{Capacity, Seconds, Time};
 use std::ops::Range;
 
-/// Jobs to a block. One block is scanned in a few nanoseconds and skipped in one.
+/// Jobs in a block. One block is scanned in a few nanoseconds and skipped in one.
 const BLOCK: usize = 64;
-/// The queue is swept only when there is something to gain.
+/// Smallest number of places to sweep; below it there is nothing to gain.
 const SWEEP_FROM: usize = 2 * BLOCK;
 
-/// The most drops that a room tells of; further ones are left to a closer look.
+/// Most drops in a [`Room`]. Further ones are checked by [`Stairs::admit`].
 pub(crate) const DROPS: usize = 8;
 
-/// Room as a candidate must fit it: so much is free now, and after each drop less.
+/// A bound on jobs that may start now: the free capacity, and later drops of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     now: u32,
-    /// After so many seconds only so much is free.
+    /// After this many seconds, only this capacity is free.
     drops: [(u32, u32); DROPS],
     len: usize,
 }
@@ -31,7 +31,8 @@ impl Room {
         Room { now, drops: [(0, 0); DROPS], len: 0 }
     }
 
-    /// Adds a drop, later and lower than the last.
+    /// Adds a drop, later and lower than the last. Ignored if there is no space for it: the bound then only
+    /// gets weaker.
     pub(crate) fn drop_to(&mut self, after: u32, free: u32) {
         if self.len < DROPS {
             self.drops[self.len] = (after, free);
@@ -51,11 +52,11 @@ struct Place {
     live: bool,
 }
 
-/// Sizes are told apart by their powers of two, so far.
+/// Size classes by powers of two; the last one contains all larger sizes.
 const CLASSES: usize = 16;
 
-/// For each size class the shortest estimate of a block's jobs of this size or smaller; the longest of all where there
-/// is none.
+/// For each size class, the shortest estimate of a block's jobs of this class or smaller. [`u32::MAX`] if
+/// there are none.
 #[derive(Clone, Copy)]
 struct Shortest([u32; CLASSES]);
 
@@ -72,7 +73,7 @@ impl Shortest {
         }
     }
 
-    /// Whether the block may have a job that fits: false only where it has none.
+    /// Whether the block may contain a job that fits. False only if it has none.
     #[inline]
     fn may_fit(&self, room: &Room) -> bool {
         let shortest = self.0[Shortest::class(room.now)];
@@ -84,7 +85,7 @@ impl Shortest {
 #[derive(Default)]
 pub(crate) struct Queue {
     capacities: Vec<u32>,
-    /// Seconds, cut off at what fits.
+    /// In seconds, capped.
     estimates: Vec<u32>,
     places: Vec<Place>,
     blocks: Vec<Shortest>,
@@ -107,13 +108,13 @@ impl Queue {
         self.live
     }
 
-    /// Puts a job behind all that go before it; it was submitted after all that are here.
+    /// Inserts a job by its order. It must have been submitted after all others here.
     pub(crate) fn insert(&mut self, key: JobKey, job: Waiting) {
         let place = Place { key, job, live: true };
         let at = if self.places.last().is_none_or(|last| last.job.goes_before_later(&job)) {
             self.places.len()
         } else {
-            // What stood before the front has left, and its order with it.
+            // Places before the front are empty and no longer in order, so the search starts at the front.
             self.front + self.places[self.front..].partition_point(|other| other.job.goes_before_later(&job))
         };
         self.capacities.insert(at, job.capacity.0);
@@ -121,6 +122,7 @@ impl Queue {
         self.places.insert(at, place);
         self.front = self.front.min(at);
         self.live += 1;
+        // An appended job only adds to the summary of the last block. An insertion shifts all later blocks.
         if at + 1 == self.places.len() && !at.is_multiple_of(BLOCK) {
             self.blocks[at / BLOCK].include(self.capacities[at], self.estimates[at]);
         } else {
@@ -128,8 +130,9 @@ impl Queue {
         }
     }
 
-    /// Puts a job before all others, whatever its priority.
+    /// Inserts a job before all others, regardless of its priority.
     pub(crate) fn push_front(&mut self, key: JobKey, job: Waiting) {
+        // No empty place before the first job: make one.
         if self.front == 0 {
             self.places.insert(0, Place { key, job, live: false });
             self.capacities.insert(0, 0);
@@ -150,7 +153,7 @@ impl Queue {
         Some(self.take(at))
     }
 
-    /// The first place, not before `from`, whose job may fit the room.
+    /// The first place from `from` on whose job may fit the room.
     pub(crate) fn candidate(&self, from: usize, room: &Room) -> Option<usize> {
         let mut from = from.max(self.front);
         while from < self.places.len() {
@@ -166,7 +169,7 @@ impl Queue {
         None
     }
 
-    /// Whether any job may fit the room: false only where none does.
+    /// Whether any job may fit the room. False only if none does.
     pub(crate) fn may_fit(&self, room: &Room) -> bool {
         self.blocks.iter().any(|block| block.may_fit(room))
     }
@@ -175,25 +178,27 @@ impl Queue {
         self.places[at].job
     }
 
-    /// Takes the job out of its place. The places of the others do not change until [`Queue::sweep`].
+    /// Removes the job at a place. The places of the others do not change until [`Queue::sweep`].
     pub(crate) fn take(&mut self, at: usize) -> (JobKey, Waiting) {
         let place = self.places[at];
         let shortest = self.blocks[at / BLOCK].0[Shortest::class(self.capacities[at])];
         let was_shortest = self.estimates[at] == shortest;
         self.places[at].live = false;
+        // Larger than almost any room, so the vectorized scan skips the empty place.
         self.capacities[at] = u32::MAX;
         self.estimates[at] = u32::MAX;
         self.live -= 1;
         if at == self.front {
             self.front = self.next_live(at).unwrap_or(self.places.len());
         }
+        // Only the removal of a shortest job can change the summary.
         if was_shortest {
             self.summarise(at / BLOCK);
         }
         (place.key, place.job)
     }
 
-    /// Gives empty places back, if they are many.
+    /// Removes empty places, if there are many.
     pub(crate) fn sweep(&mut self) {
         if self.live == 0 {
             self.clear();
@@ -225,7 +230,7 @@ impl Queue {
     fn candidate_in(&self, range: Range<usize>, room: &Room) -> Option<usize> {
         let capacities = &self.capacities[range.clone()];
         let estimates = &self.estimates[range.clone()];
-        // Loops without a way out are compiled to vector instructions.
+        // Loops without an early exit are compiled to vector instructions.
         let mut fits = [0u32; BLOCK];
         let fits = &mut fits[..range.len()];
         for (fits, &capacity) in fits.iter_mut().zip(capacities) {
@@ -263,7 +268,7 @@ impl Queue {
     }
 }
 
-/// Seconds as a block keeps them: what does not fit is as long as can be said, short of what stands for no job.
+/// Seconds as stored in a block. Capped below [`u32::MAX`], which means no job.
 pub(crate) fn cut_off(seconds: i64) -> u32 {
     seconds.clamp(0, i64::from(u32::MAX - 1)) as u32
 }
@@ -273,29 +278,30 @@ pub(crate) fn cut_off(seconds: i64) -> u32 {
 struct Stair {
     until: Time,
     free: i64,
-    /// What is free at `until`.
+    /// Free capacity at `until`.
     next: i64,
 }
 
-/// The staircase from the profile's origin on.
+/// The decreasing minimum of the free capacity from the profile's origin on, computed on demand.
 #[derive(Default)]
 pub(crate) struct Stairs {
     found: Vec<Stair>,
 }
 
 impl Stairs {
-    /// Begins anew, because the profile has changed.
+    /// Starts again, because the profile has changed.
     pub(crate) fn reset(&mut self) {
         self.found.clear();
     }
 
-    /// What is free now, for however short a time; None where nothing is.
+    /// Free capacity now, without drops. None if nothing is free.
     pub(crate) fn room_now(profile: &Profile) -> Option<Room> {
         let now = amount(profile.free_now());
         (now > 0).then(|| Room::new(now))
     }
 
-    /// What any job must fit to start now, by the first stair and those found so far; None where nothing is free.
+    /// The bound for a job to start now, from the first stair and those found so far. None if nothing is
+    /// free.
     pub(crate) fn room(&mut self, profile: &Profile) -> Option<Room> {
         let mut room = Stairs::room_now(profile)?;
         self.stair(0, profile);

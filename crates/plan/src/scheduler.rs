@@ -1,48 +1,47 @@
-//! The scheduler of one resource: jobs and reservations come and go, and on each scheduling event it says which
+//! The scheduler of one resource. Jobs and reservations come and go; on each scheduling event it tells which
 //! waiting jobs start now.
 //!
 //! # Order of steps
-//! All events of one instant are taken together, in this order: ends of jobs and reservations, starts of
-//! reservations, submissions, then one scheduling pass. The pass itself goes:
-//! 1. The first waiting job gets the earliest start that conflicts with no running job and no reservation,
-//!    and what it needs is kept free for it ([`Scheduler::place_first`]).
-//! 2. Requests for reservations are granted by whoever drives the scheduler ([`Scheduler::reserve`]), where they
-//!    conflict with nothing placed.
-//! 3. The remaining jobs, by the policy ([`Scheduler::place_rest`]).
+//! All events of one instant are handled together, in this order: ends of jobs and reservations, starts of
+//! reservations, submissions, then one scheduling pass. The pass has these steps:
+//! 1. The first waiting job gets the earliest start without a conflict with a running job or a reservation,
+//!    and its capacity is kept free ([`Scheduler::place_first`]).
+//! 2. The driver grants requests for reservations that conflict with nothing placed
+//!    ([`Scheduler::reserve`]).
+//! 3. The remaining jobs are placed by the policy ([`Scheduler::place_rest`]).
 //!
-//! [`Scheduler::schedule`] is 1 and 3 where there is no request.
+//! [`Scheduler::schedule`] does steps 1 and 3, for a pass without requests.
 //!
 //! # Ties
-//! Jobs go by priority (higher first), then submit time, then the order in which they were submitted here,
-//! so a trace keeps its own order. Intervals are half-open: what ends at an instant makes room for what
-//! begins at it.
+//! Jobs are ordered by priority (higher first), then submit time, then the order of submission here, so a
+//! trace keeps its own order. Intervals are half-open: capacity that is released at an instant can be taken
+//! at the same instant.
 //!
 //! # Promises
 //! The first jobs of the queue that cannot start have a promised start: one job under EASY (its shadow), all
-//! under conservative backfilling. A promise is taken from the profile like a reservation, so nobody who starts
-//! can break it. It is made anew whenever room appears that was not foreseen, and can then only move to an
-//! earlier time; only a driver who reserves or extends into it makes it later. Between such events nothing changes except that time passes, so a pass looks at new jobs
-//! only.
+//! under conservative backfilling. A promise is taken from the profile like a reservation, so no job that
+//! starts can break it. It is renewed whenever unforeseen room appears, and can then only move earlier; only
+//! a driver that reserves or extends into it makes it later. Between such events only time passes, so a pass
+//! visits only new jobs.
 //!
-//! It relies on its driver to report every end in time, and to extend in time what runs beyond its
-//! estimate. It never looks at a clock: time moves by [`Scheduler::advance`].
+//! The driver must report every end in time, and extend in time jobs that run beyond their estimates. The
+//! scheduler never reads a clock: time moves by [`Scheduler::advance`].
 
 use crate::policy::{JobKey, Policy, Running, Waiting};
 use crate::profile::{Frontier, Profile};
 use crate::queue::{Queue, Stairs};
 use crate::units::{Capacity, Interval, Seconds, Span, Time};
 
-/// A job that can never start: it needs more than the resource has.
+/// A job that can never start: it needs more capacity than the resource has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("needs {needed} of {capacity}: more than there is; ask for less")]
+#[error("needs a capacity of {needed}, but the resource has {capacity}; request less")]
 pub struct TooWide {
-    /// What the job needs.
+    /// Capacity that the job needs.
     pub needed: Capacity,
-    /// What the resource has.
+    /// Capacity of the resource.
     pub capacity: Capacity,
 }
 
-/// A promised start.
 #[derive(Debug, Clone, Copy)]
 struct Promise {
     key: JobKey,
@@ -54,20 +53,20 @@ struct Promise {
 pub struct Scheduler {
     policy: Policy,
     capacity: Capacity,
-    /// Running jobs by their estimates, reservations, and the promises made.
+    /// Running jobs by their estimates, reservations, and promises.
     profile: Profile,
-    /// The first waiting jobs, in order: those with a promise, and behind them those whose promise was
-    /// withdrawn and must be made anew.
+    /// The first waiting jobs, in order: first those with a promise, then those whose promise was withdrawn
+    /// and must be renewed.
     promised: Vec<Promise>,
-    /// How many of `promised` stand in the profile.
+    /// Number of `promised` whose spans are in the profile.
     made: usize,
     /// The other waiting jobs.
     queue: Queue,
-    /// Submitted since the last pass.
+    /// Jobs submitted since the last pass.
     fresh: Vec<(JobKey, Waiting)>,
-    /// The first promised start.
+    /// The earliest promised start.
     due: Time,
-    /// Whether the one promise that there is may now be for too late a time.
+    /// Whether a single promise could now be moved earlier.
     may_move: bool,
     /// Whether room may have appeared or a promise come due since the last pass.
     unsettled: bool,
@@ -94,7 +93,7 @@ impl Scheduler {
         }
     }
 
-    /// As [`Scheduler::new`], in the memory that this one has.
+    /// As [`Scheduler::new`], but reuses the memory.
     pub fn reset(&mut self, policy: Policy, capacity: Capacity, now: Time) {
         self.policy = policy;
         self.capacity = capacity;
@@ -109,17 +108,17 @@ impl Scheduler {
         self.frontier.forget();
     }
 
-    /// The present.
+    /// Current time.
     pub fn now(&self) -> Time {
         self.profile.origin()
     }
 
-    /// What is free: of running jobs by their estimates, of reservations, and of the promises made so far.
+    /// Capacity left by running jobs (by their estimates), reservations and the promises made so far.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// How many jobs wait.
+    /// Number of waiting jobs.
     pub fn waiting(&self) -> usize {
         self.promised.len() + self.queue.len() + self.fresh.len()
     }
@@ -129,20 +128,21 @@ impl Scheduler {
         self.promised[..self.made].iter().map(|promise| (promise.key, promise.start))
     }
 
-    /// When the next pass may start a job, if nothing unforeseen happens before.
+    /// The next instant at which a pass may start a job, if nothing unforeseen happens.
     pub fn next_chance(&self) -> Option<Time> {
         let change = self.profile.next_change(self.now());
-        // Where a reservation ends as a promise begins, the free capacity does not change.
+        // If a reservation ends exactly where a promise begins, the free capacity does not change there.
         let due = Some(self.due).filter(|&due| due < Time::MAX);
         [change, due].into_iter().flatten().min()
     }
 
-    /// Lets time pass.
+    /// Moves the current time.
     pub fn advance(&mut self, now: Time) {
         self.unsettled |= self.profile.advance(now) | (self.due <= now);
     }
 
-    /// A job joins the queue and is looked at in the next pass. An estimate below a second counts as a second.
+    /// Adds a job to the queue, to be placed in the next pass. An estimate below one second counts as one
+    /// second.
     pub fn submit(&mut self, key: JobKey, job: Waiting) -> Result<(), TooWide> {
         if job.capacity > self.capacity {
             return Err(TooWide { needed: job.capacity, capacity: self.capacity });
@@ -151,15 +151,17 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A job ran before the scheduler took over.
+    /// Adds a job that was already running.
     pub fn adopt(&mut self, running: Running) {
         self.withdraw_promises();
         self.profile.add(rest_of(running, self.now()));
     }
 
-    /// A running job ends now, in time or early.
+    /// Ends a running job now, in time or early.
     pub fn end(&mut self, running: Running) {
         self.unsettled = true;
+        // At its expected end its span is over already. Only an early end frees capacity that the profile
+        // still counts.
         if running.expected_end > self.now() {
             if self.made > 1 {
                 self.withdraw_promises();
@@ -170,16 +172,16 @@ impl Scheduler {
         }
     }
 
-    /// A running job is now expected to end at `new_end`, later than before. Whether there is room is for the
-    /// driver to find out, from [`Scheduler::profile`] after [`Scheduler::withdraw_promises`].
+    /// Moves the expected end of a running job to `new_end`, later than before. The driver must check that
+    /// there is room, in [`Scheduler::profile`] after [`Scheduler::withdraw_promises`].
     pub fn extend(&mut self, running: Running, new_end: Time) {
         self.withdraw_promises();
         let interval = Interval::new(running.expected_end, new_end);
         self.profile.add(Span { interval, capacity: running.capacity });
     }
 
-    /// A reservation is granted. Whether there is room is for the driver to find out, from
-    /// [`Scheduler::profile`] after [`Scheduler::place_first`]; a promise that stands in its way is made anew.
+    /// Adds a reservation. The driver must check that there is room, in [`Scheduler::profile`] after
+    /// [`Scheduler::place_first`]. Promises in its way are renewed later.
     pub fn reserve(&mut self, span: Span) {
         if self.profile.min_free(span.interval) < i64::from(span.capacity.0) {
             self.withdraw_promises();
@@ -187,13 +189,13 @@ impl Scheduler {
         self.profile.add(span);
     }
 
-    /// What is left of a reservation is given back.
+    /// Releases the rest of a reservation.
     pub fn release(&mut self, span: Span) {
         self.withdraw_promises();
         self.profile.remove(span);
     }
 
-    /// Takes all promises out of the profile. The next pass makes them anew.
+    /// Removes all promises from the profile. The next pass renews them.
     pub fn withdraw_promises(&mut self) {
         for promise in &self.promised[..self.made] {
             self.profile.remove(promise.span());
@@ -204,8 +206,9 @@ impl Scheduler {
         self.frontier.forget();
     }
 
-    /// A whole pass: calls `started` for each job that starts now.
+    /// A whole pass. Calls `started` for each job that starts now.
     pub fn schedule(&mut self, mut started: impl FnMut(JobKey)) {
+        // Without new room, the jobs in the queue still cannot start, so a single new job needs no full pass.
         if !self.unsettled && self.fresh.len() <= 1 {
             if let Some((key, job)) = self.fresh.pop() {
                 self.place_newcomer(key, job, &mut started);
@@ -215,8 +218,8 @@ impl Scheduler {
         self.place_rest(started);
     }
 
-    /// Step 1 of a pass that has requests to grant: the first waiting job starts now or gets its promise, and
-    /// no other job has one.
+    /// Step 1 of a pass with requests: the first waiting job starts now or gets its promise. No other job has
+    /// one.
     pub fn place_first(&mut self, mut started: impl FnMut(JobKey)) {
         self.withdraw_promises();
         self.enqueue_fresh();
@@ -241,7 +244,7 @@ impl Scheduler {
         self.queue.sweep();
     }
 
-    /// A single new job when no room has appeared: those before it still cannot start, so only it may.
+    /// Places a single new job when no room has appeared: the jobs before it still cannot start.
     fn place_newcomer(&mut self, key: JobKey, job: Waiting, started: &mut impl FnMut(JobKey)) {
         if self.overtakes_promises(&job) {
             self.fresh.push((key, job));
@@ -267,7 +270,7 @@ impl Scheduler {
         self.fresh.clear();
     }
 
-    /// Whether a new job belongs before one that has a promise.
+    /// Whether a new job goes before one with a promise.
     fn overtakes_promises(&self, job: &Waiting) -> bool {
         self.promised.last().is_some_and(|last| !last.job.goes_before_later(job))
     }
@@ -280,8 +283,8 @@ impl Scheduler {
         }
     }
 
-    /// Moves a single promise to an earlier time, if room has appeared. (Several are withdrawn instead, since the
-    /// first may take what the second had.)
+    /// Moves a single promise earlier if room has appeared. (Several are withdrawn instead: the first could
+    /// take the capacity of the second.)
     fn move_promise(&mut self) {
         if !std::mem::take(&mut self.may_move) || self.made != 1 {
             return;
@@ -295,9 +298,11 @@ impl Scheduler {
         }
     }
 
-    /// Starts the jobs whose promised time has come: what they need is theirs already.
+    /// Starts the jobs whose promised time has come. Their capacity is already taken in the profile.
     fn keep_due_promises(&mut self, started: &mut impl FnMut(JobKey)) {
         let now = self.now();
+        // The driver skipped the promised instant. The promises are outdated, so they are renewed from now
+        // on.
         if self.due < now {
             self.withdraw_promises();
         }
@@ -320,7 +325,7 @@ impl Scheduler {
         self.made = kept;
     }
 
-    /// Makes withdrawn promises anew, up to `most` of them.
+    /// Renews up to `most` withdrawn promises.
     fn renew_promises(&mut self, most: usize, started: &mut impl FnMut(JobKey)) {
         let first = self.made;
         let end = self.promised.len().min(first.saturating_add(most));
@@ -340,7 +345,7 @@ impl Scheduler {
         }
     }
 
-    /// Starts jobs from the front of the queue, or promises them their starts, until enough have promises.
+    /// Starts jobs from the front of the queue, or gives them promises, until the policy's number is reached.
     fn promise_from_queue(&mut self, started: &mut impl FnMut(JobKey)) {
         while self.promised.len() < self.policy.promises()
             && let Some((key, job)) = self.queue.pop_front()
@@ -360,7 +365,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes what the job needs at its earliest start, and returns that; never is [`Time::MAX`].
+    /// Takes the capacity of a job at its earliest start, and returns that start. [`Time::MAX`] if it never
+    /// fits.
     fn take_earliest(&mut self, job: Waiting) -> Time {
         let (now, need) = (self.now(), job.need());
         if self.policy.promises() > 1 {
@@ -371,8 +377,9 @@ impl Scheduler {
         start
     }
 
-    /// Starts every job of the queue that fits now for its whole estimate, in order.
+    /// Starts every queued job that fits now for its whole estimate, in order.
     fn backfill(&mut self, started: &mut impl FnMut(JobKey)) {
+        // A cheap test first: with a full machine no job needs to be visited.
         if Stairs::room_now(&self.profile).is_none_or(|room| !self.queue.may_fit(&room)) {
             return;
         }
@@ -382,7 +389,7 @@ impl Scheduler {
             && let Some(at) = self.queue.candidate(from, &room)
         {
             let job = self.queue.get(at);
-            // Where a closer look finds a stair that is too low, the room for the next candidate tells of it.
+            // If `admit` finds a lower stair, the room for the next candidate includes it.
             if self.stairs.admit(&self.profile, job.capacity, job.estimate) {
                 let (key, job) = self.queue.take(at);
                 self.profile.add(Span::starting(self.now(), job.estimate, job.capacity));

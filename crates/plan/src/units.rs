@@ -1,17 +1,17 @@
-//! Instants, lengths of time and amounts of a resource: integers that cannot be mistaken for one another.
-//! Arithmetic on time saturates, so that "forever" ([`Time::MAX`]) plus an hour is still forever and no
-//! input can make a sum wrap around. Nothing here knows a clock, a calendar or a time zone.
+//! Instants, durations and capacities: integers of different types, so they cannot be confused. Time
+//! arithmetic saturates: [`Time::MAX`] ("never") plus an hour is still never, and no input can overflow a
+//! sum. Nothing here knows a clock, a calendar or a time zone.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// An instant, in whole seconds since an origin that the caller chooses (the Unix epoch on a live site, the
+/// An instant, in whole seconds since an origin chosen by the caller (the Unix epoch on a live site, the
 /// start of the log in a trace).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time(pub i64);
 
-/// A length of time, in whole seconds.
+/// A duration, in whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Seconds(pub i64);
 
@@ -20,19 +20,19 @@ pub struct Seconds(pub i64);
 pub struct Capacity(pub u32);
 
 impl Time {
-    /// Before everything.
+    /// Before every other instant.
     pub const MIN: Time = Time(i64::MIN);
-    /// Never: later than anything that can be planned.
+    /// Never: after every instant that can be planned.
     pub const MAX: Time = Time(i64::MAX);
 }
 
 impl Seconds {
-    /// No time at all.
+    /// Zero seconds.
     pub const ZERO: Seconds = Seconds(0);
 }
 
 impl Capacity {
-    /// Nothing.
+    /// Zero units.
     pub const ZERO: Capacity = Capacity(0);
 }
 
@@ -86,8 +86,8 @@ impl fmt::Display for Capacity {
     }
 }
 
-/// A half-open stretch of time: `begin` belongs to it, `end` does not, so that one thing may end at the very
-/// instant at which the next begins.
+/// A half-open interval: `begin` belongs to it, `end` does not, so one may end at the instant at which the
+/// next begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Interval {
     /// The first instant inside.
@@ -97,7 +97,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// From `begin` to just before `end`. Empty where `end` is not later than `begin`.
+    /// From `begin` to just before `end`. Empty if `end` is not later than `begin`.
     #[inline]
     pub const fn new(begin: Time, end: Time) -> Interval {
         Interval { begin, end }
@@ -109,13 +109,13 @@ impl Interval {
         Interval { begin, end: begin + length }
     }
 
-    /// Whether no instant lies inside.
+    /// Whether it contains no instant.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.end <= self.begin
     }
 
-    /// How long it lasts; zero where it is empty.
+    /// Its duration; zero if it is empty.
     #[inline]
     pub fn length(&self) -> Seconds {
         if self.is_empty() { Seconds::ZERO } else { self.end - self.begin }
@@ -128,12 +128,12 @@ impl Interval {
     }
 }
 
-/// A booked rectangle: so much of a resource for so long.
+/// A capacity for an interval: a rectangle in a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Span {
-    /// When it is taken.
+    /// When the capacity is taken.
     pub interval: Interval,
-    /// How much is taken.
+    /// The capacity taken.
     pub capacity: Capacity,
 }
 
@@ -144,7 +144,7 @@ impl Span {
         Span { interval: Interval::starting(begin, length), capacity }
     }
 
-    /// Capacity times length, exactly.
+    /// Capacity times duration, in capacity-seconds. Exact: 128 bits cannot overflow.
     pub fn area(&self) -> i128 {
         i128::from(self.capacity.0) * i128::from(self.interval.length().0)
     }

@@ -1,5 +1,5 @@
-//! Time on the wire, in milliseconds: round trips and hold deadlines are far shorter than what plans are made of.
-//! Plans are in whole seconds ([`bookahead_plan::Time`]); this is where one becomes the other. Sums saturate.
+//! Protocol time in milliseconds: round trips and hold deadlines are far shorter than the seconds of plans
+//! ([`bookahead_plan::Time`]). Conversions are here. Sums saturate.
 
 use bookahead_plan::Time;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ impl Moment {
     /// Never.
     pub const MAX: Moment = Moment(i64::MAX);
 
-    /// The whole second in which it lies: what plans are made for.
+    /// The second that it lies in, rounded down; for negative times too.
     pub fn second(self) -> Time {
         Time(self.0.div_euclid(1_000))
     }
@@ -30,10 +30,10 @@ impl Moment {
 }
 
 impl Millis {
-    /// No time at all.
+    /// Zero milliseconds.
     pub const ZERO: Millis = Millis(0);
 
-    /// So many seconds.
+    /// From seconds.
     pub const fn seconds(seconds: i64) -> Millis {
         Millis(seconds.saturating_mul(1_000))
     }

@@ -1,33 +1,34 @@
-//! How long a hold should last, and how long to wait for an answer. Numbers in, numbers out: it relies on nothing
-//! but whole milliseconds, reads no clock and keeps no calendar.
+//! How long a hold should last, and how long to wait for an answer. Pure arithmetic on milliseconds, without
+//! a clock.
 //!
-//! A requester wants a hold to last until it has heard from everybody: the *technical* part of a deadline, from
-//! round trips ([`RoundTrips`], [`technical`]), and time to negotiate on top. A site wants it to be short, since
-//! whoever never confirms blocks the room for all of it: [`Adaptive`] grants what the share of those allows.
+//! A requester needs a hold until it has heard from all sites: the *technical* part of a deadline, from round
+//! trips ([`RoundTrips`], [`technical`]), plus time to negotiate. A site wants short holds, because a hold
+//! that is never confirmed blocks its capacity for the whole hold time. [`Adaptive`] grants as much as the
+//! share of unconfirmed holds allows.
 
 use crate::clock::Millis;
 use serde::{Deserialize, Serialize};
 
-/// How long an answer may take that was never measured.
+/// First timeout of a peer without measurements.
 pub const FIRST_PATIENCE: Millis = Millis(1_000);
-/// Nobody is asked again sooner, however fast it answered before: it may have to write to a disk first.
+/// Shortest wait before a call is repeated, even to a fast peer: it may have to write to disk first.
 pub const SHORTEST_PATIENCE: Millis = Millis(20);
-/// Nobody is left alone for longer, however slow it is: a message that was lost has to be repeated some day.
+/// Longest wait before a call is repeated, even to a slow peer: a lost message must be repeated at some time.
 pub const LONGEST_PATIENCE: Millis = Millis(60_000);
-/// With fewer resolved holds a site has seen nothing yet that it could go by.
+/// Number of resolved holds below which a site has too little data to adapt hold times.
 pub const FEWEST_OBSERVED: u64 = 20;
-/// An acceptance rate of one, in the unit of [`Adaptive::target`].
+/// An acceptance rate of 1, in the unit of [`Adaptive::target`].
 pub const ALL: u32 = 1_000_000;
 
-/// What is known of the round trip to a peer: smoothed mean and mean deviation, as TCP keeps them for its
-/// retransmission timer (a new sample counts an eighth in the mean, a quarter in the deviation).
+/// Round trip statistics of a peer: smoothed mean and mean deviation, as TCP keeps them for its
+/// retransmission timer (a new sample counts 1/8 in the mean and 1/4 in the deviation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct RoundTrips {
     /// None before the first sample.
     smoothed: Option<Smoothed>,
 }
 
-/// In fractions of a millisecond, so that small changes are not rounded away.
+/// In fractions of a millisecond, because rounding would swallow small changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Smoothed {
     mean_eighths: i64,
@@ -43,7 +44,7 @@ pub enum Scheme {
     Parallel,
 }
 
-/// What a site saw of its holds.
+/// A site's statistics of its holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Observed {
     /// Holds granted.
@@ -52,28 +53,28 @@ pub struct Observed {
     pub refused: u64,
     /// Holds that were committed.
     pub committed: u64,
-    /// Holds that were never confirmed: in the calendar for all of their time.
+    /// Holds that expired: they blocked capacity for their whole hold time.
     pub evaporated: u64,
-    /// Holds that their requester gave back.
+    /// Holds that their requester cancelled.
     pub cancelled: u64,
-    /// How long the committed ones are in the calendar, in all: from the moment of the hold to the end of the slot.
+    /// Total time that committed holds take capacity, each from the hold to the end of its slot.
     pub lifetime: Millis,
 }
 
-/// How a site chooses the length of its holds.
+/// Settings for hold times that adapt to unconfirmed holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Adaptive {
-    /// The share of requests that should find room, per million.
+    /// Desired share of accepted requests, per million.
     pub target: u32,
-    /// No hold is shorter: less would be over before a commit could arrive.
+    /// Shortest hold. It must be long enough for a commit to arrive.
     pub shortest: Millis,
-    /// No hold is longer.
+    /// Longest hold.
     pub longest: Millis,
 }
 
 impl RoundTrips {
-    /// An answer took so long. An answer to a call that had been repeated says nothing, since nobody knows which of
-    /// the two it answers.
+    /// Adds a measurement. Do not sample answers to repeated calls: it is unknown which repetition they
+    /// answer.
     pub fn sample(&mut self, took: Millis) {
         let took = took.0.clamp(0, LONGEST_PATIENCE.0);
         let Some(smoothed) = &mut self.smoothed else {
@@ -85,13 +86,13 @@ impl RoundTrips {
         smoothed.deviation_quarters += off.abs() - smoothed.deviation_quarters / 4;
     }
 
-    /// The smoothed mean.
+    /// The smoothed mean. None without measurements.
     pub fn mean(&self) -> Option<Millis> {
         self.smoothed.map(|smoothed| Millis(smoothed.mean_eighths / 8))
     }
 
-    /// How long to wait before a message is repeated: the mean and four deviations, within the constants above, and
-    /// `at_least` as long as the caller knows that the answer takes.
+    /// How long to wait before repeating a message: the mean plus four deviations, within the constants
+    /// above, and at least `at_least`, the time the caller knows the answer to need.
     pub fn patience(&self, at_least: Millis) -> Millis {
         let expected = self.smoothed.map_or(FIRST_PATIENCE, |smoothed| {
             Millis(smoothed.mean_eighths / 8 + smoothed.deviation_quarters)
@@ -99,8 +100,8 @@ impl RoundTrips {
         expected.clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE).max(at_least)
     }
 
-    /// How long to wait after so many repeats: twice as long each time, up to [`LONGEST_PATIENCE`], so that a peer
-    /// that is down or drowning is not asked more and more.
+    /// How long to wait after this many repetitions: doubled each time up to [`LONGEST_PATIENCE`], so that a
+    /// peer that is down or overloaded does not get more and more calls.
     pub fn after_repeats(&self, repeats: u32, at_least: Millis) -> Millis {
         let first = self.patience(at_least);
         let doubled = first.0.saturating_mul(1 << repeats.min(20));
@@ -108,9 +109,9 @@ impl RoundTrips {
     }
 }
 
-/// The shortest hold with which a commit can arrive in time: `(N + 1)·r` where `parts` are held one after the other,
-/// `2·r` where they are held all at once (section 3.4 of the co-reservation paper). The first part is held when the
-/// first round trip is over, and the commit needs one more after the last.
+/// The shortest hold with which a commit arrives in time: `(N + 1)·r` if `parts` are held one after the
+/// other, `2·r` if in parallel (section 3.4 of the co-reservation paper). The first part is held after the
+/// first round trip, and the commit needs one more after the last.
 pub fn technical(parts: usize, round_trip: Millis, scheme: Scheme) -> Millis {
     let trips = match scheme {
         Scheme::Sequential => i64::try_from(parts).unwrap_or(i64::MAX).saturating_add(1),
@@ -120,12 +121,12 @@ pub fn technical(parts: usize, round_trip: Millis, scheme: Scheme) -> Millis {
 }
 
 impl Observed {
-    /// How many holds have come to an end of their waiting, one way or the other.
+    /// Number of holds that ended, by commit, expiry or cancel.
     pub fn resolved(&self) -> u64 {
         self.committed.saturating_add(self.evaporated).saturating_add(self.cancelled)
     }
 
-    /// The same proportions from half as much: halving now and then lets what is long past count less.
+    /// All counts halved. Done at intervals, so that old observations count less.
     pub fn halved(&self) -> Observed {
         Observed {
             granted: self.granted / 2,
@@ -139,16 +140,17 @@ impl Observed {
 }
 
 impl Adaptive {
-    /// The longest hold with which the acceptance rate should still reach the target: figure 9 of the co-reservation
-    /// paper, read backwards.
+    /// The longest hold with which the acceptance rate should still reach the target: figure 9 of the
+    /// co-reservation paper, read backwards.
     ///
-    /// A full calendar is shared between those who will confirm, each in it for the mean lifetime `L`, and those
-    /// who never do, each in it for the hold time `T`. With `ρ` of these for each of those, the first get the share
-    /// `α(T) = α₀ / (1 + ρ·T/L)`. What was observed at the `present` hold time gives `α₀ = min(1, α·(1 + ρ·T/L))`,
-    /// and the target then gives `T = (α₀/target − 1)·L/ρ`. As `L/ρ` is the lifetime of all committed holds for
-    /// each that evaporated, no quotient but the last is ever needed.
+    /// A full calendar is shared between holds that will be confirmed, each in it for the mean lifetime `L`,
+    /// and holds that will not, each in it for the hold time `T`. With `ρ` of the second for each of the
+    /// first, the first get the share `α(T) = α₀ / (1 + ρ·T/L)`. The observations at the `present` hold time
+    /// give `α₀ = min(1, α·(1 + ρ·T/L))`, and the target gives `T = (α₀/target − 1)·L/ρ`. Because `L/ρ` is
+    /// the total lifetime of committed holds divided by the number of expired ones, only one division is
+    /// needed.
     ///
-    /// Holds that were given back are neither: how long they stay depends on their requester and not on the
+    /// Cancelled holds count for neither: how long they stay depends on their requester and not on the
     /// deadline.
     pub fn hold(&self, observed: &Observed, present: Millis) -> Millis {
         let allowed = if observed.evaporated == 0 || observed.resolved() < FEWEST_OBSERVED || self.target == 0
@@ -160,17 +162,17 @@ impl Adaptive {
         allowed.min(self.longest).max(self.shortest)
     }
 
-    /// `T` of the formula; zero where the target cannot be reached.
+    /// `T` of the formula; zero if the target cannot be reached.
     fn allowed(&self, observed: &Observed, present: Millis) -> Millis {
         let Observed { granted, refused, evaporated, lifetime, .. } = *observed;
-        // The same proportions in counts below 2⁴⁰, so that no product is longer than 128 bits.
+        // Scaled to counts below 2⁴⁰, so that no product exceeds 128 bits.
         let too_long = (granted | refused | evaporated).checked_ilog2().unwrap_or(0).saturating_sub(39);
         let shorter = |number: u64| i128::from(number >> too_long);
         let (granted, evaporated) = (shorter(granted), shorter(evaporated));
         let asked = granted + shorter(refused);
         let lifetime = shorter(lifetime.0.max(0).unsigned_abs());
         let blocked = evaporated * i128::from(present.0.clamp(0, FURTHEST));
-        // α₀ as a fraction over `asked · lifetime`, hence no more than that.
+        // α₀ as a fraction over `asked · lifetime`; capped at 1.
         let unblocked = (granted * (lifetime + blocked)).min(asked * lifetime);
         let target = i128::from(self.target.min(ALL));
         let above_target = unblocked * i128::from(ALL) - target * asked * lifetime;
@@ -181,7 +183,7 @@ impl Adaptive {
     }
 }
 
-/// Hold times beyond this (about 34 years) count as this.
+/// Hold times are capped here, at about 34 years, so that products fit into 128 bits.
 const FURTHEST: i64 = 1 << 40;
 
 #[cfg(test)]
@@ -192,7 +194,7 @@ mod tests {
 
     const SITE: Adaptive = Adaptive { target: 800_000, shortest: Millis(100), longest: Millis(100_000_000) };
 
-    /// A thousand holds of 1,200 s each that were committed, and so many that were not.
+    /// 1,000 committed holds of 1,200 s each, and some that expired.
     fn seen(refused: u64, evaporated: u64) -> Observed {
         Observed {
             granted: 1_000 + evaporated,
@@ -213,7 +215,7 @@ mod tests {
         trips.sample(Millis(180));
         // The mean moves by 80/8; the deviation is 3/4 of 50 and 1/4 of 80.
         assert_eq!((trips.mean(), trips.patience(Millis::ZERO)), (Some(Millis(110)), Millis(110 + 230)));
-        assert_eq!(trips.patience(Millis(5_000)), Millis(5_000), "somebody knows that it takes longer");
+        assert_eq!(trips.patience(Millis(5_000)), Millis(5_000), "the caller knows that it takes longer");
         assert_eq!(trips.after_repeats(0, Millis::ZERO), Millis(340));
         assert_eq!(trips.after_repeats(3, Millis::ZERO), Millis(8 * 340));
         assert_eq!(trips.after_repeats(u32::MAX, Millis::ZERO), LONGEST_PATIENCE);
@@ -240,9 +242,9 @@ mod tests {
 
     #[test]
     fn one_rejecter_per_accepter_and_a_rate_of_four_fifths_allow_a_quarter_of_the_lifetime() {
-        // Nobody was refused: α₀ = 1 and T = (1/0.8 − 1)·1200 s, the 300 slots of the paper.
+        // No request was refused: α₀ = 1 and T = (1/0.8 − 1)·1200 s, the 300 slots of the paper.
         assert_eq!(SITE.hold(&seen(0, 1_000), Millis::seconds(60)), Millis::seconds(300));
-        // Half as many who never confirm may take twice as long.
+        // With half as many unconfirmed holds, each may take twice as long.
         assert_eq!(SITE.hold(&seen(0, 500), Millis::seconds(60)), Millis::seconds(600));
         // α = 2/3 at T = 300 s: α₀ = 2/3·1.25 = 5/6, T = (5/6/0.8 − 1)·1200 s.
         assert_eq!(SITE.hold(&seen(1_000, 1_000), Millis::seconds(300)), Millis::seconds(50));

@@ -1,5 +1,5 @@
-//! What was asked, in 128 bits: enough to tell whether a repeated call is the same as the first. Calls themselves can be large, and
-//! would be kept for as long as they may be repeated.
+//! A 128-bit digest of a call, enough to tell whether a repeated call equals the first. Calls themselves can
+//! be large, and would have to be kept for as long as they may be repeated.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -7,13 +7,13 @@ use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
 
-/// The digest of a value, written as 32 hexadecimal digits. Where a journal has the whole value, as the first release wrote it, the
-/// digest is taken when it is read. A build with other types gives other digests: what was refused before an upgrade and is
-/// repeated after it, is another call.
+/// The digest of a value, serialized as 32 hexadecimal digits. Journals of the first release contain the
+/// whole value; its digest is computed on reading. A build with other types gives other digests: a call that
+/// was refused before an upgrade and is repeated after it counts as another call.
 pub struct Digest<T>(u128, PhantomData<fn(T)>);
 
 impl<T: Hash> Digest<T> {
-    /// Of a value.
+    /// Computes the digest. The hash key is fixed, so digests can be compared across restarts.
     pub fn of(value: &T) -> Digest<T> {
         let mut hasher = SipHasher24::new();
         value.hash(&mut hasher);

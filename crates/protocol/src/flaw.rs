@@ -1,20 +1,20 @@
-//! The protocol, broken on purpose: what the fault tests must catch. Without the feature `flaws`, which only tests turn
-//! on, nothing here can be set and nothing is ever broken.
+//! Deliberate protocol faults that the fault tests must detect. They can only be set with the feature
+//! `flaws`, which only tests enable.
 
-/// A way to break it.
+/// A deliberate fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Flaw {
-    /// A broker commits what it holds although a part was refused.
+    /// A broker commits its holds although a part was refused.
     IgnoreRefusals,
-    /// A broker does not give back what it does not want any more.
+    /// A broker does not release holds that it no longer needs.
     ForgetToCancel,
-    /// A broker that restarts has forgotten that it decided to commit.
+    /// A restarted broker has lost its commit decisions.
     ForgetDecisions,
     /// A ledger does not count holds as taken.
     HoldsTakeNoRoom,
-    /// A ledger accepts late commits without looking whether the room is still free.
+    /// A ledger accepts late commits without checking that the capacity is still free.
     LateCommitsUnseen,
-    /// A broker does not look after what it booked.
+    /// A broker does not watch the parts that it booked.
     ForgetParts,
     /// A broker changes the other parts of a booking although one was refused.
     ChangeInPart,
@@ -22,7 +22,6 @@ pub enum Flaw {
     GrantTwoClaims,
 }
 
-/// Whether, and how, a value is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Broken {
     #[cfg(feature = "flaws")]

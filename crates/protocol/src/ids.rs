@@ -1,5 +1,5 @@
-//! Who and what: names that people give, and identities that the requester makes before it sends anything, so that a
-//! repeated message is recognised as the same.
+//! Names given by people, and identities chosen by the requester before it sends anything, so that a repeated
+//! message is recognised.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -9,12 +9,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A name that somebody gave to a site, a resource, a kind of resource, a user or an attribute.
+/// Name of a site, resource, kind of resource, user or attribute. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// As text.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -56,10 +56,10 @@ impl fmt::Debug for Name {
     }
 }
 
-/// A text that is no identity.
+/// A text that is not a valid identity.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{text:?} is not an identity of this kind; it should be {prefix}_ and hexadecimal digits in lower case, without zeros in front"
+    "{text:?} is not a valid id; it must be {prefix}_ and lowercase hexadecimal digits without leading zeros"
 )]
 pub struct NotAnIdentity {
     text: String,
@@ -91,7 +91,7 @@ macro_rules! identity {
                 let digits = text.strip_prefix(concat!($prefix, "_"));
                 let plain = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
                 let number = plain.and_then(|digits| u128::from_str_radix(digits, 16).ok());
-                // There is one way to write each, so that what is sent and what comes back are the same text.
+                // Each identity has exactly one spelling, so texts can be compared without parsing.
                 let identity = number.map($name).filter(|identity| identity.to_string() == text);
                 identity.ok_or_else(|| NotAnIdentity { text: text.into(), prefix: $prefix })
             }
@@ -113,29 +113,29 @@ macro_rules! identity {
 }
 
 identity!(
-    /// A reservation, or a co-reservation, at the site or broker that was asked for it.
+    /// A reservation or co-reservation, at the site or broker that was called.
     ReservationId,
     "rsv"
 );
 identity!(
-    /// A job.
+    /// A job, chosen by the party that submits it.
     JobId,
     "job"
 );
 identity!(
-    /// A change of terms that is prepared before it is accepted. The same for all parts of a co-reservation.
+    /// A two-phase change of terms. The same for all parts of a co-reservation.
     ChangeId,
     "chg"
 );
 identity!(
-    /// One call. Whoever repeats a call repeats its key, and gets the answer of the first time.
+    /// Idempotency key of one call. A repeated call has the same key and gets the first answer.
     Key,
     "key"
 );
 
-/// Makes identities that nobody else makes or foresees: 128 bits that follow from a secret of its maker, from which life of the maker
-/// it is, and from a counter, by a keyed hash. Whoever could foresee them could take them first. A maker that restarts begins a new
-/// life, so that it need not remember what it used up before.
+/// Makes unique, unpredictable identities of 128 bits: a keyed hash of the number of the maker's start and a
+/// counter, with the maker's secret as the key. A predictable id could be taken by another client first. Each
+/// start uses new numbers, so the counter need not be stored.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Identities {
     maker: u128,
@@ -148,16 +148,16 @@ impl fmt::Debug for Identities {
     }
 }
 
-/// A life has so many bits for its counter; the rest of 64 counts lives.
+/// Bits of the counter within one start. The upper 24 bits of 64 count the starts.
 const COUNTER_BITS: u32 = 40;
 
 impl Identities {
-    /// Those of one life of a maker with this secret; no two makers share one.
+    /// For one start of a maker. No two makers may share the secret.
     pub fn new(maker: u128, life: u32) -> Identities {
         Identities { maker, next: u64::from(life) << COUNTER_BITS }
     }
 
-    /// The next one.
+    /// The next identity.
     pub fn make(&mut self) -> u128 {
         let mut hasher = SipHasher24::new_with_key(&self.maker.to_be_bytes());
         hasher.write_u64(self.next);
@@ -167,9 +167,9 @@ impl Identities {
 }
 
 impl Key {
-    /// The key of a call that is made because of this one, about one of its parts: the same whenever it is made anew, so
-    /// that a repeated call leads to a repeated call. Each step of the mixing can be undone, so two keys of one part
-    /// never become one.
+    /// The key of a call that follows from this one, for one part. Always the same, so a repeated call leads
+    /// to repeated calls. Each step of the mixing is invertible, so different keys stay different for the
+    /// same part.
     pub fn derived(self, part: usize) -> Key {
         const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
         let mixed = (self.0 ^ (self.0 >> 67)).wrapping_mul(ODD);

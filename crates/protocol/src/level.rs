@@ -1,7 +1,7 @@
-//! The rule of information: whoever was asked at one level (probe, reserve, commit) may itself ask at that level or
-//! below, never above; only the one who asked may go up. A permission is a value that exists only where a call of its
-//! level was received, and a call of a level is made only with a permission of that level or above: breaking the rule
-//! does not compile.
+//! Access levels. A party that was called at one level (probe, reserve, commit) may itself call at that level
+//! or below, never above; only its caller may go up. A permission is a value that can be obtained only from a
+//! received call of its level, and a call can be made only with a permission of its level or above. Breaking
+//! the rule does not compile.
 
 use crate::clock::Millis;
 use crate::ids::{ChangeId, JobId, ReservationId};
@@ -12,28 +12,28 @@ use bookahead_plan::{Capacity, Time};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// How much a call commits to.
+/// How binding a call is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Ask only.
+    /// Not binding.
     Probe,
-    /// Hold for a while.
+    /// A hold with a deadline.
     Reserve,
-    /// For good.
+    /// Final.
     Commit,
 }
 
-/// The level of probes.
+/// Marker type of [`Level::Probe`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Probing {}
-/// The level of holds.
+/// Marker type of [`Level::Reserve`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reserving {}
-/// The level of commits.
+/// Marker type of [`Level::Commit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Committing {}
 
-/// Includes the level `L`.
+/// Implemented by levels that include the level `L`.
 pub trait Includes<L> {}
 impl Includes<Probing> for Probing {}
 impl Includes<Probing> for Reserving {}
@@ -42,7 +42,7 @@ impl Includes<Reserving> for Reserving {}
 impl Includes<Reserving> for Committing {}
 impl Includes<Committing> for Committing {}
 
-/// Permission to send calls up to a level. It is not made, but received: see [`Received::of`] and
+/// Permission to send calls up to a level. It has no constructor; it comes from [`Received::of`] or
 /// [`Received::of_job`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Permission<L>(PhantomData<L>);
@@ -53,39 +53,39 @@ impl<L> fmt::Debug for Permission<L> {
     }
 }
 
-/// The permission that a received call gives.
+/// The permission that follows from a received call.
 #[derive(Debug, Clone, Copy)]
 pub struct Received(Level);
 
 impl Received {
-    /// What may be sent on because of this call. Giving something up, or asking how it is, permits no more than probes.
+    /// From a received call. A cancel, a release or a query permits only probes.
     pub fn of(call: &Call) -> Received {
         Received(call.level())
     }
 
-    /// What may be sent on because of a job that was submitted: its owner wants it run, which is a call of the highest level.
+    /// From a submitted job. Its owner wants it to run, which is a call of the highest level.
     pub fn of_job(_: &JobRequest) -> Permission<Committing> {
         Permission(PhantomData)
     }
 
-    /// To probe: any call permits that.
+    /// Permission to probe; follows from any call.
     pub fn probing(self) -> Permission<Probing> {
         Permission(PhantomData)
     }
 
-    /// To hold, if the call was of that level at least.
+    /// Permission to hold, if the call was at least of that level.
     pub fn reserving(self) -> Option<Permission<Reserving>> {
         (self.0 >= Level::Reserve).then_some(Permission(PhantomData))
     }
 
-    /// To commit, if the call was of that level.
+    /// Permission to commit, if the call was of that level.
     pub fn committing(self) -> Option<Permission<Committing>> {
         (self.0 == Level::Commit).then_some(Permission(PhantomData))
     }
 }
 
 impl<L> Permission<L> {
-    /// Asks what could be had.
+    /// Makes a [`Call::Probe`].
     pub fn probe(&self, request: Request, most: u32, starts: Vec<Time>) -> Call
     where
         L: Includes<Probing>,
@@ -93,7 +93,7 @@ impl<L> Permission<L> {
         Call::Probe { request, most, starts }
     }
 
-    /// Holds.
+    /// Makes a [`Call::Reserve`] that only holds.
     pub fn reserve(&self, id: ReservationId, request: Request, hold_for: Millis) -> Call
     where
         L: Includes<Reserving>,
@@ -101,7 +101,7 @@ impl<L> Permission<L> {
         Call::Reserve { id, request, hold_for, book: false }
     }
 
-    /// Holds longer.
+    /// Makes a [`Call::Hold`].
     pub fn hold(&self, id: ReservationId, hold_for: Millis) -> Call
     where
         L: Includes<Reserving>,
@@ -109,7 +109,7 @@ impl<L> Permission<L> {
         Call::Hold { id, hold_for }
     }
 
-    /// Commits.
+    /// Makes a [`Call::Commit`].
     pub fn commit(&self, id: ReservationId, jobs: Vec<JobId>) -> Call
     where
         L: Includes<Committing>,
@@ -117,7 +117,7 @@ impl<L> Permission<L> {
         Call::Commit { id, jobs }
     }
 
-    /// Attaches a job.
+    /// Makes a [`Call::Attach`].
     pub fn attach(&self, id: ReservationId, part: usize, job: JobId) -> Call
     where
         L: Includes<Committing>,
@@ -125,7 +125,7 @@ impl<L> Permission<L> {
         Call::Attach { id, part, job }
     }
 
-    /// Lets it last longer.
+    /// Makes a [`Call::Extend`].
     pub fn extend(&self, id: ReservationId, version: Option<u32>, end: Time) -> Call
     where
         L: Includes<Committing>,
@@ -133,7 +133,7 @@ impl<L> Permission<L> {
         Call::Extend { id, version, end }
     }
 
-    /// Changes.
+    /// Makes a [`Call::Change`].
     pub fn change(&self, id: ReservationId, version: Option<u32>, request: Request) -> Call
     where
         L: Includes<Committing>,
@@ -141,7 +141,7 @@ impl<L> Permission<L> {
         Call::Change { id, version, request }
     }
 
-    /// Prepares a change.
+    /// Makes a [`Call::PrepareChange`].
     pub fn prepare_change(
         &self,
         id: ReservationId,
@@ -155,7 +155,7 @@ impl<L> Permission<L> {
         Call::PrepareChange { id, change, version: None, terms, hold_for }
     }
 
-    /// Accepts a change that is prepared.
+    /// Makes a [`Call::FinishChange`] that accepts.
     pub fn accept_change(&self, id: ReservationId, change: ChangeId) -> Call
     where
         L: Includes<Committing>,
@@ -164,23 +164,23 @@ impl<L> Permission<L> {
     }
 }
 
-/// Anybody may give up a change that is not accepted.
+/// Makes a [`Call::FinishChange`] that rejects. Needs no permission: it binds no resource.
 pub fn give_up_change(id: ReservationId, change: ChangeId) -> Call {
     Call::FinishChange { id, change, accept: false }
 }
 
-/// Anybody may give up what is his.
+/// Makes a [`Call::Cancel`]. Needs no permission: it only gives back.
 pub fn cancel(id: ReservationId) -> Call {
     Call::Cancel { id }
 }
 
-/// Anybody may give back what is his.
+/// Makes a [`Call::Release`]. Needs no permission: it only gives back.
 pub fn release(id: ReservationId, from: Time, keep: Capacity) -> Call {
     Call::Release { id, part: None, from, keep }
 }
 
 impl Call {
-    /// How much it commits to.
+    /// How binding the call is.
     pub fn level(&self) -> Level {
         match self {
             Call::Probe { .. }

@@ -1,18 +1,18 @@
-//! What sites, brokers and clients say to each other, and what each of them decides. Values without I/O: a message and
-//! the time go in, messages, timers and events to be journalled come out. The simulator, the fault tests and the
-//! daemons drive the same values.
+//! The messages between sites, brokers and clients, and the decisions that each of them makes. Values without
+//! I/O: a message and the time go in; messages, timers and journal events come out. The simulator, the fault
+//! tests and the daemons drive the same values.
 //!
-//! - [`clock`], [`ids`]: milliseconds of the wire; names and identities
-//! - [`request`]: what a client wants, in parts, with constraints between them; what a site offers, and what fits a part
-//! - [`message`]: calls and answers; [`problem`]: answers that say no, and why
-//! - [`life_cycle`]: the states of a reservation and the only moves between them
-//! - [`level`]: who may send what
-//! - [`ledger`]: the book of a site
-//! - [`candidates`]: the search for slots that fulfil all parts of a request
+//! - [`clock`], [`ids`]: time in milliseconds; names and identities
+//! - [`request`]: a client's request, its parts and the constraints between them; resources and matching
+//! - [`message`]: calls and answers; [`problem`]: refusals and their reasons
+//! - [`life_cycle`]: the states of a reservation and all transitions between them
+//! - [`level`]: which calls a client may use
+//! - [`ledger`]: the reservations of a site
+//! - [`candidates`]: the search for slots that satisfy all parts of a request
 //! - [`broker`]: the negotiation, all or nothing
 //! - [`deadline`]: how long a hold should last
-//! - [`flaw`]: the protocol broken on purpose, for tests
-//! - [`jobs`]: sites for jobs without a reservation
+//! - [`flaw`]: deliberate protocol faults, for tests
+//! - [`jobs`]: choosing sites for jobs without a reservation
 
 pub mod broker;
 pub mod candidates;

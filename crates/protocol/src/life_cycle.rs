@@ -1,17 +1,16 @@
-//! The life of a reservation: one table says which moves are legal, and where they lead. It decides nothing but
-//! legality; whether there is room or whether the time has come is for others. The picture in the documents is drawn from
-//! the same table.
+//! The life cycle of a reservation: one table of legal transitions. It decides only legality, not whether
+//! there is room or whether the time has come. The diagram in the docs is drawn from the same table.
 //!
-//! A *hold* is a reservation in [`State::Held`]: promised until its deadline. It is resolved exactly once, by commit,
-//! cancel or expiry.
+//! A *hold* is a reservation in [`State::Held`]: promised until its deadline. It ends exactly once, by
+//! commit, cancel or expiry.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where in its life a reservation is.
+/// The state of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum State {
-    /// Asked for; the batch system has not answered yet. Its room is taken meanwhile.
+    /// Waiting for the batch system. Its capacity is taken meanwhile.
     Requested,
     /// Refused.
     Rejected,
@@ -19,13 +18,13 @@ pub enum State {
     Held,
     /// A hold that was not committed in time.
     Expired,
-    /// Confirmed: it will be honoured.
+    /// Confirmed by its owner, not started yet.
     Committed,
-    /// Its owner wants other terms; the batch system has not answered yet. Old and new terms are taken meanwhile.
+    /// A change waits for the batch system. Old and new terms are both taken meanwhile.
     ChangeRequested,
-    /// Its start has come and its end has not.
+    /// Started, not ended.
     Active,
-    /// Its end has come.
+    /// Its end was reached.
     Completed,
     /// Given up before its start.
     Cancelled,
@@ -33,45 +32,45 @@ pub enum State {
     Terminated,
 }
 
-/// What can happen to a reservation.
+/// A transition of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Move {
-    /// A late commit has to ask the batch system again.
+    /// A late commit asks the batch system again.
     Request,
-    /// Its room is granted, or it is held longer.
+    /// Its capacity is granted, or its hold is prolonged.
     Hold,
     /// There is no room, or the batch system refuses.
     Reject,
-    /// Its deadline passed without a commit.
+    /// Its deadline passes without a commit.
     Expire,
-    /// Its owner confirms, or attaches jobs to a confirmed one.
+    /// Its owner confirms it, or attaches jobs to it.
     Commit,
-    /// Its owner wants other terms.
+    /// Its owner requests new terms.
     RequestChange,
-    /// Its owner wants it to last longer.
+    /// Its owner requests a later end.
     Extend,
-    /// A change is answered: with the new terms or the old.
+    /// A change ends, with the new terms or the old.
     SettleChange,
-    /// Its start has come.
+    /// Its start is reached.
     Begin,
-    /// Its end has come, or its owner gave back the rest.
+    /// Its end is reached, or its owner releases the rest.
     Complete,
-    /// It is given up before its start: by its owner, or because the resource failed.
+    /// It is given up before its start, by its owner or because the resource failed.
     Cancel,
     /// It is given up while active.
     Terminate,
 }
 
-/// A move that does not exist.
+/// A transition that the life cycle does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IllegalMove {
-    /// From this state
+    /// The current state.
     pub from: State,
-    /// one cannot do this.
+    /// The transition that is not possible.
     pub attempted: Move,
 }
 
-/// Every legal move: from, by, to.
+/// Every legal transition: from, by, to.
 pub const MOVES: [(State, Move, State); 25] = [
     (State::Requested, Move::Hold, State::Held),
     (State::Requested, Move::Reject, State::Rejected),
@@ -82,10 +81,10 @@ pub const MOVES: [(State, Move, State); 25] = [
     (State::Held, Move::Expire, State::Expired),
     (State::Held, Move::Commit, State::Committed),
     (State::Held, Move::Cancel, State::Cancelled),
-    // Late, where the room is still free and the site's policy says so.
+    // A late commit, if the capacity is still free and the site's policy allows it.
     (State::Expired, Move::Commit, State::Committed),
     (State::Expired, Move::Request, State::Requested),
-    // For good: a commit that was on its way meanwhile comes too late for that.
+    // Final: a commit that arrives after the cancel is refused.
     (State::Expired, Move::Cancel, State::Cancelled),
     (State::Committed, Move::RequestChange, State::ChangeRequested),
     (State::Committed, Move::Extend, State::ChangeRequested),
@@ -99,13 +98,13 @@ pub const MOVES: [(State, Move, State); 25] = [
     (State::Active, Move::Extend, State::ChangeRequested),
     (State::Active, Move::Complete, State::Completed),
     (State::Active, Move::Terminate, State::Terminated),
-    // More jobs, once it is confirmed.
+    // Attaching jobs to a committed reservation.
     (State::Committed, Move::Commit, State::Committed),
     (State::Active, Move::Commit, State::Active),
 ];
 
 impl State {
-    /// Every state.
+    /// Every state, in the order of declaration.
     pub const ALL: [State; 10] = [
         State::Requested,
         State::Rejected,
@@ -119,18 +118,18 @@ impl State {
         State::Terminated,
     ];
 
-    /// The state after a move: the only way from one to another.
+    /// The state after a transition. The only way to change a state.
     pub fn after(self, attempted: Move) -> Result<State, IllegalMove> {
         let found = MOVES.iter().find(|(from, by, _)| *from == self && *by == attempted);
         found.map(|(_, _, to)| *to).ok_or(IllegalMove { from: self, attempted })
     }
 
-    /// Whether it takes capacity.
+    /// Whether it takes capacity. Holds and pending requests do.
     pub fn holds_capacity(self) -> bool {
         !self.is_over()
     }
 
-    /// Whether it waits for an answer of the batch system.
+    /// Whether it waits for the batch system.
     pub fn is_waiting(self) -> bool {
         matches!(self, State::Requested | State::ChangeRequested)
     }
@@ -140,13 +139,13 @@ impl State {
         matches!(self, State::Committed | State::ChangeRequested | State::Active | State::Completed)
     }
 
-    /// Whether it is over. An expired hold may still be committed late, until it is cancelled.
+    /// Whether it is over. An expired hold counts as over, although it can still be committed late.
     pub fn is_over(self) -> bool {
         use State::{Cancelled, Completed, Expired, Rejected, Terminated};
         matches!(self, Rejected | Expired | Completed | Cancelled | Terminated)
     }
 
-    /// A word for people and programs.
+    /// Stable name, used in the API and in output.
     pub fn word(self) -> &'static str {
         match self {
             State::Requested => "requested",
@@ -164,7 +163,7 @@ impl State {
 }
 
 impl Move {
-    /// Every move.
+    /// Every transition, in the order of declaration.
     pub const ALL: [Move; 12] = [
         Move::Request,
         Move::Hold,
@@ -180,7 +179,7 @@ impl Move {
         Move::Terminate,
     ];
 
-    /// A word for people and programs.
+    /// Stable name, used in the API and in output.
     pub fn word(self) -> &'static str {
         match self {
             Move::Request => "request",
@@ -200,7 +199,7 @@ impl Move {
 }
 
 impl Move {
-    /// What a reservation is after it.
+    /// The participle for error messages.
     fn done(self) -> &'static str {
         match self {
             Move::Request => "requested again",
@@ -211,7 +210,7 @@ impl Move {
             Move::RequestChange | Move::SettleChange => "changed",
             Move::Extend => "extended",
             Move::Begin => "begun",
-            // Time aside, a release is what completes one.
+            // A reservation completes by time or by a release, and only the release can fail.
             Move::Complete => "released",
             Move::Cancel => "cancelled",
             Move::Terminate => "terminated",

@@ -1,5 +1,5 @@
-//! Calls and answers. A site and a broker answer the same calls, so that whoever asks cannot tell them apart, and a
-//! broker can be a resource of another broker.
+//! Calls and answers. A site and a broker answer the same calls, so a client need not know which one it talks
+//! to, and a broker can be a resource of another broker.
 
 use crate::clock::Millis;
 use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
@@ -10,143 +10,143 @@ use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
 
-/// A call, and who makes it.
+/// A call with its idempotency key and its caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Envelope {
     /// The same for every repetition of this call.
     pub key: Key,
-    /// On whose behalf.
+    /// The user on whose behalf the call is made.
     pub caller: Caller,
-    /// What is asked.
+    /// The operation.
     pub call: Call,
 }
 
-/// A call to be sent.
+/// A call to be sent to a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Outgoing {
-    /// To which peer.
+    /// Name of the peer.
     pub to: Name,
-    /// What.
+    /// The call.
     pub envelope: Envelope,
 }
 
-/// Who asks.
+/// The user behind a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Caller {
-    /// The owner of what is made, and the one whom limits count for.
+    /// Owner of new reservations; limits count per user.
     pub user: Name,
-    /// What limits depend on beside the user, such as "operator".
+    /// Roles that limits may depend on. The role "operator" may act on reservations of others.
     pub roles: Vec<Name>,
 }
 
-/// What can be asked of a site or a broker.
+/// The operations of a site or a broker.
 #[allow(missing_docs, reason = "`id` is the reservation that it is about")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Call {
-    /// What could be had? Nothing is booked.
+    /// Which slots are available? Books nothing.
     Probe {
-        /// What is wanted.
+        /// The request to find slots for.
         request: Request,
-        /// At most so many offers.
+        /// Most offers to return.
         most: u32,
-        /// Begins that are of special interest, since something elsewhere could begin then.
+        /// Preferred starts, because another part could start then.
         starts: Vec<Time>,
     },
-    /// Hold this until its deadline; the requester makes the id.
+    /// Hold capacity until a deadline. The client chooses the id, so a repeated call cannot reserve twice.
     Reserve {
-        /// The id of what is to be made.
+        /// Id of the new reservation.
         id: ReservationId,
-        /// What is wanted: one begin (fixed), or a window to choose from (flexible).
+        /// The request: one possible start (fixed) or a window (flexible).
         request: Request,
-        /// How long the hold should last; less may be granted.
+        /// Requested hold time; less may be granted.
         hold_for: Millis,
-        /// Commit at once what is held. This is a call of the highest level.
+        /// Commit at once. Needs the highest access level.
         book: bool,
     },
-    /// Hold it longer.
+    /// Prolong a hold.
     Hold {
         id: ReservationId,
-        /// How long from now; less may be granted.
+        /// Requested hold time from now; less may be granted.
         hold_for: Millis,
     },
-    /// Let it last longer: until this end, with the capacity that it has at its end.
+    /// Move the end to a later instant, with the capacity that the reservation has at its end.
     Extend {
         id: ReservationId,
-        /// Only if it is still at this version.
+        /// Refuse if the reservation is no longer at this version.
         version: Option<u32>,
-        /// Its new end.
+        /// The new end.
         end: Time,
     },
-    /// Make it final, with waiting jobs that are to run in it or without.
+    /// Make a hold final, with or without waiting jobs that are to run in it.
     Commit {
         id: ReservationId,
-        /// Its jobs, as far as they are known.
+        /// Jobs to attach, as far as they are known.
         jobs: Vec<JobId>,
     },
-    /// One more job for a committed reservation.
+    /// Attach one more job to a committed reservation.
     Attach { id: ReservationId, part: usize, job: JobId },
-    /// Other terms for a committed reservation; the old ones stand if the new ones cannot be had. Once it is active, only its end can
-    /// change, and its capacity to less.
+    /// Change the terms of a committed reservation. The old terms stay if the new ones are not available.
+    /// Once it is active, only its end can move and its capacity can only shrink.
     Change {
         id: ReservationId,
-        /// The version that the owner has seen; refused if it is no longer that one.
+        /// Refuse if the reservation is no longer at this version.
         version: Option<u32>,
-        /// What is wanted now.
+        /// The new terms.
         request: Request,
     },
-    /// Prepare other terms: old and new terms are both kept until [`Call::FinishChange`] comes or the time is up, when the old
-    /// ones stand.
+    /// Prepare new terms: old and new terms are both guaranteed until [`Call::FinishChange`] arrives or the
+    /// time is up; then the old terms stay.
     PrepareChange {
         id: ReservationId,
-        /// The name of this change; a repetition has no further effect.
+        /// Chosen by the client; a repetition has no further effect.
         change: ChangeId,
-        /// Only if it is still at this version.
+        /// Refuse if the reservation is no longer at this version.
         version: Option<u32>,
-        /// What is wanted.
+        /// The new terms.
         terms: NewTerms,
-        /// How long both should be kept; less may be granted.
+        /// How long to keep both terms; less may be granted.
         hold_for: Millis,
     },
-    /// Take the terms that were prepared, or keep the old ones.
+    /// Accept the prepared terms, or keep the old ones.
     FinishChange { id: ReservationId, change: ChangeId, accept: bool },
-    /// Give back part of it, or all that is left of it, early.
+    /// Release capacity early, part of it or all that remains.
     Release {
         id: ReservationId,
-        /// Which part; None means the only one, and is refused where there are several.
+        /// Index of the part. None means the only part, and is refused if there are several.
         part: Option<usize>,
-        /// From when on; what is past is past.
+        /// When to release it; an instant in the past means now.
         from: Time,
-        /// How much stays.
+        /// Capacity to keep.
         keep: Capacity,
     },
-    /// Give it up.
+    /// Give up the reservation.
     Cancel { id: ReservationId },
-    /// How is it?
+    /// Show the reservation.
     Show { id: ReservationId },
 }
 
-/// Terms that a reservation is to have.
+/// New terms of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NewTerms {
-    /// As [`Call::Change`] would give them.
+    /// As in [`Call::Change`].
     Request(Request),
-    /// As [`Call::Extend`] would give them: the same until this end.
+    /// As in [`Call::Extend`]: unchanged, but until this end.
     Until(Time),
 }
 
-/// What comes back.
+/// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
-    /// What could be had, the best first.
+    /// To a probe: the available offers, best first.
     Offers(Vec<Offer>),
-    /// How the reservation is now.
+    /// The reservation after the call.
     Reservation(Reservation),
-    /// Why not.
+    /// The call was refused, or failed.
     Problem(Box<Problem>),
 }
 
 impl Answer {
-    /// The memory that it takes, roughly.
+    /// Approximate memory use. Bounds on recorded answers count these bytes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Answer::Offers(offers) => {
@@ -161,171 +161,171 @@ impl Answer {
     }
 }
 
-/// The memory of a slot with its names, roughly.
+/// Approximate memory use of a slot: its numbers and up to four names.
 const SLOT_BYTES: usize = 512;
 
-/// A way to fulfil a request: one slot for each part.
+/// One way to satisfy a request: one slot for each part.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Offer {
     /// In the order of the parts.
     pub slots: Vec<Slot>,
 }
 
-/// A concrete begin, end and capacity on one resource, with ratings as far as the site reveals them.
+/// A start, end and capacity on one resource. Which ratings it has depends on what the site reveals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Slot {
-    /// The resource, by its name at whoever answers.
+    /// The resource, under the name that the answering party uses.
     pub resource: Name,
     /// The site of the resource.
     pub site: Name,
-    /// Of a link: the sites that it joins.
+    /// For a link: the two sites that it joins.
     pub joins: Option<[Name; 2]>,
-    /// From when until when.
+    /// Start and end, if it starts as early as possible.
     pub interval: Interval,
-    /// How much.
+    /// Capacity of the slot.
     pub capacity: Capacity,
-    /// It may also begin later, by up to so much, as far as is known at this moment. Ratings are those of the begin. In an
-    /// offer of several parts the others may have to begin later too: for each begin of one part in its range there are begins of
-    /// the others in theirs with which the offer fulfils the request.
+    /// It may start later by up to this much, as of now. Ratings are for the earliest start. In an offer with
+    /// several parts the others may have to start later too: for each start of one part in its range, the
+    /// others have starts in theirs that together satisfy the request.
     pub slack: Seconds,
-    /// What is free throughout, also if it begins later, where the site tells.
+    /// Capacity free throughout the slot, even if it starts later. None if the site does not reveal it.
     pub free: Option<Capacity>,
     /// How well it suits the site.
     pub rating: Option<Rating>,
-    /// What it would do to waiting jobs.
+    /// Its effect on waiting jobs.
     pub impact: Option<Impact>,
-    /// What it costs, in thousandths.
+    /// Price in thousandths of a currency unit.
     pub cost: u64,
 }
 
-/// How well a slot suits its site: from 0 to a million.
+/// How well a slot suits its site, from 0 to 1,000,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rating(pub u32);
 
-/// What a slot would do to waiting jobs, without saying whose.
+/// The effect of a slot on waiting jobs, without naming them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Impact {
-    /// How many would start later.
+    /// Number of jobs that would start later.
     pub delayed: u32,
-    /// By how much in all.
+    /// Sum of the delays.
     pub total_delay: Seconds,
-    /// By how much at most.
+    /// Longest delay of one job.
     pub longest_delay: Seconds,
 }
 
 /// A reservation as its owner may see it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reservation {
-    /// Its id.
+    /// Chosen by the client that reserved it.
     pub id: ReservationId,
-    /// Whose it is.
+    /// The user it belongs to.
     pub owner: Name,
-    /// Where in its life it is.
+    /// Its place in the life cycle.
     pub state: State,
-    /// What is reserved, one slot for each part.
+    /// The reserved slots, one for each part.
     pub slots: Vec<Slot>,
-    /// Of a hold, and of a change that is prepared: how long it lasts from the moment of the answer, by the clock of whoever
-    /// answers.
+    /// Remaining time of a hold or of a prepared change. A duration, not an instant, because clocks of
+    /// parties may differ.
     pub held_for: Option<Millis>,
-    /// The terms of a change that is prepared, one slot for each part.
+    /// The new terms of a prepared change, one slot for each part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepared: Vec<Slot>,
-    /// The jobs attached, with the part they belong to.
+    /// Attached jobs with the index of their part.
     pub jobs: Vec<(usize, JobId)>,
-    /// How much of each part is missing since resources failed.
+    /// Capacity missing from each part because resources failed.
     pub missing: Vec<Capacity>,
-    /// Whether all of it is there.
+    /// Whether it is complete.
     #[serde(default)]
     pub condition: Condition,
-    /// What a broker has noticed to be gone or missing, by part.
+    /// Losses that a broker noticed, by part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
-    /// Parts that a broker replaced since their sites lost them.
+    /// Parts that a broker replaced after their sites lost them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<Replacement>,
-    /// Of what was given up: by whom.
+    /// Why it was given up, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Because>,
-    /// Grows with every change of terms.
+    /// Incremented with every change of terms.
     pub version: u32,
 }
 
-/// Something that a part no longer has, though it was promised.
+/// A promise to a part that is no longer kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Loss {
-    /// Which part.
+    /// Index of the part.
     pub part: usize,
-    /// When that was noticed.
+    /// When the broker noticed.
     pub since: Time,
-    /// Why.
+    /// The cause.
     pub why: Lost,
-    /// When the next replacement is looked for, where one was looked for and not found.
+    /// Time of the next attempt to find a replacement, after a failed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heal_at: Option<Time>,
 }
 
-/// A part that was replaced.
+/// A part that a broker replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Replacement {
-    /// Which part.
+    /// Index of the part.
     pub part: usize,
-    /// When.
+    /// When it was replaced.
     pub at: Time,
-    /// What it was before.
+    /// Its former slot.
     pub was: Slot,
     /// Why it was replaced.
     pub why: Lost,
 }
 
-/// Why a part no longer has what was promised.
+/// Why a part no longer has its promised capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Lost {
-    /// Capacity is missing at its site.
+    /// Its site is short of capacity.
     Degraded,
-    /// Its owner gave it up at its site.
+    /// Its owner cancelled it at its site.
     GivenUp,
-    /// An operator of its site gave it up.
+    /// An operator of its site cancelled it.
     Revoked,
-    /// Its site ended it, or it could not be kept.
+    /// Its site ended it or could not keep it.
     Ended,
-    /// Its site does not know it any more.
+    /// Its site no longer knows it.
     Forgotten,
-    /// A change was decided, and its site has the old terms: the new ones could not be had any more.
+    /// A change was decided, but its site still has the old terms: the new ones were no longer available.
     NotChanged,
 }
 
-/// Whether all that was promised is there. Not a state: a reservation goes on with its life in any condition.
+/// Whether a reservation is complete. Independent of its state: a degraded reservation still starts and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum Condition {
-    /// All of it.
+    /// Complete.
     #[default]
     Whole,
-    /// Capacity is missing; [`Reservation::missing`] says how much.
+    /// Capacity is missing; [`Reservation::missing`] has the amounts.
     Degraded,
-    /// A part of it is gone.
+    /// At least one part is gone.
     Broken,
 }
 
 impl Caller {
-    /// Whether he may act on what belongs to others.
+    /// Whether the caller may act on reservations of others.
     pub fn is_operator(&self) -> bool {
         self.roles.iter().any(|role| role.as_str() == "operator")
     }
 
-    /// Whether he may act on what belongs to an owner.
+    /// Whether the caller may act on reservations of `owner`.
     pub fn may_act_for(&self, owner: &Name) -> bool {
         self.user == *owner || self.is_operator()
     }
 }
 
 impl Condition {
-    /// Of a reservation of which this much is missing in each part.
+    /// From the missing capacity of each part.
     pub fn of(missing: &[Capacity]) -> Condition {
         let whole = missing.iter().all(|missing| *missing == Capacity::ZERO);
         if whole { Condition::Whole } else { Condition::Degraded }
     }
 
-    /// A word for people and programs.
+    /// Stable name, used in the API and in output.
     pub fn word(self) -> &'static str {
         match self {
             Condition::Whole => "whole",
@@ -336,12 +336,12 @@ impl Condition {
 }
 
 impl Lost {
-    /// Whether nothing is left of the part.
+    /// Whether the whole part is gone.
     pub fn is_gone(self) -> bool {
         self != Lost::Degraded
     }
 
-    /// A word for people and programs.
+    /// Stable name, used in the API and in output.
     pub fn word(self) -> &'static str {
         match self {
             Lost::Degraded => "degraded",
@@ -355,17 +355,17 @@ impl Lost {
 }
 
 impl Rating {
-    /// As good as it gets.
+    /// The best possible rating.
     pub const BEST: Rating = Rating(1_000_000);
 
-    /// Of a share between 0 and 1.
+    /// From a number between 0 and 1.
     pub fn of(share: f64) -> Rating {
         Rating((share.clamp(0.0, 1.0) * 1e6).round() as u32)
     }
 }
 
 impl Call {
-    /// The reservation that it is about, if it is about one.
+    /// The reservation that the call is about. None for a probe.
     pub fn id(&self) -> Option<ReservationId> {
         match self {
             Call::Probe { .. } => None,
@@ -383,12 +383,12 @@ impl Call {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Whether the call changes nothing.
     pub fn only_asks(&self) -> bool {
         matches!(self, Call::Probe { .. } | Call::Show { .. })
     }
 
-    /// A word for people and programs.
+    /// Stable name, used in the API and in output.
     pub fn word(&self) -> &'static str {
         match self {
             Call::Probe { .. } => "probe",
@@ -409,7 +409,8 @@ impl Call {
 }
 
 impl Answer {
-    /// The same answer, given again so much later: what is left of a hold is counted from the moment of the answer.
+    /// The same answer, repeated `later` after the first time: the remaining hold time is counted from the
+    /// moment of the answer.
     pub fn again(&self, later: Millis) -> Answer {
         let mut answer = self.clone();
         if let Answer::Reservation(Reservation { held_for: Some(left), .. }) = &mut answer {
@@ -418,7 +419,7 @@ impl Answer {
         answer
     }
 
-    /// A word for people and programs.
+    /// Stable name: the state of the reservation, or the code of the problem.
     pub fn word(&self) -> &'static str {
         match self {
             Answer::Offers(_) => "offers",

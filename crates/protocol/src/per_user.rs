@@ -1,15 +1,15 @@
-//! What is remembered for callers that repeat a call. Each user has a bounded number of bytes: one that asks without end makes the
-//! party forget that user's own calls, the oldest first, and nobody else's.
+//! Values remembered for repeated calls, with a bound in bytes for each user: a user with too many calls
+//! pushes out its own oldest entries, never those of others.
 
 use crate::clock::Moment;
 use crate::ids::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Values by key, with the user that each belongs to.
+/// Values by key, each with the user it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PerUser<K, V> {
     by_key: BTreeMap<K, Item<V>>,
-    /// The oldest first.
+    /// Oldest first.
     by_age: BTreeSet<(Moment, K)>,
     by_user: BTreeMap<Name, OfUser<K>>,
 }
@@ -43,12 +43,12 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
         self.by_key.get(key).map(|item| &item.value)
     }
 
-    /// In order of their keys.
+    /// By ascending key.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&K, &V)> {
         self.by_key.iter().map(|(key, item)| (key, &item.value))
     }
 
-    /// Those from a key on, in order.
+    /// From a key on, ascending.
     pub(crate) fn from(&self, key: K) -> impl Iterator<Item = (&K, &V)> {
         self.by_key.range(key..).map(|(key, item)| (key, &item.value))
     }
@@ -57,8 +57,8 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
         self.by_age.first().map(|(at, key)| (*at, key))
     }
 
-    /// Takes in a value, in place of one with the same key. While all of its user take more than `most` bytes, the oldest of them
-    /// is forgotten; the new one is not.
+    /// Stores a value, replacing one with the same key. Then drops the user's oldest values until at most
+    /// `most` bytes are left. The new one always stays.
     pub(crate) fn remember(
         &mut self,
         (at, user): (Moment, &Name),
@@ -83,7 +83,7 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
         }
     }
 
-    /// How many bytes those of a user take, and their keys, the oldest first.
+    /// Bytes of a user's values, and their keys, oldest first.
     pub(crate) fn of_user(&self, user: &Name) -> (usize, impl Iterator<Item = &K>) {
         let mine = self.by_user.get(user);
         let keys = mine.into_iter().flat_map(|mine| mine.by_age.iter().map(|(_, key)| key));

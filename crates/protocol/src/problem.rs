@@ -1,5 +1,5 @@
-//! Answers that say no: a code for programs, a sentence for people, and, as far as the site reveals it, what stands in
-//! the way and what would do instead.
+//! Refusals: a code for programs, a sentence for people, and, as far as the site reveals them, the blockers
+//! and the changes that would be granted.
 
 use crate::clock::Millis;
 use crate::ids::{JobId, Key, Name, ReservationId};
@@ -10,21 +10,21 @@ use bookahead_plan::{Capacity, Interval, Seconds};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Why not, and what instead.
+/// A refusal or failure, with alternatives.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Problem {
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// What is in the way when the window begins, where the site tells.
+    /// What blocks the start of the window, if the site reveals it.
     pub blockers: Vec<Blocker>,
-    /// The first step by which a later begin would do, if one does.
+    /// The smallest tried delay with which the request would be granted.
     pub busy_for: Option<Seconds>,
-    /// What would do, each tried on its own.
+    /// Changes that would be granted, each on its own.
     pub relaxations: Vec<Relaxation>,
 }
 
 impl Problem {
-    /// The memory that it takes beside its own size, roughly.
+    /// Approximate heap memory use. Bounds on recorded answers count these bytes.
     pub(crate) fn bytes(&self) -> usize {
         let told = match &self.why {
             Why::NotGranted(text) => text.len(),
@@ -34,39 +34,39 @@ impl Problem {
     }
 }
 
-/// What holds capacity that was wanted, without saying whose it is.
+/// A job or reservation that takes the requested capacity, without naming its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Blocker {
-    /// What it is.
+    /// Job or reservation.
     pub kind: BlockerKind,
-    /// From when until when, by estimates.
+    /// When it takes the capacity, by estimates.
     pub interval: Interval,
 }
 
-/// What can be in the way.
+/// Kinds of blockers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum BlockerKind {
     /// A running job.
     RunningJob,
-    /// A waiting job that is promised its place.
+    /// A waiting job with a promised start.
     WaitingJob,
     /// A reservation.
     Reservation,
 }
 
-/// Why a call is refused. The codes never change.
+/// The reason of a refusal. Its code is part of the API and never changes.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
 pub enum Why {
-    /// The request is wrong in itself.
+    /// The request contradicts itself.
     #[error("{0}")]
     Malformed(#[from] Malformed),
     /// A site books one part at a time.
-    #[error("a site takes one part at a time, not {0}; ask a broker for several together")]
+    #[error("a site books one part at a time, not {0}; use a broker for a request with several parts")]
     OnePartOnly(usize),
-    #[error("part {part}: no resource of kind {kind} has the capacity and attributes that are required")]
+    #[error("part {part}: no resource of kind {kind} has the required capacity and attributes")]
     NoSuchResource { part: usize, kind: Name },
-    /// There is such a resource, but not then.
+    /// A matching resource exists, but has no slot.
     #[error("{}", sentence(*.0))]
     NoSlot(Reason),
     /// A limit of the site for this user.
@@ -74,119 +74,119 @@ pub enum Why {
     Limit { limit: Limit, most: i64, asked: i64 },
     #[error("{0} is not known here")]
     Unknown(ReservationId),
-    /// It is in no state to do that.
+    /// The state of the reservation does not allow it.
     #[error("{0}")]
     Illegal(#[from] IllegalMove),
     #[error("the hold expired before it was committed; reserve again")]
     Expired,
-    #[error("{0} was cancelled before it was reserved")]
+    #[error("{0} is not known here; nothing was cancelled, and this id can no longer be reserved")]
     CancelledBefore(ReservationId),
-    #[error("{0} belongs to somebody else")]
+    #[error("{0} belongs to another user")]
     NotOwner(ReservationId),
-    #[error("{0} is already the id of another request; make a new id")]
+    #[error("{0} is already the id of another request; use a new id")]
     IdTaken(ReservationId),
-    #[error("{0} was already used for another call; make a new key")]
+    #[error("{0} was already used for another call; use a new key")]
     KeyTaken(Key),
-    #[error("it is at version {now}, not {seen}; look at it and decide again")]
+    #[error("it is at version {now}, not {seen}; show it and try again")]
     Changed { seen: u32, now: u32 },
-    /// A change that was never prepared, or whose time is up.
-    #[error("this change is not prepared any more; the old terms stand, change it again")]
+    /// The change was never prepared, or its deadline has passed.
+    #[error("this change is no longer prepared; the old terms apply; request the change again")]
     NotPrepared,
-    #[error("its terms are being changed, or a part of it is being replaced; ask again when that is done")]
+    #[error("its terms are being changed, or a part of it is being replaced; try again later")]
     ChangeUnderWay,
-    #[error("there is no part {0} in it")]
+    #[error("it has no part {0}")]
     NoSuchPart(usize),
-    /// Something was to be released, and it was not said of which part.
-    #[error("it has {0} parts; name the one to release, or cancel it to give back all of them")]
+    /// A release without a part, of a reservation with several.
+    #[error("it has {0} parts; name the one to release, or cancel the reservation to release all")]
     WhichPart(usize),
-    /// Nothing would be given back.
+    /// The release would give back nothing.
     #[error("{0}")]
     NotReleased(NotReleased),
-    /// No combination of slots fulfils the request.
+    /// No combination of slots satisfies the request.
     #[error("{}", no_candidate(*.tried, *.all))]
     NoCandidate {
-        /// How many combinations were tried to be held.
+        /// Number of combinations that could not be held.
         tried: u32,
-        /// Whether all that was offered was looked at; otherwise the search, or its time, came to an end before.
+        /// Whether the search was exhaustive. Otherwise it hit a bound.
         all: bool,
     },
-    #[error("nobody who could serve it answered in time; ask again later")]
+    #[error("no suitable site answered in time; try again later")]
     Silence,
-    #[error("the broker was interrupted before it had decided; nothing was booked, ask again with a new id")]
+    #[error("the broker restarted before it had decided; nothing was booked; try again with a new id")]
     Interrupted,
     #[error(
-        "one part was lost before it could be committed, so all were given back; ask again with a new id"
+        "one part was lost before it could be committed, so all parts were released; try again with a new id"
     )]
     PartLost,
-    /// Too much is under way already, or the reservation waits for the batch system.
-    #[error("too much is under way, or the reservation waits for the batch system; ask again later")]
-    Busy,
-    #[error("the batch system of the site does not grant it: {0}")]
-    NotGranted(String),
-    /// The batch system of the site does not answer, and was not asked for this.
+    /// Too much in progress, or the reservation waits for the batch system.
     #[error(
-        "the batch system of the site does not answer, or printed what cannot be read; ask again later, the log of the site says more"
+        "too many requests are in progress, or the reservation waits for the batch system; try again later"
+    )]
+    Busy,
+    #[error("the site's batch system refused it: {0}")]
+    NotGranted(String),
+    /// The batch system does not answer. It was not asked for this request.
+    #[error(
+        "the site's batch system does not answer, or its output cannot be parsed; try again later; the site's log has details"
     )]
     NoBatchSystem,
-    /// The batch system of the site did not answer in time. If it grants the request after all, that is undone.
+    /// The batch system did not answer in time. A late grant is undone.
     #[error(
-        "the batch system of the site did not answer within {} s; nothing was booked or changed, ask again later",
+        "the site's batch system did not answer within {} s; nothing was booked or changed; try again later",
         .waited.0 / 1_000
     )]
     BatchTimeout { waited: Millis },
     #[error("{0} is not known here")]
     UnknownJob(JobId),
-    #[error("{0} is already another job; make a new id")]
+    #[error("{0} is already the id of another job; use a new id")]
     JobTaken(JobId),
-    #[error("{0} belongs to somebody else")]
+    #[error("{0} belongs to another user")]
     NotJobOwner(JobId),
-    /// The job cannot be run as it is written.
+    /// The job description is invalid.
     #[error("{0}")]
     MalformedJob(String),
-    /// The job is not taken, by the site or by its batch system.
+    /// The site or its batch system refused the job.
     #[error("{0}")]
     JobRefused(String),
-    /// A peer that may not register.
+    /// The peer may not register.
     #[error("{0}")]
     NotAdmittedAsPeer(String),
-    #[error("a site keeps no register of others; register at a broker")]
+    #[error("a site has no register of peers; register at a broker")]
     NoRegister,
-    /// It cannot be done with what this is.
+    /// Not possible with this reservation or party.
     #[error("{0}")]
     Unsupported(Impossible),
-    #[error("the call has come through this broker before: brokers ask each other in a circle")]
+    #[error("the call already passed through this broker: the brokers are peers of each other in a cycle")]
     Circle,
 }
 
-/// What cannot be done at all.
+/// Operations that are not possible.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error, Serialize, Deserialize)]
 pub enum Impossible {
-    #[error("only a committed reservation takes jobs; commit it first")]
+    #[error("jobs can be attached only to a committed reservation; commit it first")]
     JobsOfAHold,
-    #[error("a reservation takes at most 65,536 jobs")]
+    #[error("a reservation can have at most 65,536 jobs")]
     TooManyJobs,
-    /// No longer used; it stays for journals that tell of it.
+    /// No longer used. Kept for old journals.
     #[error("the terms of several parts cannot be changed together; cancel and reserve again")]
     ChangeOfSeveralParts,
-    #[error("it has another number of parts; give new terms for each of its parts")]
+    #[error("the number of parts cannot change; give new terms for each part")]
     OtherParts,
-    #[error("a part of it is gone; it can be changed when the part is replaced")]
+    #[error("a part of it is lost; it can be changed when the part is replaced")]
     ChangeOfBroken,
     #[error(
-        "it has begun: only its end can change, and its capacity to less; for another begin or resource, reserve again"
+        "it has started: only its end can change, and its capacity can only shrink; for another start or resource, reserve again"
     )]
     BeginOfActive,
-    #[error("it has begun: its capacity cannot grow; reserve more beside it")]
+    #[error("it has started: its capacity cannot grow; make another reservation for the rest")]
     MoreOfActive,
-    #[error("that end is past; to end it now, release it")]
+    #[error("that end is in the past; to end it now, release it")]
     EndIsPast,
-    /// All or nothing: a site that refused a job would cost every part.
-    #[error(
-        "a broker takes jobs only for a reservation that is committed; commit it first, then attach them"
-    )]
+    /// Because a booking is all or nothing: a site that refuses a job would cost every part.
+    #[error("a broker attaches jobs only to a committed reservation; commit it first, then attach them")]
     JobsWithCommit,
-    #[error("it has several parts; attach each job to the part in which it is to run")]
+    #[error("it has several parts; attach each job to the part that it should run in")]
     JobsOfSeveralParts,
 }
 
@@ -194,35 +194,35 @@ pub enum Impossible {
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error, Serialize, Deserialize)]
 pub enum NotReleased {
-    #[error("it ends before the time from which it was to be released; name an earlier time")]
+    #[error("it ends before the time of the release; give an earlier time")]
     AfterEnd,
-    #[error("it has a capacity of {} then, which is less than the {} to keep; keep less to give something back", .has.0, .keep.0)]
+    #[error("it has a capacity of {} then, less than the {} to keep; keep less to release some", .has.0, .keep.0)]
     KeepsMore { has: Capacity, keep: Capacity },
 }
 
-/// What can be limited.
+/// Kinds of limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Limit {
     /// Live reservations of one user.
     Count,
-    /// Capacity times seconds of one user's live reservations.
+    /// Capacity-seconds of one user's live reservations.
     Area,
     /// How far ahead a reservation may end, in seconds.
     Horizon,
-    /// How short before its begin it may be asked for, in seconds.
+    /// Shortest time between request and start, in seconds.
     Notice,
-    /// How many hundredths of a resource one user may have reserved at the same time.
+    /// Share of a resource reserved by one user at one time, in percent.
     Share,
     /// Jobs of one user outside reservations, waiting or running.
     Jobs,
-    /// How many hundredths of a resource these jobs may ask for together.
+    /// Share of a resource that these jobs request together, in percent.
     JobShare,
-    /// How long one of these jobs may run, in seconds.
+    /// Run time of one of these jobs, in seconds.
     JobTime,
 }
 
 impl Problem {
-    /// With nothing to say about what instead.
+    /// Without blockers and alternatives.
     pub fn new(why: impl Into<Why>) -> Problem {
         Problem { why: why.into(), blockers: Vec::new(), busy_for: None, relaxations: Vec::new() }
     }
@@ -235,7 +235,7 @@ impl<W: Into<Why>> From<W> for Problem {
 }
 
 impl Why {
-    /// A name for programs; it never changes.
+    /// Stable name for programs. Never changes.
     pub fn code(&self) -> &'static str {
         match self {
             Why::Malformed(_) => "malformed",
@@ -275,17 +275,17 @@ impl Why {
         }
     }
 
-    /// Whether nothing was decided: nobody remembers it, and the same call may be sent again.
+    /// Whether nothing was decided. Such an answer is not recorded, and the same call may be repeated.
     pub fn is_passing(&self) -> bool {
         matches!(self, Why::Busy | Why::ChangeUnderWay | Why::NoBatchSystem)
     }
 
-    /// Whether a repetition of the call would get the same answer: nothing about it is a matter of time.
+    /// Whether a repeated call would get the same answer.
     pub fn is_final(&self) -> bool {
         !self.is_passing() && !matches!(self, Why::Silence)
     }
 
-    /// The state in which the reservation was found, where that is why.
+    /// The state that did not allow the call, if that is the reason.
     pub fn state(&self) -> Option<State> {
         match self {
             Why::Illegal(attempt) => Some(attempt.from),
@@ -304,7 +304,7 @@ impl std::fmt::Display for Limit {
             Limit::Share => "your share of the resource in percent",
             Limit::Jobs => "the number of your jobs outside reservations",
             Limit::JobShare => {
-                "the share of the resource, in percent, that your jobs outside reservations ask for"
+                "the share of the resource, in percent, that your jobs outside reservations request"
             }
             Limit::JobTime => "the time limit, in seconds, of a job outside reservations",
         })
@@ -313,8 +313,8 @@ impl std::fmt::Display for Limit {
 
 fn sentence(reason: Reason) -> &'static str {
     match reason {
-        Reason::TooWide => "it takes more than there is",
-        Reason::NoWindow => "its window is shorter than its duration, or over",
+        Reason::TooWide => "it needs more capacity than the resource has",
+        Reason::NoWindow => "its window is shorter than its duration, or in the past",
         Reason::NoRoom => "running jobs, promised jobs or reservations leave no room in the window",
         Reason::NotAdmitted => {
             "there is room, but taking it would delay waiting jobs more than the site allows"
@@ -324,14 +324,14 @@ fn sentence(reason: Reason) -> &'static str {
 
 fn no_candidate(tried: u32, all: bool) -> String {
     let searched = if all {
-        "nothing else that was offered would do"
+        "no other offered slot fits"
     } else {
-        "others were quicker, or the search stopped at its bound; ask again"
+        "others were faster, or the search reached its limit; try again"
     };
     match (tried, all) {
-        (0, true) => "no combination of the slots that were offered fulfils the request".to_owned(),
-        (0, false) => "no combination was found before the search stopped at its bound".to_owned(),
-        (1, _) => format!("the one combination that was tried could not be held; {searched}"),
+        (0, true) => "no combination of the offered slots satisfies the request".to_owned(),
+        (0, false) => "no combination was found before the search reached its limit".to_owned(),
+        (1, _) => format!("the only combination tried could not be held; {searched}"),
         _ => format!("none of {tried} combinations could be held; {searched}"),
     }
 }

@@ -1,6 +1,7 @@
-//! What a client wants: parts, each flexible in time, and what must hold between them. A request with one part is a plain
-//! reservation; with more it is a co-reservation, booked all together or not at all. And what a site offers: a capacity of some
-//! kind, with attributes that never change by the hour. Matching a part against them says nothing about schedules.
+//! A client's request: parts, each flexible in time, and constraints between them. A request with one part is
+//! a plain reservation; with more it is a co-reservation, booked all or nothing. Also the resources of a
+//! site: a capacity of some kind, with attributes that do not depend on time. Matching a part with a resource
+//! says nothing about schedules.
 
 use crate::ids::{Name, ReservationId};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
@@ -8,168 +9,169 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
-/// Parts are told apart by so few bits, and searched exactly.
+/// Most parts of a request. The search for candidates is exact, so its size must be bounded.
 pub const MOST_PARTS: usize = 32;
 
-/// The most different constraints that a request of so many parts may have: four for each pair of parts, which is when
-/// they begin, when they end and where they are, said in full for every pair; and 64 more, for links and for small
-/// requests. Each slot that a search looks at is checked against all constraints about the place of its part.
+/// Most different constraints of a request with this many parts. Four for each pair of parts, enough to state
+/// start, end and place for every pair. Plus 64 for links and for small requests. The search checks each slot
+/// against all constraints on the place of its part, so the number must be bounded.
 pub const fn most_constraints(parts: usize) -> usize {
     2 * parts * parts.saturating_sub(1) + 64
 }
 
-/// What is wanted, all of it or nothing.
+/// A request, satisfied as a whole or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
-    /// At least one.
+    /// At least one, at most [`MOST_PARTS`].
     pub parts: Vec<Part>,
-    /// What must hold between parts.
+    /// Constraints between parts.
     pub constraints: Vec<Constraint>,
     /// Which of several solutions is the best.
     pub objective: Objective,
-    /// What a broker does when a site loses a part of what is booked.
+    /// What a broker does if a site loses a booked part.
     #[serde(default, skip_serializing_if = "OnLoss::is_default")]
     pub on_loss: OnLoss,
-    /// Where its owner wants to be told what happens to it. Kept by whoever is asked by the owner, and never passed on to peers:
-    /// the owner would be told twice.
+    /// URL for notifications to the owner. Kept by the party that the owner called and never forwarded to
+    /// peers: the owner would be notified twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Box<str>>,
 }
 
-/// One resource for one stretch of time.
+/// One resource for one interval.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Part {
-    /// When, how long, how much.
+    /// Window, duration and capacity.
     pub wanted: placement::Request,
-    /// What kind of resource, such as "processors".
+    /// Kind of resource, such as "processors".
     pub kind: Name,
-    /// What the resource must have.
+    /// Required attributes.
     pub requirements: Vec<Requirement>,
-    /// This very resource of whoever is asked, where it was already chosen.
+    /// A specific resource of the called party, if already chosen.
     pub resource: Option<Name>,
-    /// The reservation that is given up once this one is committed: limits do not count both.
+    /// A reservation that will be given up once this one is committed. Limits do not count both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<ReservationId>,
-    /// In a probe: the reservation whose terms this part is to become, whose room counts as free.
+    /// In a probe: the reservation to change. Its capacity counts as free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<ReservationId>,
 }
 
-/// What must hold between parts, given by their places in the request.
+/// A condition between parts, given by their indexes in the request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Constraint {
-    /// `second` begins so long after the beginning of `first`: zero is together, less is before.
+    /// `second` starts `by` after the start of `first`. Zero: at the same time. Negative: before.
     Offset {
-        /// The part that is measured from.
+        /// Index of the reference part.
         first: usize,
-        /// The part that is measured to.
+        /// Index of the dependent part.
         second: usize,
-        /// How much later.
+        /// Difference of the starts.
         by: Seconds,
     },
-    /// `second` begins after the end of `first`, with a gap between `least` and `most`.
+    /// `second` starts after the end of `first`, with a gap from `least` to `most`.
     After {
-        /// What comes first.
+        /// Index of the earlier part.
         first: usize,
-        /// What comes then.
+        /// Index of the later part.
         second: usize,
-        /// The shortest gap.
+        /// Shortest gap.
         least: Seconds,
-        /// The longest gap, where there is a limit.
+        /// Longest gap. None for no limit.
         most: Option<Seconds>,
     },
-    /// `first` ends no later than `second` does.
+    /// `first` ends no later than `second`.
     EndsBefore {
-        /// What ends first.
+        /// Index of the part that ends first.
         first: usize,
-        /// What ends then.
+        /// Index of the part that ends last.
         second: usize,
     },
-    /// Both are at one site.
+    /// Both parts are at the same site.
     SameSite(usize, usize),
-    /// They are at two sites.
+    /// The parts are at different sites.
     DifferentSites(usize, usize),
     /// `link` is a link between the sites of the two others.
     Joins {
-        /// The part that is a link.
+        /// Index of the part that is a link.
         link: usize,
-        /// What it joins.
+        /// Indexes of the parts that it joins.
         ends: [usize; 2],
     },
 }
 
-/// Which solution is the best. Ties go to the earlier.
+/// Which solution is the best. Ties are broken by the earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Objective {
-    /// The one that is over first.
+    /// The one with the earliest end.
     #[default]
     EarliestEnd,
-    /// The one whose slots suit their sites best, in all.
+    /// The one with the highest sum of ratings by the sites.
     BestAvailability,
-    /// The one that delays waiting jobs least, in all.
+    /// The one with the lowest sum of delays of waiting jobs.
     LeastImpact,
     /// The cheapest.
     LowestCost,
 }
 
-/// What a broker does when a site loses a part of what is booked, or capacity of it.
+/// What a broker does if a site loses a booked part or some of its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum OnLoss {
-    /// Looks for a replacement at the same times; where there is none, it keeps the rest.
+    /// Search a replacement at the same times; without one, keep the rest.
     #[default]
     Heal,
-    /// Looks for a replacement at the same times, else at other times that the request allows.
+    /// Search a replacement at the same times, then at other times that the request allows.
     HealAnyTime,
-    /// Keeps the rest.
+    /// Keep the rest.
     Keep,
-    /// Cancels all of it.
+    /// Cancel the whole booking.
     Cancel,
 }
 
 impl OnLoss {
-    /// Whether it is what is done where nothing is said.
+    /// For serialization: the default is left out.
     pub fn is_default(&self) -> bool {
         *self == OnLoss::default()
     }
 
-    /// Whether a replacement is looked for.
+    /// Whether to search a replacement.
     pub fn heals(self) -> bool {
         matches!(self, OnLoss::Heal | OnLoss::HealAnyTime)
     }
 }
 
-/// A request that nobody could ever fulfil as it stands.
+/// A request that contradicts itself or exceeds a bound.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
 pub enum Malformed {
     #[error("the request has no parts; give at least one")]
     NoParts,
-    #[error("the request has {0} parts, more than the {MOST_PARTS} that can be searched")]
+    #[error("the request has {0} parts; at most {MOST_PARTS} are allowed")]
     TooManyParts(usize),
-    /// There are more constraints than can be searched, not counting those that say the same.
+    /// More constraints than can be searched. Equivalent ones count once.
     #[error(
-        "the request has {constraints} different constraints; at most {most} can be searched for its parts"
+        "the request has {constraints} different constraints; at most {most} are allowed for its number of parts"
     )]
     TooManyConstraints { constraints: usize, most: usize },
-    #[error("constraint {constraint} speaks of part {part}, and there are only {parts} (counted from 0)")]
+    #[error("constraint {constraint} names part {part}, but there are only {parts} (counted from 0)")]
     NoSuchPart { constraint: usize, part: usize, parts: usize },
     #[error("constraint {0} is between a part and itself")]
     WithItself(usize),
     #[error("part {0} has a duration below one second")]
     NoDuration(usize),
-    #[error("part {0} has no capacity")]
+    #[error("part {0} has a capacity of 0; request at least 1")]
     NoCapacity(usize),
-    #[error("constraint {0} has a longest gap below its shortest")]
+    #[error("constraint {0} has a longest gap that is shorter than its shortest gap")]
     EmptyGap(usize),
-    #[error("part {0} has times beyond what can be planned")]
+    #[error("part {0} has times too far from now")]
     TimeOutOfRange(usize),
 }
 
-/// Times further from the origin than this (about 30 million years) are refused, so that no sum saturates unnoticed.
+/// Largest time in seconds from the origin, about 30 million years. Larger ones are refused, because sums
+/// with them could saturate unnoticed.
 const FURTHEST: i64 = 1_000_000_000_000_000;
 
 impl Request {
-    /// Of which the solution that is over first is the best.
+    /// With the earliest end as the objective, and defaults for the rest.
     pub fn new(parts: Vec<Part>, constraints: Vec<Constraint>) -> Request {
         Request {
             parts,
@@ -180,12 +182,12 @@ impl Request {
         }
     }
 
-    /// A plain reservation.
+    /// A plain reservation: one part, no constraints.
     pub fn single(part: Part) -> Request {
         Request::new(vec![part], Vec::new())
     }
 
-    /// Says what is wrong with it, whatever the schedules are.
+    /// Finds the first contradiction, independent of schedules.
     pub fn check(&self) -> Result<(), Malformed> {
         if self.parts.is_empty() {
             return Err(Malformed::NoParts);
@@ -205,7 +207,7 @@ impl Request {
         Ok(())
     }
 
-    /// Its constraints without those that say the same as another, in some order.
+    /// Its constraints without equivalent ones, sorted.
     pub fn different_constraints(&self) -> Vec<Constraint> {
         let mut different: Vec<Constraint> = self.constraints.iter().map(Constraint::ordered).collect();
         different.sort_unstable();
@@ -213,7 +215,7 @@ impl Request {
         different
     }
 
-    /// The same without constraints that say the same as one before them.
+    /// The same request without constraints equivalent to an earlier one. Keeps their order.
     #[must_use]
     pub fn without_repetitions(mut self) -> Request {
         let mut seen = BTreeSet::new();
@@ -239,7 +241,7 @@ impl Request {
 }
 
 impl Part {
-    /// On any resource of a kind.
+    /// On any resource of a kind, without further requirements.
     pub fn new(wanted: placement::Request, kind: impl Into<Name>) -> Part {
         Part {
             wanted,
@@ -266,7 +268,7 @@ impl Part {
         Ok(())
     }
 
-    /// The same, to begin at `start` on `resource` and at no other time and place.
+    /// The same part with exactly this start and resource.
     pub fn fixed(&self, start: Time, resource: Name) -> Part {
         let latest_end = start + self.wanted.duration;
         let wanted = placement::Request { earliest_start: start, latest_end, ..self.wanted };
@@ -275,7 +277,7 @@ impl Part {
 }
 
 impl Constraint {
-    /// The same, with parts in order where it does not matter which comes first.
+    /// The normal form: equivalent constraints become equal.
     fn ordered(&self) -> Constraint {
         match *self {
             Constraint::SameSite(one, other) => Constraint::SameSite(one.min(other), one.max(other)),
@@ -285,6 +287,7 @@ impl Constraint {
             Constraint::Joins { link, ends: [one, other] } => {
                 Constraint::Joins { link, ends: [one.min(other), one.max(other)] }
             }
+            // -i64::MIN would overflow, so that one keeps its form.
             Constraint::Offset { first, second, by } if first > second && by.0 != i64::MIN => {
                 Constraint::Offset { first: second, second: first, by: Seconds(-by.0) }
             }
@@ -294,7 +297,7 @@ impl Constraint {
         }
     }
 
-    /// The parts that it speaks of.
+    /// Indexes of the parts that it is about.
     pub fn parts(&self) -> Vec<usize> {
         match *self {
             Constraint::Offset { first, second, .. }
@@ -307,26 +310,26 @@ impl Constraint {
     }
 }
 
-/// Something with a capacity that is shared in space.
+/// A resource with a capacity that can be divided.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Resource {
-    /// Its name at whoever offers it.
+    /// Its name at the party that offers it.
     pub name: Name,
-    /// What kind it is: "processors", "bandwidth", "seats", "licences", "qpu", or any other word.
+    /// Its kind: "processors", "bandwidth", "seats", "licences", "qpu", or any other word.
     pub kind: Name,
     /// The site it belongs to.
     pub site: Name,
-    /// What there is in all.
+    /// Total capacity.
     pub capacity: Capacity,
-    /// Of a link: the two sites that it joins.
+    /// For a link: the two sites that it joins.
     pub joins: Option<[Name; 2]>,
-    /// What else there is to know.
+    /// Further properties that requests can require.
     pub attributes: BTreeMap<Name, Value>,
-    /// The price of one unit for an hour, in thousandths of whatever is paid with.
+    /// Price of one unit for one hour, in thousandths of a currency unit.
     pub price: u32,
 }
 
-/// What an attribute is.
+/// Value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Value {
     /// A word.
@@ -335,23 +338,23 @@ pub enum Value {
     Number(i64),
 }
 
-/// What a part asks of an attribute. "site" and "name" are attributes that every resource has.
+/// A condition on an attribute. Every resource has the attributes "site" and "name".
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Requirement {
-    /// Which attribute.
+    /// Name of the attribute.
     pub attribute: Name,
-    /// What of it.
+    /// The condition.
     pub test: Test,
 }
 
-/// What an attribute must be.
+/// A condition on the value of an attribute. A missing attribute fails every test.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Test {
-    /// There is one.
+    /// Any value.
     Present,
-    /// Exactly this.
+    /// Exactly this value.
     Is(Value),
-    /// One of these.
+    /// One of these values.
     OneOf(Vec<Value>),
     /// A number, this or more.
     AtLeast(i64),
@@ -360,7 +363,7 @@ pub enum Test {
 }
 
 impl Resource {
-    /// So much of a kind at a site, with no attributes, free of charge.
+    /// A capacity of a kind at a site, without attributes, free of charge.
     pub fn new(site: &str, name: &str, kind: &str, capacity: u32) -> Resource {
         Resource {
             name: name.into(),
@@ -373,7 +376,7 @@ impl Resource {
         }
     }
 
-    /// Whether it could serve a part, if it had the time.
+    /// Whether it matches a part by name, kind, total capacity and attributes, whether free or not.
     pub fn suits(&self, part: &Part) -> bool {
         part.resource.as_ref().is_none_or(|name| *name == self.name)
             && part.kind == self.kind
@@ -381,24 +384,25 @@ impl Resource {
             && part.requirements.iter().all(|requirement| self.meets(requirement))
     }
 
-    /// Whether it has what is required.
+    /// Whether it satisfies a requirement.
     pub fn meets(&self, requirement: &Requirement) -> bool {
         let own = match requirement.attribute.as_str() {
             "site" => Some(Value::Text(self.site.clone())),
+            // A client may use the name of the resource at any level of a broker hierarchy.
             "name" => return self.own_names().any(|name| requirement.test.holds(&Value::Text(name))),
             _ => self.attributes.get(&requirement.attribute).cloned(),
         };
         own.is_some_and(|value| requirement.test.holds(&value))
     }
 
-    /// Its name, and what it may be called by those below: each broker puts the name of a peer in front.
+    /// Its name and its names at the parties below: each broker adds the name of a peer as a prefix.
     fn own_names(&self) -> impl Iterator<Item = Name> {
         let name = self.name.as_str();
         let below = name.match_indices('/').map(|(at, _)| Name::from(&name[at + 1..]));
         [self.name.clone()].into_iter().chain(below)
     }
 
-    /// What a part would cost here, in thousandths.
+    /// Price of a part, in thousandths of a currency unit.
     pub fn cost(&self, part: &Part) -> u64 {
         let unit_seconds =
             u128::from(part.wanted.capacity.0) * part.wanted.duration.0.max(0).unsigned_abs() as u128;

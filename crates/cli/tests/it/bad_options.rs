@@ -35,9 +35,9 @@ fn asking_for_help_is_no_error() {
 
 #[test]
 fn unknown_words_are_answered_with_the_known_ones() {
-    check(2, "simulate trace.swf --scheduler sjf", &["'sjf' is no scheduler", "fcfs, easy, conservative"]);
+    check(2, "simulate trace.swf --scheduler sjf", &["unknown scheduler 'sjf'", "fcfs, easy, conservative"]);
     check(2, "simulate trace.swf --scheduler easy[promises=0]", &["K of 1 or more"]);
-    check(2, "simulate trace.swf --compare easy,sjf", &["'sjf' is no scheduler"]);
+    check(2, "simulate trace.swf --compare easy,sjf", &["unknown scheduler 'sjf'"]);
     check(2, "simulate trace.swf --overrun forgive", &["kill, extend, drop"]);
     check(2, "simulate trace.swf --estimates guess", &["requested, actual or factor:F"]);
     check(2, "simulate trace.swf --estimates factor:0", &["a number above 0"]);

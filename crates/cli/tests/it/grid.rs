@@ -175,7 +175,7 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
             &["request 1", "after the end of the simulation"],
         ),
         (replaced("latest = \"50m\"", "latest = \"5m\""), &["part one", "use a later latest"]),
-        (replaced("capacity = 8", "capacity = 0"), &["site a", "cluster", "no capacity"]),
+        (replaced("capacity = 8", "capacity = 0"), &["site a", "cluster", "capacity of 0"]),
         (replaced("intent = \"book\"", "intent = \"buy\""), &["buy", "commit-and-cancel"]),
         (replaced("intent = \"book\"", "intent = \"book\"\nafter = \"5s\""), &["after does not apply"]),
         (replaced("per_hour = 10", "perhour = 10"), &["unknown field `perhour`", "per_hour"]),

@@ -1,4 +1,4 @@
-//! What a broker writes down, what stands for all that it wrote, and its rules for jobs. Plain values; nothing here decides.
+//! Journal events and snapshots of a broker, and its settings for jobs.
 
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::broker::{Event, Snapshot};
@@ -7,25 +7,25 @@ use bookahead_protocol::jobs::{JobRequest, JobView, Patience, choice, race};
 use bookahead_protocol::{Caller, JobId, Key, Millis, Name, ReservationId};
 use serde::{Deserialize, Serialize};
 
-/// What a broker writes down.
+/// A journal entry of a broker.
 #[allow(clippy::large_enum_variant, reason = "most events are about bookings: a box would save nothing")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum BrokerEvent {
-    /// Something happened to a booking.
+    /// An event of a booking.
     Booking(Event),
-    /// Something happened to a job.
+    /// An event of a job.
     Job(JobEvent),
 }
 
-/// What stands for all events of a broker up to one.
+/// Snapshot of a broker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BrokerState {
     pub(super) bookings: Snapshot,
-    /// All that happened to the jobs that are remembered.
+    /// All events of remembered jobs.
     pub(super) jobs: Vec<JobEvent>,
 }
 
-/// Something that happened to a job. Fields that are added later need a default, so that older journals can be read.
+/// A journal entry about a job. New fields need a default, so that older journals can be read.
 #[allow(missing_docs, reason = "`id` is the job that it happened to")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum JobEvent {
@@ -36,26 +36,26 @@ pub enum JobEvent {
         caller: Caller,
         job: Box<JobRequest>,
         at: Time,
-        /// The brokers that it came through.
+        /// The brokers that it passed through.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         via: Vec<Name>,
-        /// Of one that names a reservation: the part of it that it runs in.
+        /// For a job that names a reservation: the part that it runs in.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         part: Option<Box<PartThere>>,
     },
-    /// Something happened to the choice of its reservation.
+    /// An event of the search for its reservation.
     Choice { id: JobId, event: choice::Event },
-    /// Something happened to its copies.
+    /// An event of the race of its copies.
     Race { id: JobId, event: race::Event },
-    /// The site of its reservation has it.
+    /// The site of its reservation has accepted it.
     Handed { id: JobId },
-    /// Its owner no longer wants it.
+    /// Its owner cancelled it.
     Unwanted { id: JobId },
     /// It is over.
     Over {
-        /// How it was in the end.
+        /// Its final state.
         job: Box<JobView>,
-        /// When the broker learnt it.
+        /// When the broker learned that.
         at: Time,
     },
 }
@@ -65,36 +65,36 @@ pub enum JobEvent {
 pub struct PartThere {
     /// The peer.
     pub site: Name,
-    /// The id of the part at the peer.
+    /// Id of the part at the peer.
     pub reservation: ReservationId,
     /// The resource, by its name at the peer.
     pub resource: Name,
-    /// Which of the parts of the reservation it is here.
+    /// Index of the part in the broker's reservation.
     pub number: usize,
-    /// When it begins and ends.
+    /// Start and end.
     pub when: Interval,
 }
 
-/// How a broker deals with jobs.
+/// A broker's settings for jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobRules {
-    /// A reservation for a job begins no sooner than after this, at a peer that does not tell how long a hold takes it.
+    /// Shortest notice for a job's reservation, at a peer that does not report its hold time.
     pub notice: Millis,
-    /// How often what is not answered is repeated.
+    /// Intervals between repetitions of unanswered messages.
     pub patience: Patience,
-    /// How often a job in a reservation is looked after.
+    /// Interval between queries of a job in a reservation.
     pub look_every: Millis,
-    /// How the copies of a job are looked after. Copies are looked at less often where there are many, but never less often
-    /// than after [`Pace::silence`].
+    /// Intervals and timeouts for copies of a job. With many copies they are queried less often, but at least
+    /// once per [`Pace::silence`].
     pub flood: Pace,
-    /// A job without a latest end must have ended this long after it was submitted.
+    /// Default window of a job without a latest end, counted from its submission.
     pub usual_window: Seconds,
-    /// How long what is over is remembered.
+    /// How long finished jobs are remembered.
     pub retention: Seconds,
 }
 
 impl JobEvent {
-    /// The job that it happened to.
+    /// The job that the event is about.
     pub fn id(&self) -> JobId {
         match self {
             JobEvent::Submitted { id, .. }

@@ -1,8 +1,10 @@
-//! A broker: the negotiation of bookings ([`Head`]), the jobs that were given to it (`jobs`), and the register of its peers
-//! (`register`). It turns inputs into theirs, and what they want into replies, calls to peers and notices.
+//! A broker: the negotiation of bookings ([`Head`]), the jobs submitted to it (`jobs`), and the register of
+//! its peers (`register`). It dispatches inputs to them, and turns their effects into replies, calls to peers
+//! and notices.
 //!
-//! Calls to peers that are not answered are repeated by those who made them. It never calls itself: what is reached through it is
-//! not offered, and its own address is no peer's.
+//! Unanswered calls to peers are repeated by the component that made them. A broker never calls itself:
+//! resources that are reached through it are not offered to it, and its own address cannot register as a
+//! peer.
 
 mod event;
 mod jobs;
@@ -22,14 +24,14 @@ use jobs::{Around, Jobs, Seen, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Of this many calls to peers it is remembered how they came about, for when they are repeated. Forgetting one costs at most one
-/// extra trip round a broker cycle.
+/// Most calls to peers whose origin is remembered, for repetitions. Forgetting one costs at most one extra
+/// trip round a broker cycle.
 const MOST_ORIGINS: usize = 10_000;
 
-/// This many repetitions of one call are answered; those before them have long stopped waiting.
+/// Most waiting repetitions of one call. Older ones have stopped waiting long ago.
 const MOST_WAITING: usize = 16;
 
-/// A broker.
+/// A broker as a party.
 #[derive(Debug, Clone)]
 pub struct Broker {
     rules: Rules,
@@ -37,28 +39,30 @@ pub struct Broker {
     jobs: Jobs,
     register: Arc<Register>,
     register_changes: u64,
-    /// What has changed of what was promised.
+    /// Recent changes of its reservations, for brokers above.
     changes: Arc<Changes>,
     about: Heartbeat,
-    /// Which booking the keys of calls stand for, so that a key never stands for two. Follows from the bookings.
+    /// The booking that each key was used for, so that a key is never used for two. Derived from the
+    /// bookings.
     keys: BTreeMap<Key, ReservationId>,
     keys_of: BTreeSet<(ReservationId, Key)>,
-    /// The head knows callers by a name; answers are told apart by their keys.
+    /// The sender's name for all calls to the head. Replies are matched by key.
     caller: Name,
-    // What follows is lost with a crash.
+    // The fields below are lost in a crash.
     waiting: BTreeMap<Key, Waiting>,
-    /// How the calls came here that calls to peers are made because of.
+    /// Origins of the calls that calls to peers follow from.
     origins: BTreeMap<Key, Origin>,
 }
 
-/// Calls that wait for one answer.
+/// Calls that wait for the same answer.
 #[derive(Debug, Clone)]
 struct Waiting {
     call: Call,
     calls: Vec<CallId>,
 }
 
-/// What is shown of a broker beside its events: its register, and what sites told last of jobs.
+/// Published data of a broker that is not in its events: its register, and the last reports of sites about
+/// jobs.
 #[derive(Debug, Clone)]
 pub struct BrokerFacts {
     register: Arc<Register>,
@@ -69,8 +73,8 @@ pub struct BrokerFacts {
 type Step = crate::step::Step<BrokerEvent>;
 
 impl Broker {
-    /// One that has booked nothing and knows no peers. `about` is what it tells of itself, but for its resources, which are those
-    /// of its peers; no other broker has the `identity`. Peers that are not `named` may register only where it is `open`.
+    /// A broker without bookings and peers. `about` is its heartbeat; the resources are those of its peers.
+    /// `identity` must be unique among brokers. Peers that are not `named` can register only if it is `open`.
     pub fn new(
         rules: Rules,
         job_rules: JobRules,
@@ -95,12 +99,12 @@ impl Broker {
         }
     }
 
-    /// The negotiation, for those who check or break it.
+    /// The negotiation, for checks.
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// Breaks the negotiation, or the races of copies, on purpose.
+    /// Breaks the negotiation or the races of copies on purpose, so that tests can prove they would notice.
     #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: bookahead_protocol::flaw::Flaw) {
         self.head.break_by(flaw);
@@ -109,6 +113,7 @@ impl Broker {
 
     fn call(&mut self, call: CallId, envelope: &Envelope, origin: &Origin, step: &mut Step) {
         let key = envelope.key;
+        // A key must not be used for two reservations. Queries have no effect, so their keys do not matter.
         let known = self.keys.get(&key).filter(|_| !envelope.call.only_asks());
         let under_way = self.waiting.get(&key);
         if known.is_some_and(|known| Some(*known) != envelope.call.id())
@@ -116,6 +121,7 @@ impl Broker {
         {
             return step.out.answer(call, Problem::new(Why::KeyTaken(key)));
         }
+        // The waiting call is stored first: the head may answer within the same step.
         let new = || Waiting { call: envelope.call.clone(), calls: Vec::new() };
         let calls = &mut self.waiting.entry(key).or_insert_with(new).calls;
         if calls.len() == MOST_WAITING {
@@ -147,11 +153,12 @@ impl Broker {
         }
     }
 
-    /// How the call came here that a call to a peer is made because of, also where it is only repeated.
+    /// The origin of a call to a peer. A repetition has none of its own, so the stored one is used.
     fn origin_of(&mut self, key: Key, origin: &Origin) -> Origin {
         if origin.via.is_empty() {
             return self.origins.get(&key).unwrap_or(origin).clone();
         }
+        // All at once: keeping an order is not worth it, because a lost origin does little harm.
         if self.origins.len() >= MOST_ORIGINS {
             self.origins.clear();
         }
@@ -169,7 +176,7 @@ impl Broker {
         step.out.remarks.extend(effects.remarks);
     }
 
-    /// A peer has a job that its owner wants in a reservation: the reservation is shown with it from now on.
+    /// A peer has accepted a job for a reservation: the reservation shows it from now on.
     fn attach(&mut self, job: JobId, step: &mut Step) {
         let Some((id, part)) = self.jobs.part_of(job) else { return };
         if self.head.booking(id).is_none_or(|booking| booking.state.is_over()) {
@@ -181,7 +188,7 @@ impl Broker {
         self.carry_out(effects, &Origin::default(), step);
     }
 
-    /// Does something about a job, and answers with how it is then.
+    /// Acts on a job, and answers with its state afterwards.
     fn about_job(
         &mut self,
         (call, id): (CallId, JobId),
@@ -195,7 +202,7 @@ impl Broker {
         step.out.answer_job(call, done.and_then(|()| self.jobs.job(id).ok_or_else(unknown)));
     }
 
-    /// Tells brokers above of what was done to something that was promised.
+    /// Records a change of a reservation, for brokers above.
     fn note_change(&mut self, event: &Event) {
         if let Event::PartSeen { id, .. }
         | Event::Replaced { id, .. }
@@ -248,8 +255,10 @@ impl Broker {
         step: &mut Step,
     ) -> Result<(), Problem> {
         if heartbeat.url.trim_end_matches('/') == self.about.url.trim_end_matches('/') {
-            let why =
-                format!("{} is the address of this broker itself; it is no peer of its own", heartbeat.url);
+            let why = format!(
+                "{} is the address of this broker itself; a broker cannot be its own peer",
+                heartbeat.url
+            );
             return Err(Problem::new(Why::NotAdmittedAsPeer(why)));
         }
         let name = heartbeat.name.clone();
@@ -264,13 +273,13 @@ impl Broker {
             self.carry_out(effects, &Origin::default(), step);
         }
         if is_back {
-            let message = format!("{name} can be asked from now on");
+            let message = format!("{name} is up");
             step.remark(Remark::new(Level::Info, "peer_up", message).at(name));
         }
         Ok(())
     }
 
-    /// The head gets to know a peer that is up.
+    /// Registers a peer that is up with the head.
     fn introduce(&mut self, peer: &Name) {
         if let Some(known) = self.register.get(peer).filter(|known| known.up) {
             let resources = known.said.resources.iter().map(|offered| offered.resource.clone());
@@ -282,7 +291,7 @@ impl Broker {
         self.head.unregister(&peer);
         if Arc::make_mut(&mut self.register).silent(&peer) {
             self.register_changes += 1;
-            let message = format!("{peer} does not answer, and is asked nothing new");
+            let message = format!("{peer} does not answer; it gets no new requests");
             step.remark(Remark::new(Level::Warn, "peer_silent", message).at(peer));
         }
     }
@@ -341,7 +350,7 @@ impl Party for Broker {
             Event::Woke { life } => Some(*life),
             _ => None,
         });
-        // The number in front of the identities that are made for jobs is not the head's.
+        // A maker of its own, so that ids for jobs never equal ids for bookings.
         self.jobs.live_as(self.rules.maker.rotate_left(32) ^ 0x6a6f_6273, life.unwrap_or(0));
         self.carry_out(effects, &Origin::default(), &mut step);
         let mut effects = jobs::Effects::new(now);
@@ -357,6 +366,7 @@ impl Party for Broker {
             Input::Answered { from, key, answer, origin } => {
                 self.origins.remove(&key);
                 let mut effects = jobs::Effects::new(now);
+                // The key tells whether the call was made for a job or by the negotiation.
                 if self.jobs.on_answer(&from, key, &answer, &mut effects) {
                     self.carry_out_for_jobs(effects, &mut step);
                 } else {
@@ -452,8 +462,8 @@ impl Party for Broker {
     }
 }
 
-/// The word by which a site tells the same, so that those who watch cannot tell a broker from a site. What is the broker's own
-/// affair is not told.
+/// The event name that a site uses for the same change, so that watchers need not distinguish sites from
+/// brokers. None for internal events.
 fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
     Some(match event {
         Event::Held { .. } => "held",
@@ -482,7 +492,7 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
     })
 }
 
-/// Why something happened, in a word.
+/// The reason of an event as a stable word.
 fn because(event: &Event) -> Option<&'static str> {
     match event {
         Event::PartSeen { loss: Some((why, _)), .. } => Some(why.word()),

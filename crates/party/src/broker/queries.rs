@@ -1,5 +1,5 @@
-//! What can be seen of a broker: its bookings, as reservations on its peers' resources, its peers, and its jobs. Answers from
-//! events and facts alone, so that a copy for readers answers the same.
+//! Queries of a broker: its bookings as reservations on its peers' resources, its peers, and its jobs.
+//! Answered from events and published data only, so a copy for readers gives the same answers.
 
 use super::Broker;
 use crate::queries::{Block, BlockKind, Filter, Queries, ResourceSchedule, Viewer};
@@ -12,7 +12,8 @@ use bookahead_protocol::{
 };
 use std::collections::BTreeMap;
 
-/// Of one resource at most this much is drawn: no picture shows more, and an answer has to end somewhere.
+/// Most blocks of one resource in a schedule: no diagram shows more, and the size of an answer must be
+/// bounded.
 const MOST_BLOCKS: usize = 10_000;
 
 impl Queries for Broker {
@@ -48,7 +49,7 @@ impl Queries for Broker {
                 (name.clone(), ResourceSchedule { resource: name, capacity, now, lost, blocks })
             })
             .collect();
-        // What is only tried takes no room: its peers may refuse it.
+        // A candidate takes no capacity yet: its peers may refuse it.
         let takes_room =
             |booking: &&Booking| booking.state.holds_capacity() && booking.state != State::Requested;
         for booking in self.head.bookings().filter(takes_room) {
@@ -101,7 +102,7 @@ impl Queries for Broker {
     fn ask(&mut self, now: Moment, caller: &Caller, call: &Call) -> Option<Answer> {
         match call {
             Call::Show { id } => Some(self.head.show(now, *id, caller)),
-            // A probe asks peers.
+            // A probe has to ask peers.
             _ => None,
         }
     }

@@ -1,5 +1,5 @@
-//! The jobs that were given to a site: written down before the batch system hears of them, so that none of them is ever
-//! unknown to the book. What the book remembers of a job follows from its events alone.
+//! The jobs submitted to a site. Each is journalled before it is submitted to the batch system, so no job
+//! there is ever unknown to the site. A record follows from its events only.
 
 use crate::batch::{Job, JobState};
 use bookahead_plan::{Seconds, Time};
@@ -7,57 +7,57 @@ use bookahead_protocol::{JobId, Key, ReservationId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something that happened to a job.
+/// A journal entry about a job.
 #[allow(missing_docs, reason = "`id` is the job that it happened to")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobEvent {
-    /// It is about to be given to the batch system.
+    /// It is about to be submitted to the batch system.
     Submitted { job: Job, key: Key, at: Time },
-    /// The batch system has taken it.
+    /// The batch system has accepted it.
     Handed { id: JobId },
-    /// It waited in the queue, and belongs to a reservation from now on.
+    /// A waiting job was assigned to a reservation.
     Given { id: JobId, reservation: ReservationId },
-    /// The batch system was told so.
+    /// The result of moving it in the batch system.
     Bound {
         id: JobId,
-        /// Whether it did so; otherwise the job runs, or waits, where it was.
+        /// Whether it was moved. Otherwise it runs or waits where it was.
         bound: bool,
     },
-    /// The batch system calls it so.
+    /// The batch system's own id of it.
     Named { id: JobId, native: String },
-    /// Its turn has come, and it waits for a go.
+    /// Its turn has come; it waits for a go.
     Claimed { id: JobId },
     /// Its broker lets it run.
     MayRun { id: JobId },
     /// It runs.
     Started {
         id: JobId,
-        /// Since when.
+        /// Start of the run.
         at: Time,
     },
-    /// It is over, or the batch system did not take it.
+    /// It is over, or the batch system refused it.
     Over { id: JobId, state: JobState, at: Time },
 }
 
-/// A job in the book.
+/// A job of a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// What it is.
+    /// The job as submitted, with its current reservation.
     pub job: Job,
-    /// The key of the call by which it came.
+    /// Key of its submission.
     pub key: Key,
     /// When it was submitted.
     pub submitted: Time,
-    /// Whether the batch system is known to have taken it: then it is never handed over again.
+    /// Whether the batch system has accepted it. Then it is never submitted again.
     #[serde(default)]
     pub handed: bool,
-    /// Whether it came without a reservation and was given one later.
+    /// Whether it was submitted without a reservation and assigned to one later.
     #[serde(default)]
     pub given: bool,
-    /// Whether the batch system has still to be told of that.
+    /// Whether the batch system must still be told of that.
     #[serde(default)]
     pub binding: bool,
-    /// What the batch system calls it.
+    /// The batch system's own id of it.
     #[serde(default)]
     pub native: Option<String>,
     /// Whether its turn has come and it waits for a go.
@@ -69,19 +69,19 @@ pub struct Record {
     /// When it started.
     #[serde(default)]
     pub started: Option<Time>,
-    /// When it was over, and how.
+    /// When and how it ended.
     #[serde(default)]
     pub over: Option<(Time, JobState)>,
 }
 
 impl Record {
-    /// Whether it is this job, as it was submitted.
+    /// Whether it is this job, as originally submitted.
     pub(super) fn is(&self, job: &Job) -> bool {
         let reservation = self.job.reservation.filter(|_| !self.given);
         Job { reservation, ..self.job.clone() } == *job
     }
 
-    /// How it stands.
+    /// Its current state.
     pub fn state(&self) -> JobState {
         match &self.over {
             Some((_, state)) => state.clone(),
@@ -92,19 +92,19 @@ impl Record {
     }
 }
 
-/// All jobs in the book.
+/// All jobs of a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Record>", into = "Vec<Record>")]
 pub struct Jobs {
     records: BTreeMap<JobId, Record>,
-    // What follows is derived from the records.
+    // The fields below are derived from the records.
     by_key: BTreeMap<Key, JobId>,
     live: BTreeSet<JobId>,
     over: BTreeSet<(Time, JobId)>,
 }
 
 impl Jobs {
-    /// The fold. What was over for as long as a site remembers is forgotten on the way.
+    /// Applies an event. Also drops jobs that ended longer ago than `retention`.
     pub fn apply(&mut self, event: &JobEvent, retention: Seconds) {
         match event {
             JobEvent::Submitted { job, key, at } => {
@@ -133,6 +133,7 @@ impl Jobs {
             JobEvent::Bound { id, bound } => self.edit(*id, |record| {
                 record.binding = false;
                 if !bound {
+                    // The job stays in the queue, as if it had never been assigned.
                     (record.job.reservation, record.given) = (None, false);
                 }
             }),
@@ -182,22 +183,22 @@ impl Jobs {
         }
     }
 
-    /// One of them.
+    /// A remembered job.
     pub fn get(&self, id: JobId) -> Option<&Record> {
         self.records.get(&id)
     }
 
-    /// The one that came with a key.
+    /// The job submitted with a key.
     pub fn with_key(&self, key: Key) -> Option<&Record> {
         self.by_key.get(&key).and_then(|id| self.records.get(id))
     }
 
-    /// All of them, by id.
+    /// All remembered jobs by id.
     pub fn all(&self) -> impl Iterator<Item = &Record> {
         self.records.values()
     }
 
-    /// Those that are not over.
+    /// Jobs that are not over.
     pub fn live(&self) -> impl Iterator<Item = &Record> {
         self.live.iter().filter_map(|id| self.records.get(id))
     }

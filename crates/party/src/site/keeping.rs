@@ -1,6 +1,6 @@
-//! What the book promises and what the batch system keeps: ordered before it is promised, compared with every look, and made
-//! to agree. Where the batch system cannot keep a promise, the book says how much of it is missing, until it can again; no
-//! job ends because of that.
+//! Keeping ledger and batch system in agreement: capacity is ordered before it is promised, and compared with
+//! every look. If the batch system cannot keep a promise, the ledger shows the missing capacity until it can.
+//! No job is cancelled because of that.
 
 use super::orders::{Keep, Ordered};
 use super::{
@@ -15,21 +15,22 @@ use bookahead_protocol::{Answer, Call, Caller, Moment, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Where something is missing of a reservation, its owner is told this many other begins: enough to choose from.
+/// Most alternative starts in the notice of a degraded reservation: enough to choose from.
 const MOST_BEGINS: u32 = 3;
 
-/// Reservations that are hit after all others.
+/// Reservations that lose capacity last.
 type Spared = BTreeSet<ReservationId>;
 
 /// Owner of an adopted reservation whose name was too short to carry one.
 const UNKNOWN_OWNER: &str = "unknown";
 
-/// Clocks that differ by more seconds than this make reservations begin at another time than was promised.
+/// Largest tolerated difference of clocks in seconds. Beyond it, reservations start noticeably earlier or
+/// later than promised.
 const MOST_SKEW: u64 = 2;
 
 impl Site {
-    /// What is to be kept for a reservation in the batch system: all that is promised, also where something of it is missing. A
-    /// claim on nodes that are away costs nobody anything, and is the only one when they come back.
+    /// The spans to keep in the batch system: everything promised, even if some of it is missing. A claim on
+    /// nodes that are away costs nothing, and secures them when they come back.
     pub(super) fn wanted(&self, id: ReservationId) -> Vec<Span> {
         let Some(entry) = self.ledger.entry(id) else { return Vec::new() };
         let gives_up = self.is_broken(SiteFlaw::GiveUpNodesAway)
@@ -37,7 +38,7 @@ impl Site {
         if gives_up { entry.takes() } else { entry.promised().to_vec() }
     }
 
-    /// After a restart: tells the scheduler in this process all that it is to keep free.
+    /// After a restart: tells a built-in scheduler everything to keep free.
     pub(super) fn tell_scheduler_all(&mut self, step: &mut Step) {
         let names = self.rules.resources.iter().map(|offered| offered.resource.name.clone());
         for resource in names.collect::<Vec<_>>() {
@@ -52,7 +53,7 @@ impl Site {
         }
     }
 
-    /// Orders what the book wants, where that is not what is kept and no order for it is under way.
+    /// Orders the spans that the ledger promises, unless they are kept or an order is in progress.
     pub(super) fn order_keep(&mut self, id: ReservationId, step: &mut Step) {
         let wanted = self.wanted(id);
         self.order_spans(id, wanted, false, step);
@@ -68,7 +69,7 @@ impl Site {
         let known = self.ledger.entry(id).map(|entry| entry.resource.clone());
         let from = self.compared_from(step.now);
         let keep = self.orders.keeps.entry(id).or_default();
-        // What was never ordered, and was not seen, is not kept.
+        // A reservation never ordered and not seen is not kept.
         let kept = keep.kept.get_or_insert_with(Vec::new).clone();
         keep.resource = known.or(keep.resource.take());
         let Some(resource) = keep.resource.clone() else { return };
@@ -76,6 +77,7 @@ impl Site {
         if keep.ordered.is_some() || keep.stuck || same != replaces {
             return;
         }
+        // Its capacity is still being released by another reservation. It is ordered again after that report.
         if self.orders.is_freed(id, &resource, &spans) {
             self.orders.postponed.insert(id);
             return;
@@ -86,7 +88,7 @@ impl Site {
         step.out.batch.push(BatchOrder::Keep { order, backing });
     }
 
-    /// The batch system has carried out an order, or not.
+    /// Handles the result of a keep order.
     pub(super) fn on_kept(
         &mut self,
         order: OrderId,
@@ -108,12 +110,12 @@ impl Site {
                 keep.kept = Some(ordered.spans.clone());
                 self.kept(id, &ordered, step);
             }
-            // Right after silence a refusal says little: nodes that were not heard of yet count as busy.
+            // Right after silence a refusal means little: nodes that have not reported yet count as busy.
             Err(BatchError::Refused(_)) if step.now < self.doubt_until => {
                 keep.stuck = true;
                 self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
             }
-            // It stays on the nodes that it has.
+            // A failed move leaves it on its nodes.
             Err(BatchError::Refused(_)) if ordered.replaces => keep.stuck = true,
             Err(BatchError::Refused(why)) => {
                 keep.stuck = true;
@@ -132,13 +134,13 @@ impl Site {
         }
     }
 
-    /// What was ordered is kept: whoever waited for it has it.
+    /// The order was carried out: grants the request that waits for it, or updates the missing capacity.
     fn kept(&mut self, id: ReservationId, ordered: &Ordered, step: &mut Step) {
         let wanted = self.wanted(id);
         if !self.ledger.is_waiting(id) {
             let short = shortfall(&wanted, &ordered.spans, self.compared_from(step.now));
             let keep = self.orders.keeps.entry(id).or_default();
-            // What could not be had a moment ago is asked for after the next look.
+            // The rest is ordered after the next look; it was refused a moment ago.
             keep.stuck = short > 0;
             if ordered.replaces {
                 (keep.away_since, keep.away_told) = (None, Capacity::ZERO);
@@ -156,13 +158,13 @@ impl Site {
         self.book(ticked.events, ticked.changes, step);
     }
 
-    /// The batch system does not keep what was ordered: a request is refused, of a promise something is missing.
+    /// The order was refused: refuses the request that waits for it, or degrades the reservation.
     fn refused(&mut self, id: ReservationId, ordered: &Ordered, why: &str, step: &mut Step) {
         if self.ledger.is_waiting(id) {
             if ordered.spans == self.wanted(id) {
                 let ticked = self.ledger.not_granted(step.now, id, Why::NotGranted(why.to_owned()));
                 self.book(ticked.events, ticked.changes, step);
-                // What the book wants now is what was kept before.
+                // The ledger wants the previous spans again, which may differ from what is kept.
                 self.orders.keeps.entry(id).or_default().stuck = false;
             }
             return;
@@ -180,8 +182,8 @@ impl Site {
         }
     }
 
-    /// After all of a promise was refused: asks for as much of it as there seems to be, where that is more than is kept; else
-    /// gives back what is kept and not promised.
+    /// After a whole promise was refused: orders as much of it as seems available, if that is more than is
+    /// kept; otherwise releases spans that are kept but not promised.
     fn order_what_there_is(&mut self, id: ReservationId, short: u32, step: &mut Step) {
         let Some(entry) = self.ledger.entry(id) else { return };
         let could_have = self.ledger.could_have(id, self.facts.views.on(&entry.resource));
@@ -189,7 +191,7 @@ impl Site {
         let (wanted, mut missing) = (self.wanted(id), all.saturating_sub(could_have.0));
         let from = self.compared_from(step.now);
         let keep = self.orders.keeps.entry(id).or_default();
-        // Where all of it seems to be there, the batch system knows better.
+        // If everything seems available, the batch system knows better: it refused.
         if missing == 0 || missing >= short {
             let surplus = shortfall(keep.kept.as_deref().unwrap_or_default(), &wanted, from);
             missing = if surplus > 0 { short } else { 0 };
@@ -200,7 +202,7 @@ impl Site {
         }
     }
 
-    /// So much of a promise is not kept, beside what is on nodes that are away: tells the book.
+    /// Reports the missing capacity to the ledger: the part not kept, plus the part on nodes that are away.
     fn note_missing(&mut self, id: ReservationId, short: u32, step: &mut Step) {
         let now = step.now;
         let keep = self.orders.keeps.entry(id).or_default();
@@ -213,7 +215,7 @@ impl Site {
         self.book(ticked.events, ticked.changes, step);
     }
 
-    /// The batch system was looked at, or does not answer.
+    /// Handles a look, or its failure.
     pub(super) fn on_look(
         &mut self,
         order: Option<OrderId>,
@@ -222,7 +224,7 @@ impl Site {
         step: &mut Step,
     ) {
         if let Some(order) = order {
-            // It may be told by an order that was given after the look.
+            // One look may serve several orders, and reports the newest of them.
             if let Some(look) = self.orders.look.take_if(|look| *look <= order) {
                 self.orders.ended(step.now, look);
             }
@@ -239,7 +241,7 @@ impl Site {
             self.doubt_until = step.now + DOUBT_AFTER_SILENCE;
         }
         if step.now < self.doubt_until {
-            // What is not judged now is judged as soon as it may be.
+            // Looks again as soon as failures are believed again.
             self.next_look = self.next_look.min(self.doubt_until);
         }
         self.note_look(at, &look, step);
@@ -260,6 +262,8 @@ impl Site {
             return;
         }
         self.learn(order, &look);
+        // Order matters: losses on nodes that are away are attributed first, so that capacity that failed in
+        // total does not degrade reservations whose nodes are up.
         let judged = self.note_away(&look, step);
         self.agree(order, &look, step);
         for resource in judged {
@@ -271,8 +275,8 @@ impl Site {
         self.orders.forget_shown(order);
     }
 
-    /// Where the book is new and the batch system keeps something for this site already: adopts it, gives it back, or stops.
-    /// Whether the site may go on.
+    /// Decides about existing reservations with a new ledger: adopts them, leaves them to be deleted, or
+    /// stops. Returns whether the site may continue.
     fn meet(&mut self, look: &Look, step: &mut Step) -> bool {
         let on_lost = self.options.on_lost_journal;
         let Some(what) = on_lost.filter(|_| !self.met && !self.opened && self.ledger.is_unused()) else {
@@ -281,8 +285,8 @@ impl Site {
         };
         if what == OnLostJournal::Ask && !look.tagged.is_empty() {
             step.out.stop = Some(format!(
-                "the journal is new, and the batch system keeps {} reservations for this site; start with --adopt to take \
-                 them into the book, with --remove-found to give them back, or with the journal that was lost",
+                "the journal is new, but the batch system has {} reservations of this site; start with --adopt to take \
+                 them over, with --remove-found to delete them, or with the lost journal",
                 look.tagged.len()
             ));
             return false;
@@ -290,19 +294,22 @@ impl Site {
         let found = if what == OnLostJournal::Adopt { look.tagged.as_slice() } else { &[] };
         for Tagged { id, owner, resource, spans } in found {
             let owner = owner.clone().unwrap_or_else(|| UNKNOWN_OWNER.into());
-            let remark =
-                Remark::new(Level::Warn, "reservation_adopted", format!("taken into the book for {owner}"));
+            let remark = Remark::new(
+                Level::Warn,
+                "reservation_adopted",
+                format!("adopted an existing reservation for {owner}"),
+            );
             step.remark(remark.of(*id).at(resource.clone()));
             let ticked = self.ledger.adopt(step.now, *id, &owner, resource, spans);
             self.book(ticked.events, ticked.changes, step);
         }
-        // What is found later was made for this book.
+        // Reservations found from now on belong to this ledger.
         (self.met, self.opened) = (true, true);
         step.out.events.push(SiteEvent::Opened);
         true
     }
 
-    /// What is kept is what was seen, where no order has come between.
+    /// Updates what is kept from a look, except for reservations with a newer order.
     fn learn(&mut self, order: OrderId, look: &Look) {
         let mut seen: BTreeMap<ReservationId, (Name, Vec<Span>)> = BTreeMap::new();
         for (resource, on) in &look.resources {
@@ -321,7 +328,8 @@ impl Site {
         }
     }
 
-    /// Makes both agree: what is promised is kept, what nobody promised is given back.
+    /// Orders everything that is promised and not kept, and releases everything that is kept and not
+    /// promised.
     fn agree(&mut self, order: OrderId, look: &Look, step: &mut Step) {
         let mut ids: BTreeSet<ReservationId> = self.orders.keeps.keys().copied().collect();
         for offered in &self.rules.resources {
@@ -336,7 +344,7 @@ impl Site {
             let wanted = self.wanted(id);
             let same = is_same(&kept, &wanted, self.compared_from(step.now));
             if self.ledger.is_waiting(id) && same {
-                // It was carried out although nobody said so.
+                // It was carried out, although the report got lost.
                 let ordered = Ordered { order, spans: wanted.clone(), replaces: false };
                 self.kept(id, &ordered, step);
             }
@@ -344,7 +352,7 @@ impl Site {
                 self.give_back_orphan(id, look, step);
                 continue;
             }
-            // What seems to be short may be whole when the batch system has heard of all nodes again.
+            // It may be whole once the batch system has heard from all nodes again.
             let in_doubt = step.now < self.doubt_until;
             if in_doubt && !kept.is_empty() && shortfall(&wanted, &kept, self.compared_from(step.now)) > 0 {
                 continue;
@@ -360,16 +368,20 @@ impl Site {
 
     fn give_back_orphan(&mut self, id: ReservationId, look: &Look, step: &mut Step) {
         let on = look.resources.iter().find(|(_, on): &(&Name, &Arc<Seen>)| on.backings.contains_key(&id));
-        let mut remark =
-            Remark::new(Level::Warn, "orphan_backing_removed", "kept free for nobody; given back").of(id);
+        let mut remark = Remark::new(
+            Level::Warn,
+            "orphan_backing_removed",
+            "deleting a reservation in the batch system that is not in the journal",
+        )
+        .of(id);
         remark.name = on.map(|(resource, _)| resource.clone());
         step.remark(remark);
         step.out.notices.push((step.out.events.len(), Notice::about(step.now, "orphan-removed", id)));
         self.order_spans(id, Vec::new(), false, step);
     }
 
-    /// Notes which reservations are on nodes that are away. Answers the resources on which that counts: what is away for less
-    /// than a while may be back in a moment.
+    /// Records which reservations are on nodes that are away. Returns the resources on which that counts:
+    /// short absences do not.
     fn note_away(&mut self, look: &Look, step: &mut Step) -> BTreeSet<Name> {
         let mut judged = BTreeSet::new();
         for (resource, seen) in &look.resources {
@@ -378,7 +390,7 @@ impl Site {
             let away = |id: &ReservationId| seen.away.get(id).copied().unwrap_or(Capacity::ZERO);
             let more = keeps().any(|(id, keep)| away(id) > keep.away_told);
             let judges = if more || seen.lost > self.ledger.lost_capacity(resource) {
-                // What is away at the start has been away before.
+                // Nodes away at the start of the site were away before.
                 let new = if self.looked_once { step.now } else { Moment(0) };
                 let counts_at = *self.away_since.entry(resource.clone()).or_insert(new) + AWAY_COUNTS_AFTER;
                 self.next_look = self.next_look.min(counts_at.max(step.now + LOOK_AGAIN));
@@ -396,7 +408,7 @@ impl Site {
             if judges {
                 self.away_since.remove(resource);
                 judged.insert(resource.clone());
-                // Nobody is hit before it is known who is on the nodes that are away.
+                // No reservation loses capacity before it is known which ones are on the nodes that are away.
                 self.note_lost(resource, seen.lost, None, step);
             }
         }
@@ -412,20 +424,20 @@ impl Site {
         judged
     }
 
-    /// Tells the ledger what has failed, as far as it does not know.
+    /// Reports newly failed capacity to the ledger.
     fn note_lost(&mut self, name: &Name, lost: Capacity, spared: Option<&Spared>, step: &mut Step) {
         let more = lost.0.saturating_sub(self.ledger.lost_capacity(name).0);
         let ticked = self.ledger.lost(step.now, name, Capacity(more), spared);
         self.book(ticked.events, ticked.changes, step);
     }
 
-    /// Whether all that is promised is known to be kept.
+    /// Whether the whole promise is known to be kept.
     fn is_kept(&self, id: ReservationId, now: Moment) -> bool {
         let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.as_deref());
         kept.is_some_and(|kept| shortfall(&self.wanted(id), kept, self.compared_from(now)) == 0)
     }
 
-    /// Tells the ledger what is back.
+    /// Reports recovered capacity to the ledger.
     fn note_restored(&mut self, look: &Look, step: &mut Step) {
         for (resource, seen) in &look.resources {
             let known = self.ledger.lost_capacity(resource);
@@ -436,21 +448,21 @@ impl Site {
         }
     }
 
-    /// Says when the clocks of the site and of the batch system have begun to differ, and when they agree again.
+    /// Logs when the clocks of site and batch system start to differ, and when they agree again.
     fn note_skew(&mut self, look: &Look, step: &mut Step) {
         let skew = look.clocks.map_or(Seconds::ZERO, |clocks| clocks.skew());
         let differs = |skew: Seconds| skew.0.unsigned_abs() > MOST_SKEW;
         match (differs(self.skew), differs(skew)) {
             (false, true) => {
                 let why = format!(
-                    "the clock of the batch system is {} s ahead of ours, so reservations begin at another time than \
-                     promised; let both machines follow a time server",
+                    "the batch system's clock is {} s ahead of the site's, so reservations do not start at \
+                     the promised time; synchronize both machines with a time server",
                     skew.0
                 );
                 step.remark(Remark::new(Level::Error, "clocks_differ", why));
             }
             (true, false) => {
-                let why = "the clock of the batch system agrees with ours again";
+                let why = "the batch system's clock agrees with the site's again";
                 step.remark(Remark::new(Level::Info, "clocks_agree", why));
             }
             _ => {}
@@ -458,34 +470,35 @@ impl Site {
         self.skew = skew;
     }
 
-    /// What is promised and what is kept is compared from here on: what is over by either clock, nobody keeps any more.
+    /// The time from which promised and kept spans are compared. A span that is over by either clock is no
+    /// longer kept.
     fn compared_from(&self, now: Moment) -> Time {
         now.second() + self.skew.max(Seconds::ZERO)
     }
 
-    /// Says how many records of the batch system are left out since they cannot be read, when that number changes.
+    /// Logs the number of records that could not be parsed, when it changes.
     fn note_unreadable(&mut self, look: &Look, step: &mut Step) {
         let count = look.unreadable.len();
         if count == std::mem::replace(&mut self.unreadable, count) {
             return;
         }
-        // The first few are enough to find the reason.
+        // The first five are enough to find the cause.
         let first = look.unreadable.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
         step.remark(match count {
             0 => Remark::new(
                 Level::Info,
                 "records_readable",
-                "all records of the batch system can be read again",
+                "all records of the batch system can be parsed again",
             ),
             _ => {
                 let why =
-                    format!("{count} records of the batch system cannot be read and are left out: {first}");
+                    format!("{count} records of the batch system cannot be parsed and are left out: {first}");
                 Remark::new(Level::Warn, "records_unreadable", why)
             }
         });
     }
 
-    /// Begins at which a reservation could be had whole, within the window that its owner gave.
+    /// Starts at which a reservation would be whole, within its owner's window.
     pub(super) fn could_begin(&mut self, now: Moment, id: ReservationId) -> Vec<Time> {
         let Some(entry) = self.ledger.entry(id) else { return Vec::new() };
         let call = Call::Probe { request: entry.request.clone(), most: MOST_BEGINS, starts: Vec::new() };
@@ -501,7 +514,8 @@ impl Site {
     }
 }
 
-/// Whether two keep the same from now on, in however many pieces. What is over is not shown by every batch system.
+/// Whether both keep the same from now on, in any number of pieces. The past is ignored, because not every
+/// batch system shows it.
 fn is_same(one: &[Span], other: &[Span], now: Time) -> bool {
     shortfall(one, other, now) == 0 && shortfall(other, one, now) == 0
 }

@@ -1,11 +1,13 @@
-//! A site: its book, the batch system that its promises are kept by, and the jobs that were given to it.
+//! A site: its ledger, the batch system that keeps its promises, and its jobs.
 //!
-//! Where the batch system has to be asked ([`Rules::consent`]), nothing is promised before it grants it: a call waits, its
-//! reservation rests in the book, and an order is under way. Whatever is kept there and is not in the book is found by looks
-//! and given back. Where the scheduler is part of this process it is told at once what to keep free, and what is given back
-//! only when that is durable: no job ever starts in room that the journal still promises.
+//! With a batch system ([`Rules::consent`]), nothing is promised before it is granted: the call waits, its
+//! reservation is pending in the ledger, and an order is in progress. Looks find everything that the batch
+//! system keeps and the ledger does not have, and release it. A built-in scheduler is told at once what to
+//! keep free, but releases only after the change is durable: no job ever starts on capacity that the journal
+//! still promises.
 //!
-//! A job is written down before the batch system hears of it. After a restart a site looks before it orders anything.
+//! A job is journalled before it is submitted to the batch system. After a restart a site looks before it
+//! gives any order.
 
 mod binding;
 mod jobs;
@@ -29,18 +31,18 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What a site writes down.
+/// A journal entry of a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SiteEvent {
-    /// Something happened to its book.
+    /// An event of its ledger.
     Book(ledger::Event),
-    /// Something happened to a job.
+    /// An event of a job.
     Job(JobEvent),
-    /// It is settled what becomes of what the batch system kept when the book was new.
+    /// The decision about reservations found with a new ledger is made ([`OnLostJournal`]).
     Opened,
 }
 
-/// What stands for all events of a site up to one.
+/// Snapshot of a site.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SiteState {
     book: ledger::Snapshot,
@@ -49,56 +51,58 @@ pub struct SiteState {
     opened: bool,
 }
 
-/// How a site deals with its batch system.
+/// A site's settings for its batch system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteOptions {
-    /// What becomes of reservations that the batch system keeps for this site while its book is new; None where the
-    /// batch system keeps nothing by itself.
+    /// What to do with existing reservations if the journal is new. None if the batch system keeps nothing
+    /// across restarts.
     pub on_lost_journal: Option<OnLostJournal>,
-    /// How often book and batch system are compared.
+    /// Interval between comparisons of ledger and batch system.
     pub look_every: Millis,
-    /// After nodes of a reservation have been away for this long it is moved to others, if there is room for all of it.
+    /// How long nodes of a reservation must be away before it is moved to others, if there is room for all of
+    /// it.
     pub move_after: Millis,
-    /// Whether a job that waits in the batch system can be given a reservation.
+    /// Whether a waiting job can be moved into a reservation.
     pub binds_jobs: bool,
 }
 
-/// What becomes of reservations that the batch system keeps for this site while its book is new: the journal was lost, or the
-/// site was set up again.
+/// What to do with existing reservations of this site in the batch system if the journal is new: it was lost,
+/// or the site was set up again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnLostJournal {
-    /// The site stops: the operator is to say.
+    /// Stop, so that the operator can decide.
     #[default]
     Ask,
-    /// They are taken into the book, as committed.
+    /// Take them into the ledger as committed.
     Adopt,
-    /// They are given back.
+    /// Delete them.
     Remove,
 }
 
-/// Machines that fail, and reservations that somebody removed, are noticed after this time at the latest: long enough that
-/// looks are a small load for a batch system, short enough for its users.
+/// Default interval between looks. Node failures and deleted reservations are noticed after this time at the
+/// latest: long enough to be a small load for a batch system, short enough for its users.
 pub const LOOK_EVERY: Millis = Millis::seconds(10);
 
-/// After a failure the batch system is looked at again this soon.
+/// Interval until the next look after a failure.
 const LOOK_AGAIN: Millis = Millis::seconds(1);
 
-/// A batch system that was silent is not believed for this long when it says that nodes failed: its nodes have to be heard of
-/// again first.
+/// How long node failures are not believed after the batch system was silent: its nodes have to report to it
+/// first.
 const DOUBT_AFTER_SILENCE: Millis = Millis::seconds(10);
 
-/// Nodes that are away for less than this are not judged: after a restart of its server a batch system shows all nodes as away
-/// for some seconds, and a daemon that is restarted comes back within one look.
+/// How long nodes must be away before they count as failed: after a restart of its server a batch system
+/// shows all nodes as away for some seconds, and a restarted node daemon comes back within one look.
 const AWAY_COUNTS_AFTER: Millis = Millis::seconds(10);
 
-/// A reservation whose nodes have been away for this long is moved to others, if there is room for all of it: long enough for
-/// most nodes to restart their daemons, short enough to help those who need it.
+/// Default time before a reservation is moved away from nodes that are away: long enough for most nodes to
+/// restart their daemons, short enough to help.
 pub const MOVE_AFTER: Millis = Millis::seconds(60);
 
-/// Calls that may wait for the first look after a start: as many as a busy site gets in the seconds that it takes.
+/// Most calls that wait for the first look after a start: as many as a busy site gets in the seconds that it
+/// takes.
 const MOST_EARLY: usize = 1_024;
 
-/// The largest of this many holds is published as the time that a hold takes.
+/// Number of recent holds of which the slowest is published as the hold time.
 const HOLDS_REMEMBERED: usize = 16;
 
 impl Default for SiteOptions {
@@ -112,7 +116,7 @@ impl Default for SiteOptions {
     }
 }
 
-/// A site.
+/// A site as a party.
 #[derive(Clone)]
 pub struct Site {
     rules: Rules,
@@ -121,43 +125,43 @@ pub struct Site {
     ledger: Ledger,
     jobs: Jobs,
     opened: bool,
-    // What follows is lost with a crash.
+    // The fields below are lost in a crash.
     facts: SiteFacts,
     facts_number: u64,
     orders: Orders,
-    /// Calls that wait for the batch system, by the reservation they are about.
+    /// Calls that wait for the batch system, by reservation.
     waiting: BTreeMap<ReservationId, Vec<(CallId, Envelope)>>,
-    /// Calls that came before the first look was in, and until when they wait for it.
+    /// Calls that wait for the first look, and their timeouts.
     early: Vec<(Moment, CallId, Envelope)>,
-    /// Submissions that wait for the batch system to take the job, until then.
+    /// Submissions that wait for the batch system, and their timeouts.
     submitting: BTreeMap<JobId, (Moment, Vec<CallId>)>,
-    /// Jobs that the batch system is being told to put into their reservations.
+    /// Jobs with a bind order in progress.
     binding: BTreeMap<JobId, OrderId>,
-    /// Of a scheduler in this process: what it keeps until a change is durable.
+    /// For a built-in scheduler: the spans that it keeps until a change is durable.
     unsettled: BTreeMap<ReservationId, (crate::OrderId, Vec<Span>)>,
-    /// How long the last holds took.
+    /// Durations of the last holds.
     holds_took: VecDeque<Millis>,
     next_look: Moment,
-    /// Until then nodes that seem to have failed are not believed to: after silence they are unknown for a while.
+    /// Until then node failures are not believed: after silence, nodes are unknown for a while.
     doubt_until: Moment,
-    /// Since when more of a resource is away than the book knows.
+    /// Since when more of a resource is away than the ledger knows.
     away_since: BTreeMap<bookahead_protocol::Name, Moment>,
     looked_once: bool,
-    /// How far the clock of the batch system was ahead of ours at the last look.
+    /// How far the batch system's clock was ahead at the last look.
     skew: Seconds,
-    /// How many records of the batch system the last look could not read.
+    /// Number of records that the last look could not parse.
     unreadable: usize,
-    /// That the batch system does not answer, as it was told.
+    /// The logged silence of the batch system.
     silence: Option<queries::Silence>,
-    /// Whether it is known what the batch system keeps. Nothing is promised or ordered before.
+    /// Whether the first look is done. Nothing is promised or ordered before.
     met: bool,
     broken: Option<SiteFlaw>,
 }
 
-/// A way to break a site on purpose, for tests that must notice it.
+/// A deliberate fault of a site that tests must detect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SiteFlaw {
-    /// What the batch system granted too late is not given back.
+    /// Late grants of the batch system are not released.
     KeepLateGrants,
     /// A reservation is promised before the batch system has granted it.
     PromiseUngranted,
@@ -167,14 +171,14 @@ pub enum SiteFlaw {
     RunWithoutGo,
     /// Less is kept in the batch system while nodes are away.
     GiveUpNodesAway,
-    /// What has no node left is given up in the batch system.
+    /// A reservation without any node left is deleted in the batch system.
     GiveUpAllAway,
 }
 
 type Step = crate::step::Step<SiteEvent>;
 
 impl Site {
-    /// One with an empty book.
+    /// A site with an empty ledger. Fails if the rules contradict themselves.
     pub fn new(rules: Rules, about: Heartbeat, options: SiteOptions) -> Result<Site, RulesError> {
         Ok(Site {
             ledger: Ledger::new(rules.clone())?,
@@ -204,13 +208,13 @@ impl Site {
         })
     }
 
-    /// Breaks it on purpose.
+    /// Breaks the site on purpose, so that tests can prove they would notice.
     #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: SiteFlaw) {
         self.broken = Some(flaw);
     }
 
-    /// Breaks its book on purpose.
+    /// Breaks its ledger on purpose.
     #[cfg(feature = "flaws")]
     pub fn break_book_by(&mut self, flaw: bookahead_protocol::flaw::Flaw) {
         self.ledger.break_by(flaw);
@@ -220,7 +224,7 @@ impl Site {
         self.broken == Some(flaw)
     }
 
-    /// Its book.
+    /// Its reservations.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -235,12 +239,12 @@ impl Site {
         &self.jobs
     }
 
-    /// Whether its batch system has to be asked.
+    /// Whether it has an external batch system, which must grant reservations.
     fn asks(&self) -> bool {
         self.rules.consent.is_some()
     }
 
-    /// Whether no call waits for the batch system and no order is under way but looks.
+    /// Whether no call waits for the batch system and no order but looks is in progress.
     pub fn is_settled(&self) -> bool {
         let ordered = self.orders.keeps.values().any(|keep| keep.ordered.is_some());
         self.waiting.is_empty() && self.submitting.is_empty() && !ordered
@@ -251,6 +255,7 @@ impl Site {
             && let Some(calls) = self.waiting.get_mut(&id)
             && calls.iter().any(|(_, known)| *known == envelope)
         {
+            // A repetition while the first call waits: both get the same answer.
             return calls.push((call, envelope));
         }
         if let Err(problem) = self.check_jobs(&envelope) {
@@ -260,7 +265,7 @@ impl Site {
         let needs_look = self.needs_look(&envelope) && (blind || self.is_silent());
         if self.asks() && (needs_look || blind && self.may_find(&envelope.call)) {
             if !self.is_silent() && self.early.len() < MOST_EARLY {
-                // A quarter of the limit, since what is asked for then may wait for all of it.
+                // A quarter of the limit, because the request itself may then wait for all of it.
                 let until = step.now + Millis(self.rules.consent.unwrap_or(Millis::ZERO).0 / 4);
                 return self.early.push((until, call, envelope));
             }
@@ -280,7 +285,7 @@ impl Site {
         }
     }
 
-    /// Whether the first look at the batch system may change the answer to a call that only asks: what is kept there may be
+    /// Whether the first look may change the answer to a read-only call, because existing reservations may be
     /// adopted.
     fn may_find(&self, call: &Call) -> bool {
         match call {
@@ -290,7 +295,7 @@ impl Site {
         }
     }
 
-    /// Whether a call wants something new, which cannot be placed before the batch system was looked at.
+    /// Whether a call requests something new, which cannot be placed before the first look.
     fn needs_look(&self, envelope: &Envelope) -> bool {
         match &envelope.call {
             Call::Probe { .. } => true,
@@ -315,8 +320,8 @@ impl Site {
         step.out.events.push(SiteEvent::Job(event));
     }
 
-    /// Takes over what the ledger has decided: writes it down, tells those who watch and those who wait, and orders what the
-    /// batch system is to keep.
+    /// Applies the results of the ledger: events for the journal, notices, orders to the batch system, and
+    /// answers to waiting calls.
     fn book(&mut self, events: Vec<ledger::Event>, changes: Vec<Change>, step: &mut Step) {
         let (mut settled, mut given) = (Vec::new(), Vec::new());
         for event in events {
@@ -332,6 +337,7 @@ impl Site {
             }
             step.out.events.push(SiteEvent::Book(event));
         }
+        // Orders come after all events: what the batch system should keep is the result of all of them.
         for change in changes {
             if self.asks() {
                 self.order_keep(change.id, step);
@@ -347,7 +353,7 @@ impl Site {
         }
     }
 
-    /// Whether calls about a reservation have waited for this event.
+    /// Whether this event ends the wait of calls about a reservation.
     fn settles(&self, id: ReservationId, what: &What) -> bool {
         let answers = matches!(
             what,
@@ -364,7 +370,6 @@ impl Site {
         answers && self.waiting.contains_key(&id) && !self.ledger.is_waiting(id)
     }
 
-    /// Answers those who waited for a reservation.
     fn answer_waiting(&mut self, id: ReservationId, by: &What, step: &mut Step) {
         for (call, envelope) in self.waiting.remove(&id).unwrap_or_default() {
             let (answer, ticked) = self.ledger.settled_answer(step.now, &envelope, by);
@@ -373,10 +378,10 @@ impl Site {
         }
     }
 
-    /// Of a scheduler in this process: room is taken now, and given back when this is durable.
+    /// Tells a built-in scheduler: capacity is taken now, and released when the change is durable.
     fn tell_scheduler(&mut self, change: Change, step: &mut Step) {
         let Change { resource, id, gave_back, took } = change;
-        // The change is about what can still be given back; the second that has begun is kept as it was, with its jobs.
+        // The change starts with the next second. The current one is kept as it was, with its jobs.
         let takes = |entry: &ledger::Entry| entry.takes();
         let took = if took.is_empty() { took } else { self.ledger.entry(id).map(takes).unwrap_or_default() };
         let before = self.unsettled.get(&id).map_or(gave_back, |(_, spans)| spans.clone());
@@ -409,7 +414,7 @@ impl Site {
         Some(notice)
     }
 
-    /// What is told of an event, without what would have to be searched for.
+    /// The notice of an event, without alternative starts, which need a search.
     fn plain_notice(&self, event: &ledger::Event) -> Option<Notice> {
         let id = event.what.id();
         let (missing, because) = match &event.what {
@@ -444,7 +449,7 @@ impl Site {
             BatchReport::Looked { order, at, outcome } => {
                 self.on_look(order, at, outcome, step);
                 if self.met || self.is_silent() {
-                    // The first look is in, or there is none to be had: takes the calls that came before it.
+                    // The first look is done, or fails: handle the calls that waited for it.
                     for (_, call, envelope) in std::mem::take(&mut self.early) {
                         self.call(call, envelope, step);
                     }
@@ -455,7 +460,6 @@ impl Site {
         }
     }
 
-    /// Orders a look, unless one is under way.
     fn order_look(&mut self, step: &mut Step) {
         if self.orders.look.is_none() {
             let order = self.orders.next(step.now);
@@ -498,13 +502,13 @@ impl Party for Site {
     fn start(&mut self, now: Moment) -> Result<Output<SiteEvent>, String> {
         let mut step = Step::new(now);
         self.facts.changes = Arc::new(Changes::new(now));
-        // What ended meanwhile needs no resource any more.
+        // Reservations that ended meanwhile need no resource any more.
         let ticked = self.ledger.tick(now);
         self.book(ticked.events, Vec::new(), &mut step);
         self.ledger.check_resources().map_err(|why| why.to_string())?;
         let fitted = self.ledger.fit_rules(now);
         if !fitted.events.is_empty() {
-            let why = "less is offered now than was promised; the newest reservations miss something";
+            let why = "the configured capacity is below the promised capacity; the newest reservations are degraded";
             step.remark(Remark::new(Level::Warn, "promises_exceed_capacity", why));
         }
         self.book(fitted.events, Vec::new(), &mut step);
@@ -519,6 +523,7 @@ impl Party for Site {
 
     fn step(&mut self, now: Moment, input: Input) -> Output<SiteEvent> {
         let mut step = Step::new(now);
+        // First, so that the input sees everything that has expired or started by now.
         self.pass_time(&mut step);
         match input {
             Input::Call { call, envelope, .. } => self.call(call, envelope, &mut step),

@@ -1,5 +1,5 @@
-//! What can be seen of a site: its book, and its batch system as it was last looked at. Of what belongs to others a user
-//! sees only that it is there.
+//! Queries of a site: its ledger, and its batch system as of the last look. Users see only that something of
+//! others exists, not whose it is.
 
 use super::{HOLDS_REMEMBERED, Site, Step};
 use crate::batch::Look;
@@ -16,53 +16,54 @@ use bookahead_protocol::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Of one resource at most this many blocks are drawn: more than any screen shows.
+/// Most blocks of one resource in a schedule: more than any screen shows.
 const MOST_BLOCKS: usize = 10_000;
 
-/// Silence is told to be over when nothing went unanswered for this long: as long as a site usually leaves between two looks, so
-/// that a batch system that answers every other question is one silence.
+/// Time without failures after which a silence counts as over. As long as the usual interval between looks,
+/// so that a batch system that answers every other query causes one silence in the log, not many.
 const SILENCE_IS_OVER: Millis = Millis::seconds(10);
 
-/// A silence of the batch system that was told.
+/// A logged silence of the batch system.
 #[derive(Debug, Clone)]
 pub(super) struct Silence {
     since: Moment,
-    /// When something last went unanswered.
+    /// The last failed query or order.
     last: Moment,
     unanswered: u64,
-    /// When it first answered after that.
+    /// The first answer after that.
     answers: Option<Moment>,
 }
 
-/// A batch system that takes longer than this for an order is called slow.
+/// Duration of an order beyond which the batch system counts as slow.
 const SLOW: Millis = Millis::seconds(2);
 
-/// A batch system that takes longer than this for an order is called silent.
+/// Duration of an order beyond which the batch system counts as silent.
 const SILENT: Millis = Millis::seconds(15);
 
-/// What is shown of a site and is not in its journal.
+/// Published data of a site that is not in its journal.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SiteFacts {
-    /// Jobs and foreign reservations as they were last seen.
+    /// Jobs and foreign reservations at the last look.
     pub(super) views: Arc<Views>,
-    /// When waiting jobs of ours would start.
+    /// Expected starts of this site's waiting jobs.
     pub(super) expected: Arc<BTreeMap<JobId, Time>>,
     /// When the last successful look began.
     pub(super) looked: Option<Moment>,
     /// Since when the batch system does not answer.
     silent: Option<Moment>,
-    /// When the order was given that is under way for longest.
+    /// When the oldest order in progress was given.
     oldest_order: Option<Moment>,
     hold_takes: Option<Millis>,
-    /// What has changed of what was promised.
+    /// Recent changes of reservations, for brokers.
     pub(super) changes: Arc<Changes>,
 }
 
 impl Site {
-    /// Notes what was seen.
+    /// Publishes the state found by a look.
     pub(super) fn note_look(&mut self, at: Moment, look: &Look, step: &mut Step) {
         self.facts.silent = None;
         self.tell_end_of_silence(at, step);
+        // The views are shared with readers. They are replaced only if something changed.
         let same = look.resources.iter().all(|(name, seen)| *self.facts.views.on(name) == seen.view);
         if !same || self.facts.views.0.len() != look.resources.len() {
             let views = look.resources.iter().map(|(name, seen)| (name.clone(), seen.view.clone()));
@@ -77,9 +78,7 @@ impl Site {
         self.facts_number += 1;
     }
 
-    /// Notes that the batch system does not answer. That is told when it begins, and once more when it has ended: not for every
-    /// question, nor where it answers one question and not the next.
-    /// Tells brokers of what was done to something that was promised.
+    /// Records a change of a reservation, for brokers that booked it.
     pub(super) fn note_change(&mut self, what: &What) {
         let changes = matches!(
             what,
@@ -96,6 +95,8 @@ impl Site {
         }
     }
 
+    /// Records that the batch system does not answer. Its silence is logged when it starts and when it ends,
+    /// not for each query.
     pub(super) fn note_silence(&mut self, why: &str, step: &mut Step) {
         if self.facts.silent.is_none() {
             self.facts.silent = Some(step.now);
@@ -104,7 +105,7 @@ impl Site {
         self.note_unanswered(why, step);
     }
 
-    /// Counts a look or an order that went unanswered; the first is told.
+    /// Counts a failed look or order. Only the first is logged.
     pub(super) fn note_unanswered(&mut self, why: &str, step: &mut Step) {
         if let Some(silence) = &mut self.silence {
             (silence.last, silence.answers) = (step.now, None);
@@ -115,23 +116,22 @@ impl Site {
         step.remark(Remark::new(Level::Error, "batch_silent", why));
     }
 
-    /// The batch system has answered.
+    /// The batch system has answered. Logs the end of a silence when it has answered for long enough.
     fn tell_end_of_silence(&mut self, at: Moment, step: &mut Step) {
         let Some(silence) = &mut self.silence else { return };
         let answers = *silence.answers.get_or_insert(at);
         if step.now - silence.last < SILENCE_IS_OVER {
+            // Look again in time to log the end of the silence.
             self.next_look = self.next_look.min(silence.last + SILENCE_IS_OVER);
             return;
         }
         let (length, unanswered) = ((answers - silence.since).0.max(0) / 1_000, silence.unanswered);
-        let why = format!(
-            "the batch system answers again after {length} s; {unanswered} questions went unanswered"
-        );
+        let why = format!("the batch system answers again after {length} s; {unanswered} queries failed");
         step.remark(Remark::new(Level::Info, "batch_answers", why));
         self.silence = None;
     }
 
-    /// Whether the batch system did not answer when it was last looked at: who asks for something new is told at once.
+    /// Whether the last look failed. New requests are then refused at once.
     pub(super) fn is_silent(&self) -> bool {
         self.facts.silent.is_some()
     }
@@ -143,8 +143,9 @@ impl Site {
         self.holds_took.push_back(took);
     }
 
-    /// Makes what is shown beside the events current.
+    /// Updates the published data.
     pub(super) fn publish(&mut self) {
+        // A built-in scheduler holds at once.
         let hold_takes = if self.asks() { self.holds_took.iter().max().copied() } else { Some(Millis::ZERO) };
         let shown = (self.orders.oldest(), hold_takes);
         if shown != (self.facts.oldest_order, self.facts.hold_takes) {
@@ -170,7 +171,7 @@ impl Site {
         }
     }
 
-    /// Jobs that run, jobs that wait as they are planned at the moment, and foreign reservations.
+    /// Running jobs, waiting jobs at their planned times, and foreign reservations.
     fn jobs_of(&self, now: Time, offered: &Offered, view: &View) -> Vec<(BlockKind, Span)> {
         let own = self.ledger.reserved(&offered.resource.name).map(|(_, span)| span);
         let reservations: Vec<Span> = own.chain(view.foreign.iter().copied()).collect();
@@ -269,6 +270,7 @@ impl Queries for Site {
         if !call.only_asks() {
             return None;
         }
+        // Before the first look only the party itself can answer: its call waits for the look.
         if self.asks() && self.facts.looked.is_none() && self.may_find(call) {
             return None;
         }
@@ -281,6 +283,7 @@ impl Queries for Site {
             return None;
         }
         let look_age = self.facts.looked.map(|looked| (now - looked).max(Millis::ZERO));
+        // An order without a report counts as slow, later as silent, even if no look has failed.
         let waits = self.facts.oldest_order.filter(|since| now - *since > SLOW);
         let silent = self.facts.silent.or(waits.filter(|since| now - *since > SILENT));
         let (state, since) = match (silent, waits) {

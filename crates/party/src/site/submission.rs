@@ -1,5 +1,5 @@
-//! Jobs that are given to a site: checked against the book, written down, and then handed to the batch system. A copy of a
-//! flooded job runs only after its broker has said so.
+//! Jobs submitted to a site: checked against the ledger, journalled, then submitted to the batch system. A
+//! copy of a flooded job runs only after its broker's go.
 
 use super::{JobEvent, LOOK_AGAIN, Record, Site, SiteFlaw, Step};
 use crate::batch::{BatchError, BatchOrder, Ended, Job, JobChange, JobState, Look, OrderId};
@@ -12,7 +12,8 @@ use bookahead_protocol::{Answer, Call, Caller, Envelope, JobId, Key, Moment, Nam
 use std::collections::BTreeMap;
 
 impl Site {
-    /// Takes a job: it is written down, and handed over once that is durable. The call waits for the batch system.
+    /// Accepts a job: journals it, and submits it to the batch system when that is durable. The call waits
+    /// for the batch system.
     pub(super) fn submit(
         &mut self,
         call: CallId,
@@ -42,7 +43,7 @@ impl Site {
         step.out.batch.push(BatchOrder::Submit { order, job: Box::new(job) });
     }
 
-    /// The job as the batch system is to have it; None where it has it already.
+    /// The job for the batch system. None for a repeated submission.
     fn admit(
         &mut self,
         caller: &Caller,
@@ -62,7 +63,7 @@ impl Site {
             claims: asked.claims && !self.is_broken(SiteFlaw::RunWithoutGo),
         };
         if job.capacity == Capacity::ZERO || job.limit < Seconds(1) {
-            let why = "a job has a capacity of at least 1 and a limit of at least one second";
+            let why = "a job needs a capacity of at least 1 and a time limit of at least 1s";
             return Err(Problem::new(Why::MalformedJob(why.into())));
         }
         if self.jobs.with_key(key).is_some_and(|known| !known.is(&job)) {
@@ -78,7 +79,7 @@ impl Site {
         Ok(Some(job))
     }
 
-    /// Whether its owner may have one more job outside reservations.
+    /// Whether the owner's limits allow one more job outside reservations.
     fn check_limits(&self, caller: &Caller, job: &Job) -> Result<(), Problem> {
         let limits = self.rules.limits.of(caller);
         let offered = self.rules.resources.iter().find(|offered| offered.resource.name == job.resource);
@@ -95,7 +96,7 @@ impl Site {
         Ok(limits.check_job(&beside, &usage, job.limit)?)
     }
 
-    /// The resource on which it runs: that of its reservation, the one it names, or the first that suits it.
+    /// Its resource: that of its reservation, the named one, or the first suitable one.
     fn resource_for(&self, caller: &Caller, asked: &JobRequest) -> Result<Name, Problem> {
         if let Some(id) = asked.reservation {
             let entry = self.ledger.entry(id).ok_or_else(|| Problem::new(Why::Unknown(id)))?;
@@ -117,7 +118,7 @@ impl Site {
         suits.map(|offered| offered.resource.name.clone()).ok_or_else(none)
     }
 
-    /// Notes in the book that the job belongs to a reservation.
+    /// Records in the ledger that the job belongs to a reservation.
     fn attach(
         &mut self,
         caller: &Caller,
@@ -126,7 +127,7 @@ impl Site {
         step: &mut Step,
     ) -> Result<(), Problem> {
         let envelope = Envelope {
-            // The same for every repetition: a job is attached once.
+            // Derived from the job's id, so a repeated submission attaches it once.
             key: Key(job.0).derived(0),
             caller: caller.clone(),
             call: Call::Attach { id, part: 0, job },
@@ -140,7 +141,7 @@ impl Site {
         }
     }
 
-    /// The batch system has taken a job, a go or a cancel, or not.
+    /// Handles the result of a submit, bind, go or cancel order.
     pub(super) fn on_job_report(
         &mut self,
         order: OrderId,
@@ -167,7 +168,7 @@ impl Site {
                 self.note_job(JobEvent::Over { id, state, at: step.now.second() }, step);
                 return self.answer_submitting(id, &Err(Problem::new(Why::JobRefused(why))), step);
             }
-            // A look tells whether it was carried out; what was not is ordered again then.
+            // A look will tell whether it was carried out; if not, it is ordered again.
             Err(why) => {
                 match &why {
                     BatchError::Refused(why) => {
@@ -188,7 +189,7 @@ impl Site {
         }
     }
 
-    /// A job that the batch system has not taken in time waits in the book; who submitted it need not.
+    /// Answers submissions past their timeout. The job stays in the ledger and is submitted later.
     pub(super) fn answer_overdue_submissions(&mut self, step: &mut Step) {
         let overdue = self.submitting.iter().filter(|(_, (until, _))| *until <= step.now);
         for id in overdue.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -197,14 +198,14 @@ impl Site {
         }
     }
 
-    /// The batch system calls a job so.
+    /// Records the batch system's own id of a job.
     pub(super) fn on_job_named(&mut self, id: JobId, native: String, step: &mut Step) {
         if self.jobs.get(id).is_some_and(|record| record.native.as_ref() != Some(&native)) {
             self.note_job(JobEvent::Named { id, native }, step);
         }
     }
 
-    /// A job is in another state.
+    /// Handles a change of a job's state.
     pub(super) fn on_job_changed(&mut self, change: &JobChange, step: &mut Step) {
         let JobChange { id, state, at } = change;
         let Some(record) = self.jobs.get(*id).filter(|record| record.over.is_none()) else { return };
@@ -220,13 +221,14 @@ impl Site {
         self.note_job(event, step);
     }
 
-    /// Ends a job.
+    /// Cancels a job.
     pub(super) fn cancel_job(&mut self, call: CallId, caller: &Caller, id: JobId, step: &mut Step) {
         match self.owned_job(caller, id) {
             Err(problem) => return step.out.answer_job(call, Err(problem)),
             Ok(record) if record.over.is_some() => {}
             Ok(record) => {
-                // After a go it may run and not have been seen: then nobody may take it for one that never ran.
+                // After a go it may be running without a report. It must count as started, or its broker
+                // would run another copy.
                 if record.may_run && record.started.is_none() {
                     self.note_job(JobEvent::Started { id, at: step.now.second() }, step);
                 }
@@ -243,7 +245,7 @@ impl Site {
         step.out.batch.push(BatchOrder::Cancel { order, job: id });
     }
 
-    /// Lets a job run that claims.
+    /// Lets a claiming job run.
     pub(super) fn go(&mut self, call: CallId, caller: &Caller, id: JobId, step: &mut Step) {
         match self.owned_job(caller, id) {
             Err(problem) => return step.out.answer_job(call, Err(problem)),
@@ -267,15 +269,15 @@ impl Site {
         if allowed { Ok(record) } else { Err(Problem::new(Why::NotJobOwner(id))) }
     }
 
-    /// Makes the jobs of the book and those of the batch system agree: jobs that never reached it are handed over, jobs that
-    /// the book does not know, or has as over, are cancelled, and a go that was not heard is said again.
+    /// Makes jobs agree with the batch system: submits jobs that never reached it, cancels jobs that are
+    /// unknown or over, and repeats a go that got lost.
     pub(super) fn reconcile_jobs(&mut self, order: Option<OrderId>, look: &Look, step: &mut Step) {
         let shown = |site: &Site, id: JobId| order.is_none_or(|order| site.orders.is_job_shown_by(id, order));
         let there: BTreeMap<JobId, _> = look.jobs.iter().map(|status| (status.id, status)).collect();
         for status in there.values().filter(|status| !status.state.is_over()) {
             let id = status.id;
             if shown(self, id) && self.jobs.get(id).is_none_or(|record| record.over.is_some()) {
-                let why = "waits or runs in the batch system and is not in the book; cancelled";
+                let why = "cancelling a job in the batch system that is not in the journal";
                 step.remark(Remark::new(Level::Warn, "orphan_job_cancelled", why).of_job(id));
                 self.order_cancel(id, step);
             }
@@ -284,7 +286,8 @@ impl Site {
         for record in live.cloned().collect::<Vec<_>>() {
             let id = record.job.id;
             match there.get(&id) {
-                // It ran and was forgotten while nobody looked; a job runs once.
+                // The batch system had it and no longer lists it: it may have run. A job runs at most once,
+                // so it is lost.
                 None if record.handed && self.asks() => {
                     let state = JobState::Killed(Ended::Lost);
                     self.note_job(JobEvent::Over { id, state, at: step.now.second() }, step);

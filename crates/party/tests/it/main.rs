@@ -1,5 +1,5 @@
-//! Sites and brokers as values: inputs and the time in; events, replies, calls and orders out; no threads and no time but what the
-//! tests say.
+//! Sites and brokers as values: inputs and the time in; events, replies, calls and orders out. No threads,
+//! and only the time that tests give.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod broker;

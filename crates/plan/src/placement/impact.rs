@@ -1,28 +1,28 @@
-//! Which begins are looked at, what a slot would do to the jobs that wait, how much of that a site allows, and when the present
-//! workload is worked off. Never more begins than three times the bound and one.
+//! Starts to try, the effect of a slot on waiting jobs, limits on that effect, and the expected end of the
+//! present workload. At most 3 × [`SlotRules::most`] + 1 starts are tried.
 
 use super::Request;
 use crate::planner::Cluster;
 use crate::profile::Profile;
 use crate::units::{Seconds, Span, Time};
 
-/// The plan with the slot taken beside the plan without it.
+/// The plan with a slot taken, compared with the plan without it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Impact {
-    /// The waiting jobs that would start later, by their place in the cluster's list.
+    /// Waiting jobs that would start later, by their index in the cluster's list.
     pub delayed: Vec<u32>,
-    /// By how much, in all.
+    /// Sum of the delays.
     pub total_delay: Seconds,
-    /// By how much at most.
+    /// Longest delay of one job.
     pub longest_delay: Seconds,
-    /// By how much the last planned end of a waiting job moves; earlier is negative.
+    /// Change of the last planned end of a waiting job; negative if it is earlier.
     pub makespan_change: Seconds,
-    /// Capacity-seconds that nothing holds between now and the last planned end of anything.
+    /// Unused capacity-seconds between now and the last planned end of anything.
     pub idle: i128,
 }
 
 impl Impact {
-    /// Compares the planned starts of the waiting jobs, without and with `slot`.
+    /// Compares the planned starts of waiting jobs without and with `slot`.
     pub(super) fn of(cluster: &Cluster<'_>, without: &[Time], with: &[Time], slot: Span) -> Impact {
         let mut impact = Impact { idle: idle(cluster, with, slot), ..Impact::default() };
         for (at, (&before, &after)) in (0u32..).zip(without.iter().zip(with)) {
@@ -38,7 +38,7 @@ impl Impact {
     }
 }
 
-/// The last planned end of a waiting job that ever starts; now where none waits.
+/// Last planned end of a waiting job that ever starts; now if there is none.
 pub(super) fn last_end(cluster: &Cluster<'_>, starts: &[Time]) -> Time {
     let ends = starts.iter().zip(cluster.waiting).map(|(&start, job)| start + job.estimate);
     ends.filter(|&end| end < Time::MAX).max().unwrap_or(cluster.now).max(cluster.now)
@@ -65,14 +65,15 @@ fn idle(cluster: &Cluster<'_>, starts: &[Time], slot: Span) -> i128 {
     i128::from(cluster.capacity.0) * i128::from((end - now).0) - held
 }
 
-/// How much a reservation may do to waiting jobs. The default allows everything: reservations come first.
+/// Limits on the effect of a reservation on waiting jobs. The default allows everything: reservations come
+/// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Admission {
-    /// So many jobs may be delayed; None is any number.
+    /// Most delayed jobs. None for no limit.
     pub delayed_jobs: Option<u32>,
-    /// So long in all.
+    /// Largest sum of delays. None for no limit.
     pub total_delay: Option<Seconds>,
-    /// No job longer than that.
+    /// Longest delay of one job. None for no limit.
     pub longest_delay: Option<Seconds>,
 }
 
@@ -86,7 +87,7 @@ impl Admission {
         *self == Admission::default()
     }
 
-    /// Whether the site allows it.
+    /// Whether an effect is within the limits.
     pub fn allows(&self, impact: &Impact) -> bool {
         self.delayed_jobs.is_none_or(|most| impact.delayed.len() as u64 <= u64::from(most))
             && self.total_delay.is_none_or(|most| impact.total_delay <= most)
@@ -94,11 +95,12 @@ impl Admission {
     }
 }
 
-/// Estimates are too long by half, on the whole.
+/// Real run times as a share of estimates, on average.
 const ACCURACY: f64 = 0.5;
 
-/// The approximate end of the present workload: half of the remaining estimated work of running and waiting jobs
-/// spread over the whole capacity, and then, again and again, the areas of reservations that are active before it.
+/// Approximate end of the present workload: half of the remaining estimated work of running and waiting jobs,
+/// spread over the whole capacity; then, repeatedly, plus the areas of reservations that are active before
+/// it.
 pub fn workload_end(cluster: &Cluster<'_>) -> Time {
     let now = cluster.now;
     let capacity = i128::from(cluster.capacity.0.max(1));
@@ -108,6 +110,8 @@ pub fn workload_end(cluster: &Cluster<'_>) -> Time {
     let mut end = now.0 as f64 + ACCURACY * work as f64 / capacity as f64;
     let mut later: Vec<&Span> = cluster.reservations.iter().filter(|span| span.interval.end > now).collect();
     loop {
+        // Each reservation moves the end later, which may make further ones active. Repeat until none is
+        // added.
         let before = later.len();
         later.retain(|span| {
             let active = (span.interval.begin.0 as f64) < end;
@@ -127,27 +131,27 @@ fn rest(from: Time, end: Time, capacity: u32) -> i128 {
     i128::from((end - from).0.max(0)) * i128::from(capacity)
 }
 
-/// How many slots, and how far apart.
+/// Number and distance of the starts to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotRules {
-    /// At most so many spread over the window, at least one.
+    /// Most starts spread over the window; at least one is tried.
     pub most: usize,
-    /// At least so long between two of them.
+    /// Shortest distance between two of them.
     pub gap: Seconds,
-    /// Whether to look also around the first changes in the window, as many, and at the earliest fit.
+    /// Whether to try also the earliest fit and the first `most` changes in the window.
     pub natural: bool,
 }
 
 impl Default for SlotRules {
-    /// Twenty slots at least a quarter of an hour apart, and as many natural ones.
+    /// Up to 20 starts at least 15 minutes apart, and as many natural ones.
     fn default() -> SlotRules {
         SlotRules { most: 20, gap: Seconds(900), natural: true }
     }
 }
 
 impl SlotRules {
-    /// The begins to look at, in order, between `from` and the latest start of the request. `room` is what is left to
-    /// reservations.
+    /// The starts to try, ascending, between `from` and the latest start of the request. `room` is the
+    /// capacity available to reservations.
     pub fn starts(&self, request: &Request, from: Time, room: &Profile, into: &mut Vec<Time>) {
         into.clear();
         let latest = request.latest_start();
@@ -159,7 +163,7 @@ impl SlotRules {
         if self.natural {
             into.extend(room.earliest_fit(first, request.need(), Some(request.latest_end)));
             let changes = std::iter::successors(room.next_change(first), |&time| room.next_change(time));
-            // Where something ends the slot may begin; where something begins it may end.
+            // A slot may start where something ends, and end where something starts.
             let begins = changes.take(self.most).flat_map(|time| [time, time - request.duration]);
             into.extend(begins.filter(|start| (first..=latest).contains(start)));
         }
@@ -172,6 +176,7 @@ impl SlotRules {
         let by_gap = usize::try_from(width / self.gap.0.max(1)).unwrap_or(usize::MAX).saturating_add(1);
         let count = self.most.min(by_gap).max(1) as i64;
         for at in 0..count {
+            // Both ends of the window are included.
             let offset =
                 if count == 1 { 0 } else { i128::from(width) * i128::from(at) / i128::from(count - 1) };
             into.push(first + Seconds(offset as i64));

@@ -1,14 +1,14 @@
-//! Placing a flexible request into a schedule: candidate slots out, each rated by what it would do to the jobs that
-//! wait. Nothing is booked here.
+//! Placing a flexible request into a schedule: returns candidate slots, each rated by its effect on waiting
+//! jobs. Nothing is booked here.
 //!
-//! Three methods behind one question ([`Prober::probe`]):
-//! - *load*: a slot is good if it begins after the present workload is expected to be worked off;
+//! One question ([`Prober::probe`]), three methods:
+//! - *load*: a slot is good if it starts after the expected end of the present workload;
 //! - *what-if*: the queue is planned with the slot taken, and the slot is as good as that plan;
 //! - *earliest start*: a slot is good if it fits into the vacancies that running and planned jobs leave.
 //!
-//! A slot that conflicts with running jobs, the first waiting job or reservations is never good. An [`Admission`] limit
-//! on what a slot may do to waiting jobs goes with any method: with none allowed, local jobs are preferred; without a
-//! limit, reservations come first.
+//! A slot that conflicts with running jobs, the first waiting job or reservations is never good. An
+//! [`Admission`] limit on the effect on waiting jobs can be combined with any method: with no delay allowed,
+//! local jobs are preferred; without a limit, reservations come first.
 
 mod impact;
 mod prober;
@@ -22,31 +22,31 @@ use crate::profile::Need;
 use crate::units::{Capacity, Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
 
-/// What a client wants of a reservation.
+/// A request for a reservation on one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Request {
-    /// It may begin no earlier.
+    /// Earliest allowed start.
     pub earliest_start: Time,
-    /// It must have ended by then.
+    /// Latest allowed end.
     pub latest_end: Time,
-    /// How long it lasts.
+    /// Duration.
     pub duration: Seconds,
-    /// How much it takes.
+    /// Required capacity.
     pub capacity: Capacity,
 }
 
 impl Request {
-    /// The room it needs.
+    /// Capacity and duration for a search in a profile.
     pub fn need(&self) -> Need {
         Need { capacity: self.capacity, length: self.duration }
     }
 
-    /// When it must begin at the latest.
+    /// Latest allowed start.
     pub fn latest_start(&self) -> Time {
         self.latest_end - self.duration
     }
 
-    /// The stretch of time in which it must lie.
+    /// The interval that it must lie in.
     pub fn window(&self) -> Interval {
         Interval::new(self.earliest_start, self.latest_end)
     }
@@ -59,55 +59,55 @@ pub enum Method {
     Load,
     /// By plans of the queue with the slot taken.
     WhatIf(Weights),
-    /// By the vacancies that running and planned jobs leave. With local jobs preferred all waiting jobs count,
-    /// otherwise only the first.
+    /// By the vacancies that running and planned jobs leave. With local jobs preferred all waiting jobs
+    /// count, otherwise only the first.
     EarliestStart {
         /// Whether no waiting job may be delayed.
         local_jobs_preferred: bool,
     },
 }
 
-/// How much the makespan and the mean completion time of a plan count in the what-if method; together one.
+/// Weights of the makespan and the mean completion time in the what-if method. Their sum is 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weights {
     makespan: f64,
 }
 
 impl Weights {
-    /// Both count the same.
+    /// Equal weights.
     pub const EVEN: Weights = Weights { makespan: 0.5 };
 
-    /// The makespan counts so much, the mean completion time the rest; None outside 0 to 1.
+    /// With this weight of the makespan, from 0 to 1; None otherwise.
     pub fn new(makespan: f64) -> Option<Weights> {
         (0.0..=1.0).contains(&makespan).then_some(Weights { makespan })
     }
 }
 
-/// A concrete begin, and how good it is.
+/// A start and its rating.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slot {
-    /// When it begins; how long and how much is the request's.
+    /// Its start. Duration and capacity are those of the request.
     pub start: Time,
-    /// From 0 (it cannot be had) to 1.
+    /// Rating from 0 (not available) to 1.
     pub availability: f64,
-    /// What it would do to waiting jobs; known where the method or the admission limit had to plan it.
+    /// Effect on waiting jobs, if the method or the admission limit had to plan it.
     pub impact: Option<Impact>,
 }
 
-/// In which order slots are tried.
+/// Order in which slots are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preference {
-    /// The earliest first.
+    /// Earliest first.
     Earliest,
-    /// The best rated first, of those the earliest.
+    /// Best rated first, then earliest.
     #[default]
     BestAvailability,
-    /// The one that delays waiting jobs the least in all, of those the earliest.
+    /// Smallest total delay of waiting jobs first, then earliest.
     LeastImpact,
 }
 
 impl Preference {
-    /// Puts slots in the order in which they are to be tried; those that cannot be had are left out.
+    /// Sorts slots by preference. Removes those that are not available.
     pub fn rank(self, slots: &mut Vec<Slot>) {
         slots.retain(|slot| slot.availability > 0.0);
         let delay = |slot: &Slot| slot.impact.as_ref().map_or(Seconds::ZERO, |impact| impact.total_delay);

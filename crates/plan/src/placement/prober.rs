@@ -1,4 +1,4 @@
-//! Rates slots. It plans the queue as often as the method needs, on memory that it keeps from probe to probe.
+//! Rates slots. Plans the queue as often as the method needs, with memory that is reused between probes.
 
 use super::impact::{Admission, Impact, SlotRules, last_end, workload_end};
 use super::{Method, Request, Slot, Weights};
@@ -7,20 +7,20 @@ use crate::policy::{Policy, Waiting};
 use crate::profile::Profile;
 use crate::units::{Seconds, Span, Time};
 
-/// How a site answers probes.
+/// A site's rules for probes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// How its scheduler queues jobs.
+    /// Its queueing policy.
     pub policy: Policy,
     /// How slots are rated.
     pub method: Method,
-    /// Which slots are looked at.
+    /// Which starts are tried.
     pub slots: SlotRules,
-    /// What a reservation may do to waiting jobs.
+    /// Limits on the effect on waiting jobs.
     pub admission: Admission,
 }
 
-/// What slots are looked for: in which cluster, how its queue is planned, and for what.
+/// A request, the cluster and its policy.
 #[derive(Clone, Copy)]
 struct Question<'a> {
     policy: Policy,
@@ -28,31 +28,30 @@ struct Question<'a> {
     request: &'a Request,
 }
 
-/// A plan's figures as the what-if method rates them, in seconds from now.
+/// Figures of a plan for the what-if method, in seconds.
 #[derive(Debug, Clone, Copy)]
 struct Figures {
-    /// The last planned end.
+    /// Last planned end, from now.
     makespan: f64,
-    /// The mean time from submission to planned end.
+    /// Mean time from submission to planned end.
     completion: f64,
 }
 
-/// Memory for probing, to be used again and again.
+/// A prober with reusable memory.
 #[derive(Default)]
 pub struct Prober {
     planner: Planner,
     room: Option<Profile>,
     begins: Vec<Time>,
-    /// The planned starts of the waiting jobs with nothing added.
+    /// Planned starts of the waiting jobs without the request.
     original: Vec<Time>,
     reservations: Vec<Span>,
     waiting: Vec<Waiting>,
-    /// See [`Prober::looked_until`].
     looked_until: Time,
 }
 
 impl Prober {
-    /// The slots of `request` at this moment, in order of time, rated. One with availability 0 cannot be had.
+    /// The slots for `request` at this moment, by start, rated. A slot with availability 0 is not available.
     pub fn probe(&mut self, rules: &Rules, cluster: &Cluster<'_>, request: &Request) -> Vec<Slot> {
         let mut room = self.room.take().unwrap_or_else(|| Profile::new(cluster.capacity, cluster.now));
         room.copy_from(self.planner.room(rules.policy, cluster));
@@ -69,10 +68,11 @@ impl Prober {
         slots
     }
 
-    /// As [`Prober::probe`], for whoever keeps a profile of the resource: it rates `begins`, in order, and the one
-    /// that the method itself finds. `room` is what running jobs, all reservations and the first waiting job leave,
-    /// and, where the method prefers local jobs, all planned jobs. `cluster` must have the reservations that begin
-    /// before [`Prober::looked_until`]; that it has no others makes no difference.
+    /// As [`Prober::probe`], for callers that have a profile of the resource. Rates `begins`, which must be
+    /// ascending, and the start that the method itself finds. `room` is the capacity left by running jobs,
+    /// all reservations and the first waiting job, or all planned jobs if the method prefers local jobs.
+    /// `cluster` must contain the reservations that start before [`Prober::looked_until`]; later ones make no
+    /// difference.
     pub fn probe_in(
         &mut self,
         room: &Profile,
@@ -87,10 +87,10 @@ impl Prober {
         self.rate(rules, cluster, request, room)
     }
 
-    /// The last instant that the plans made by the last call depend on: reservations that begin later would not
+    /// The last instant that the plans of the last call depend on: reservations that start later would not
     /// have changed them. A plan is made from the front: each job gets the first start that fits its whole
-    /// estimate. What begins after the end of all planned jobs is in the way of none of those starts, and can make
-    /// no earlier one fit.
+    /// estimate. A reservation that starts after the end of all planned jobs blocks none of these starts, and
+    /// makes no earlier one fit.
     pub fn looked_until(&self) -> Time {
         self.looked_until
     }
@@ -112,7 +112,7 @@ impl Prober {
         slots
     }
 
-    /// Finds out what each slot that can be had would do to the waiting jobs, where the method did not need to know.
+    /// Adds the effect on waiting jobs to each available slot that does not have it yet.
     pub fn add_impacts(
         &mut self,
         policy: Policy,
@@ -128,7 +128,7 @@ impl Prober {
         }
     }
 
-    /// The room that a reservation may take, and, with `all_jobs`, what planned jobs leave of it.
+    /// The capacity available to a reservation; with `all_jobs`, the part of it that planned jobs leave.
     pub fn room(&mut self, policy: Policy, cluster: &Cluster<'_>, all_jobs: bool) -> Profile {
         if !all_jobs {
             return self.planner.room(policy, cluster).clone();
@@ -137,7 +137,7 @@ impl Prober {
         self.vacancies(cluster)
     }
 
-    /// The planned starts of the waiting jobs with nothing added.
+    /// Planned starts of the waiting jobs without a request.
     pub fn planned(&mut self, policy: Policy, cluster: &Cluster<'_>) -> &[Time] {
         self.looked_until = cluster.now;
         self.plan_original(policy, cluster);
@@ -146,6 +146,7 @@ impl Prober {
 
     fn prepare(&mut self, rules: &Rules, cluster: &Cluster<'_>) {
         self.looked_until = cluster.now;
+        // These methods need no plan of the queue, which is the expensive part of a probe.
         let planless =
             matches!(rules.method, Method::Load | Method::EarliestStart { local_jobs_preferred: false });
         if !(planless && rules.admission.is_unlimited()) {
@@ -159,7 +160,7 @@ impl Prober {
         self.look_at_ends(cluster.waiting);
     }
 
-    /// Takes note of the ends in the last plan.
+    /// Updates `looked_until` with the ends in the last plan.
     fn look_at_ends(&mut self, waiting: &[Waiting]) {
         let planned = self.planner.last_plan().iter().zip(waiting).filter(|(start, _)| **start < Time::MAX);
         let ends = planned.map(|(&start, job)| start + job.estimate.max(Seconds(1)));
@@ -186,7 +187,7 @@ impl Prober {
         }
     }
 
-    /// What running jobs, reservations and all planned jobs leave.
+    /// Capacity left by running jobs, reservations and all planned jobs.
     fn vacancies(&self, cluster: &Cluster<'_>) -> Profile {
         let mut profile = Profile::new(cluster.capacity, cluster.now);
         for running in cluster.running {
@@ -195,7 +196,7 @@ impl Prober {
         }
         cluster.reservations.iter().for_each(|&span| profile.add(span));
         for (&start, job) in self.original.iter().zip(cluster.waiting) {
-            // The scheduler takes an estimate below a second for a second.
+            // Same minimum of one second as in the scheduler.
             profile.add(Span::starting(start, job.estimate.max(Seconds(1)), job.capacity));
         }
         profile
@@ -209,6 +210,7 @@ impl Prober {
             let in_window = request.earliest_start <= start && start <= request.latest_start();
             in_window && fits(start)
         });
+        // Its start as a job may lie between the tried ones, and is rated too.
         self.add_begin(as_job.map(|(start, _)| start));
         let mut slots = Vec::with_capacity(self.begins.len());
         let mut plans = Vec::with_capacity(self.begins.len());
@@ -225,7 +227,7 @@ impl Prober {
         let least = |value: fn(&Figures) -> f64| considered().map(value).fold(f64::INFINITY, f64::min);
         let (makespan, completion) = (least(|plan| plan.makespan), least(|plan| plan.completion));
         for (slot, plans) in slots.iter_mut().zip(&plans) {
-            // Where the request would start as a job, the better of its two plans counts.
+            // At the start that the request would get as a job, the better of its two plans counts.
             let rated = plans.iter().flatten().map(|plan| {
                 weights.makespan * share(makespan, plan.makespan)
                     + (1.0 - weights.makespan) * share(completion, plan.completion)
@@ -235,7 +237,7 @@ impl Prober {
         slots
     }
 
-    /// Where the request would start if it were submitted as a job now, and the figures of that plan.
+    /// The start of the request if it were submitted as a job now, and the figures of that plan.
     fn plan_as_job(&mut self, question: Question<'_>) -> Option<(Time, Figures)> {
         let Question { policy, cluster, request } = question;
         let (submit, estimate, capacity) = (cluster.now, request.duration, request.capacity);
@@ -245,6 +247,7 @@ impl Prober {
         self.waiting.push(job);
         let with_job = Cluster { waiting: &self.waiting, ..*cluster };
         self.planner.plan(policy, &with_job);
+        // Moved out and back, because `self` is borrowed in between. Keeps its memory.
         let waiting = std::mem::take(&mut self.waiting);
         self.look_at_ends(&waiting);
         self.waiting = waiting;
@@ -252,7 +255,7 @@ impl Prober {
         (start < Time::MAX).then(|| (start, figures(cluster, others)))
     }
 
-    /// Plans the queue with the slot taken, and compares with the original plan.
+    /// Plans the queue with the slot taken, and compares it with the original plan.
     fn impact_beside_original(&mut self, question: Question<'_>, start: Time) -> Impact {
         let Question { policy, cluster, request } = question;
         let slot = Span::starting(start, request.duration, request.capacity);
@@ -287,7 +290,7 @@ fn figures(cluster: &Cluster<'_>, starts: &[Time]) -> Figures {
     Figures { makespan, completion: sum as f64 / f64::from(count.max(1)) }
 }
 
-/// How close to the best; one where there is nothing to compare.
+/// Ratio to the best; 1 if there is nothing to compare.
 fn share(best: f64, value: f64) -> f64 {
     if value > 0.0 { best / value } else { 1.0 }
 }

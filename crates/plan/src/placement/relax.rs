@@ -1,5 +1,5 @@
-//! The smallest changes with which a request would be granted, each tried before it is told. What it is tried on is a
-//! [`Trial`]: a cluster that was stopped at a moment, or the book of a site.
+//! The smallest changes with which a request would be granted. Each is tried before it is suggested, on a
+//! [`Trial`]: a cluster at one moment, or a site's ledger.
 
 use super::prober::{Prober, Rules};
 use super::{Method, Request};
@@ -8,41 +8,41 @@ use crate::profile::{Need, Profile};
 use crate::units::{Capacity, Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
 
-/// The steps in which a busy resource says how much later to ask for, in seconds.
+/// Delays tried to tell how long a resource is busy: 5, 10, 15, 30 and 45 minutes.
 pub const BUSY_STEPS: [Seconds; 5] =
     [Seconds(300), Seconds(600), Seconds(900), Seconds(1_800), Seconds(2_700)];
 
-/// A request is not put off further than this beyond the first room.
+/// How far beyond the first room a request is postponed at most, 30 days. Bounds the search.
 const FURTHEST: Seconds = Seconds(30 * 86_400);
 
 /// A change with which the request would be granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Relaxation {
-    /// If it might end later by so much.
+    /// A later end, by this much.
     Later(Seconds),
-    /// If it took so much less time.
+    /// A shorter duration, by this much.
     Shorter(Seconds),
-    /// If it took so much less capacity.
+    /// Less capacity, by this much.
     Fewer(Capacity),
-    /// If its window were earlier: it could begin then.
+    /// An earlier window: it could start at this time.
     Earlier(Time),
 }
 
-/// Where changed requests are tried.
+/// A place to try changed requests.
 pub trait Trial {
-    /// The first instant at which anything may begin.
+    /// The earliest possible start of anything.
     fn first_begin(&self) -> Time;
-    /// How far apart two slots are at least.
+    /// Shortest distance between two tried starts.
     fn gap(&self) -> Seconds;
-    /// The earliest start of a need in the room that reservations may take.
+    /// The earliest start of a need in the capacity available to reservations.
     fn earliest_fit(&self, from: Time, need: Need, deadline: Option<Time>) -> Option<Time>;
     /// The longest time for which a capacity is free in a window.
     fn longest_vacancy(&self, window: Interval, capacity: Capacity) -> Option<Seconds>;
-    /// The first begin with which a changed request would be granted.
+    /// The first start with which a changed request would be granted.
     fn would_do(&mut self, changed: &Request) -> Option<Time>;
 }
 
-/// What would do instead of `request`, each on its own.
+/// All changes that would be granted, each on its own.
 pub fn relaxations(trial: &mut impl Trial, request: &Request) -> Vec<Relaxation> {
     let from = request.earliest_start.max(trial.first_begin());
     let found = [
@@ -54,7 +54,7 @@ pub fn relaxations(trial: &mut impl Trial, request: &Request) -> Vec<Relaxation>
     found.into_iter().flatten().collect()
 }
 
-/// The first step by which a later begin would do.
+/// The smallest of [`BUSY_STEPS`] with which a later start would be granted.
 pub fn busy_for(trial: &mut impl Trial, request: &Request) -> Option<Seconds> {
     let from = request.earliest_start.max(trial.first_begin());
     BUSY_STEPS.into_iter().find(|&step| {
@@ -64,8 +64,8 @@ pub fn busy_for(trial: &mut impl Trial, request: &Request) -> Option<Seconds> {
     })
 }
 
-/// Where there is room only later, the first room; where there is room that is not admitted, the first slot found in
-/// windows that are widened again and again.
+/// If there is room only later: the first room. If there is room that is not admitted: the first slot in
+/// windows that grow step by step.
 fn later(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxation> {
     let room = trial.earliest_fit(from, request.need(), None)?;
     let mut latest_end = (room + request.duration).max(request.latest_end);
@@ -73,12 +73,15 @@ fn later(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxa
     let mut step = trial.gap().max(Seconds(1));
     while latest_end <= furthest {
         if let Some(start) = trial.would_do(&Request { latest_end, ..*request }) {
+            // The window was wider than needed. Reduce it to this start, and check that the request is still
+            // granted.
             let by = start + request.duration - request.latest_end;
             let changed = Request { latest_end: request.latest_end + by, ..*request };
             let does = by > Seconds::ZERO && trial.would_do(&changed).is_some();
             return does.then_some(Relaxation::Later(by));
         }
         latest_end = latest_end + step;
+        // Doubled, so that 30 days need only a few trials.
         step = step + step;
     }
     None
@@ -86,6 +89,7 @@ fn later(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxa
 
 fn shorter(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxation> {
     let longest = trial.longest_vacancy(Interval::new(from, request.latest_end), request.capacity)?;
+    // At least one second less: the request as it is was refused.
     let duration = longest.min(Seconds(request.duration.0 - 1));
     let by = Seconds(request.duration.0 - duration.0);
     let changed = Request { duration, ..*request };
@@ -98,6 +102,7 @@ fn fewer(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxa
         let need = Need { capacity: Capacity(capacity), length: request.duration };
         trial.earliest_fit(from, need, Some(request.latest_end)).is_some()
     };
+    // Binary search: a smaller capacity fits wherever a larger one does.
     let (mut fitting, mut too_much) = (0, request.capacity.0);
     while too_much - fitting > 1 {
         let middle = fitting + (too_much - fitting) / 2;
@@ -110,6 +115,7 @@ fn fewer(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxa
 }
 
 fn earlier(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Relaxation> {
+    // A slot that ends by then starts before `from`.
     let deadline = from + request.duration - Seconds(1);
     let start = trial.earliest_fit(trial.first_begin(), request.need(), Some(deadline))?;
     let latest_end = start + request.duration;
@@ -120,18 +126,19 @@ fn earlier(trial: &mut impl Trial, request: &Request, from: Time) -> Option<Rela
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Reason {
-    /// It takes more than there is.
+    /// It needs more capacity than the resource has.
     TooWide,
-    /// Its window is shorter than its duration, or over.
+    /// Its window is shorter than its duration, or in the past.
     NoWindow,
     /// Running jobs, the first waiting job or reservations leave no room in the window.
     NoRoom,
-    /// There is room, but taking it would do more to waiting jobs than the site allows, or the method finds no good slot.
+    /// There is room, but taking it would delay waiting jobs more than the site allows, or the method finds
+    /// no good slot.
     NotAdmitted,
 }
 
 impl Reason {
-    /// A name for programs; it never changes.
+    /// Stable name for programs. Never changes.
     pub fn code(self) -> &'static str {
         match self {
             Reason::TooWide => "too-wide",
@@ -142,32 +149,32 @@ impl Reason {
     }
 }
 
-/// What holds capacity at the beginning of the window, by its place in the cluster's lists.
+/// Something that takes capacity at the beginning of the window, by its index in the cluster's lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocker {
     /// A running job.
     Running(usize),
     /// A reservation.
     Reservation(usize),
-    /// The waiting job that is planned to hold it.
+    /// A waiting job, at its planned time.
     Waiting(usize),
 }
 
-/// Why not, and what instead.
+/// A refusal with alternatives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// What is in the way when the window begins.
+    /// What blocks the start of the window.
     pub blockers: Vec<Blocker>,
-    /// The first step by which a later begin would do, if one does.
+    /// The smallest of [`BUSY_STEPS`] with which a later start would be granted.
     pub busy_for: Option<Seconds>,
-    /// What would do, each tried on its own.
+    /// Changes that would be granted, each on its own.
     pub relaxations: Vec<Relaxation>,
 }
 
 impl Refusal {
-    /// Of a request for which [`Prober::probe`] found no slot.
+    /// For a request without any slot by [`Prober::probe`].
     pub fn of(prober: &mut Prober, rules: &Rules, cluster: &Cluster<'_>, request: &Request) -> Refusal {
         let from = request.earliest_start.max(cluster.now);
         let possible = request.capacity <= cluster.capacity && request.latest_start() >= from;
@@ -192,7 +199,7 @@ struct Search<'a, 'c> {
     rules: &'a Rules,
     cluster: &'a Cluster<'c>,
     request: &'a Request,
-    /// What reservations may take; with local jobs preferred, what all planned jobs leave.
+    /// Capacity available to reservations; with local jobs preferred, the part that all planned jobs leave.
     room: Profile,
     from: Time,
 }
@@ -211,7 +218,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Whoever holds something while a slot at the beginning of the window would last.
+    /// Everything that takes capacity during a slot at the beginning of the window.
     fn blockers(&mut self) -> Vec<Blocker> {
         let slot = Interval::starting(self.from, self.request.duration);
         let overlaps = |begin: Time, end: Time| begin < slot.end && slot.begin < end;
@@ -224,6 +231,7 @@ impl Search<'_, '_> {
             .filter(|(_, span)| overlaps(span.interval.begin, span.interval.end))
             .map(|(at, _)| Blocker::Reservation(at));
         let planned = self.prober.planned(self.rules.policy, self.cluster);
+        // Other waiting jobs are not protected, so they do not block a reservation.
         let all = prefers_local_jobs(self.rules);
         let first = planned.iter().zip(self.cluster.waiting).enumerate();
         let head = first.clone().min_by_key(|(_, (_, job))| (std::cmp::Reverse(job.priority), job.submit));
@@ -251,6 +259,7 @@ impl Trial for Search<'_, '_> {
     }
 
     fn longest_vacancy(&self, window: Interval, capacity: Capacity) -> Option<Seconds> {
+        // With a need of one second, a run of starts is as long as its vacancy.
         let second = Need { capacity, length: Seconds(1) };
         self.room.all_fits(window, second).map(|run| (run.last - run.first) + Seconds(1)).max()
     }

@@ -1,16 +1,16 @@
-//! The availability profile: how much of one resource is free at every instant from its origin on.
+//! The availability profile: the free capacity of one resource at every instant from its origin on.
 //!
-//! Spans are added (their capacity is taken) and removed (given back); the profile answers how much is free,
-//! how much is free throughout an interval, and where a rectangle fits. It is exact: a function of the spans
-//! that are in it, whatever the order in which they came and whatever came and went before.
+//! Spans are added (their capacity is taken) and removed (it is given back). The profile answers how much is
+//! free at an instant or throughout an interval, and where a rectangle fits. It is exact: a function of the
+//! spans in it, independent of their order and of earlier ones.
 //!
-//! Cost, with n the number of breakpoints (instants where the free capacity changes): everything is
-//! O(log n), also for spans that cover many breakpoints. A search for room descends past all stretches that are
-//! free or blocked throughout; it looks at each hole that is wide enough but too short, so it costs
-//! O(log n + k) with k such holes in its way.
+//! Cost, with n the number of breakpoints (instants where the free capacity changes): O(log n) for
+//! everything, even for spans that cover many breakpoints. A search for room skips all stretches that are
+//! entirely free or blocked, but visits each hole that is wide enough and too short. It costs O(log n + k)
+//! with k such holes on its way.
 //!
-//! It relies on a tree of steps and never refuses a span: whoever adds more than is free gets a
-//! negative answer from [`Profile::free_at`], which is what a site that lost nodes needs to know.
+//! A span is never refused. If more is added than is free, [`Profile::free_at`] is negative; a site that lost
+//! nodes needs to know that.
 
 mod node;
 mod search;
@@ -24,65 +24,65 @@ use tree::Tree;
 #[derive(Clone)]
 pub struct Profile {
     origin: Time,
-    /// What is free from the origin to the first step.
+    /// Free capacity from the origin to the first step.
     base: i64,
     tree: Tree,
 }
 
-/// What room is looked for.
+/// A capacity for a duration, to search room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// How much.
+    /// Required capacity.
     pub capacity: Capacity,
-    /// For how long; anything below a second counts as a second.
+    /// Duration; at least one second is assumed.
     pub length: Seconds,
 }
 
-/// Consecutive instants at each of which a [`Need`] could begin: both ends belong to it.
+/// Consecutive starts at which a [`Need`] fits, both ends inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Starts {
-    /// The earliest.
+    /// The earliest start.
     pub first: Time,
-    /// The latest.
+    /// The latest start.
     pub last: Time,
 }
 
 impl Profile {
-    /// All of `capacity` free from `origin` on.
+    /// With all of `capacity` free from `origin` on.
     pub fn new(capacity: Capacity, origin: Time) -> Profile {
         Profile { origin, base: i64::from(capacity.0), tree: Tree::new() }
     }
 
-    /// As [`Profile::new`], in the memory that this one has.
+    /// As [`Profile::new`], but reuses the memory.
     pub fn reset(&mut self, capacity: Capacity, origin: Time) {
         self.origin = origin;
         self.base = i64::from(capacity.0);
         self.tree.clear();
     }
 
-    /// Becomes equal to `other`, in the memory that this one has.
+    /// Becomes equal to `other`, but reuses the memory.
     pub fn copy_from(&mut self, other: &Profile) {
         self.origin = other.origin;
         self.base = other.base;
         self.tree.copy_from(&other.tree);
     }
 
-    /// The first instant that the profile knows.
+    /// The first instant of the profile.
     pub fn origin(&self) -> Time {
         self.origin
     }
 
-    /// How many times the free capacity changes after the origin.
+    /// Number of changes of the free capacity after the origin.
     pub fn breakpoints(&self) -> usize {
         self.tree.len()
     }
 
-    /// Takes the span's capacity for its interval. What lies before the origin is ignored.
+    /// Takes the span's capacity for its interval. The part before the origin is ignored.
     pub fn add(&mut self, span: Span) {
         self.change(span.interval, -i64::from(span.capacity.0));
     }
 
-    /// Gives back what [`Profile::add`] took.
+    /// Undoes [`Profile::add`].
     pub fn remove(&mut self, span: Span) {
         self.change(span.interval, i64::from(span.capacity.0));
     }
@@ -97,13 +97,14 @@ impl Profile {
         } else {
             self.tree.add(begin.0, by);
         }
+        // An end of `Time::MAX` means forever; a step there would never be reached.
         if interval.end < Time::MAX {
             self.tree.add(interval.end.0, -by);
         }
     }
 
-    /// Moves the origin on to `now` and forgets what lies before; answers whether the free capacity changed on
-    /// the way. Moving back changes nothing.
+    /// Moves the origin to `now` and forgets everything before. Returns whether the free capacity changed on
+    /// the way. Does nothing if `now` is not later.
     pub fn advance(&mut self, now: Time) -> bool {
         if now <= self.origin {
             return false;
@@ -114,19 +115,20 @@ impl Profile {
         change.is_some()
     }
 
-    /// What is free at the origin: [`Profile::free_at`] of it, at no cost.
+    /// Free capacity at the origin, without a search.
     #[inline]
     pub fn free_now(&self) -> i64 {
         self.base
     }
 
-    /// What is free at `instant`; negative where more was added than there is. The past before the origin is
-    /// taken to be like the origin.
+    /// Free capacity at `instant`; negative if more was added than there is. Before the origin it is the same
+    /// as at the origin.
     pub fn free_at(&self, instant: Time) -> i64 {
         self.base + self.tree.value_at(instant.0)
     }
 
-    /// The least that is free at any instant of the interval; of an empty one, what is free at its beginning.
+    /// The least free capacity at any instant of the interval. For an empty one, the free capacity at its
+    /// beginning.
     pub fn min_free(&self, interval: Interval) -> i64 {
         let begin = interval.begin.max(self.origin);
         let least = if self.before_first_step(begin) { self.base } else { i64::MAX };
@@ -135,14 +137,14 @@ impl Profile {
         guide.least
     }
 
-    /// Whether `need` could begin at `start`.
+    /// Whether `need` fits at `start`.
     pub fn fits(&self, start: Time, need: Need) -> bool {
         let need = need.at_least_a_second();
         let below = self.first_below(start, i64::from(need.capacity.0));
         below.is_none_or(|(below, _)| start + need.length <= below)
     }
 
-    /// The first instant, not before `from`, at which less than `need` is free, and how much is.
+    /// The first instant from `from` on with less than `need` free, and the free capacity there.
     pub fn first_below(&self, from: Time, need: i64) -> Option<(Time, i64)> {
         let from = from.max(self.origin);
         if self.base < need && self.before_first_step(from) {
@@ -163,18 +165,19 @@ impl Profile {
         self.tree.next_after(time.max(self.origin).0).map(Time)
     }
 
-    /// The earliest start, not before `not_before`, at which `need` is free throughout, and, where there is a
-    /// `deadline`, over by then.
+    /// The earliest start from `not_before` on at which `need` fits, ending by the `deadline` if there is
+    /// one.
     pub fn earliest_fit(&self, not_before: Time, need: Need, deadline: Option<Time>) -> Option<Time> {
         let length = need.at_least_a_second().length;
         let latest = deadline.map_or(Time::MAX, |deadline| deadline - length);
         self.first_run(not_before, need, latest, Time::MAX)
     }
 
-    /// The earliest start at which a span in this profile, of `need` from `start` on, could begin instead, if it
-    /// were the only thing to move: None where that is no earlier than `start`.
+    /// An earlier start for a span in this profile, of `need` at `start`, if nothing else moves. None if
+    /// there is none.
     pub fn earlier_fit(&self, not_before: Time, need: Need, start: Time) -> Option<Time> {
-        // What comes before its start is free or not without regard to it; from its start on it has what it needs.
+        // Before its start, free capacity does not include its own span. From its start on it has what it
+        // needs, so a run that reaches `start` is long enough.
         self.first_run(not_before, need, start - Seconds(1), start)
     }
 
@@ -198,21 +201,22 @@ impl Profile {
         guide.run.filter(|&run| run <= latest.0).map(Time)
     }
 
-    /// All starts at which `need` is free throughout and lies inside the window, as runs of consecutive
-    /// instants in order. Each run costs one search.
+    /// All starts at which `need` fits inside the window, as runs of consecutive instants in order. Each run
+    /// costs one search.
     pub fn all_fits(&self, window: Interval, need: Need) -> impl Iterator<Item = Starts> {
         let need = need.at_least_a_second();
         let mut from = Some(window.begin);
         std::iter::from_fn(move || {
             let first = self.earliest_fit(from?, need, Some(window.end))?;
             let blocked = self.first_below(first, i64::from(need.capacity.0)).map(|(below, _)| below);
+            // Every start between `last` and the block would run into it.
             from = blocked;
             let last = blocked.unwrap_or(Time::MAX).min(window.end) - need.length;
             Some(Starts { first, last })
         })
     }
 
-    /// The profile inside `window`, for drawing: consecutive intervals and what is free in each.
+    /// The profile inside `window`, for drawing: consecutive intervals and their free capacity.
     pub fn steps(&self, window: Interval) -> impl Iterator<Item = (Interval, i64)> {
         let mut begin = window.begin.max(self.origin);
         let mut free = self.free_at(begin);
@@ -245,32 +249,33 @@ impl Need {
     }
 }
 
-/// More facts do not pay for looking through them (`cargo bench --bench profile`).
+/// Most facts remembered. More do not pay for searching them (`cargo bench --bench profile`).
 const FACTS: usize = 128;
 
-/// Places needs one after another, each at its earliest start, in a profile that meanwhile only gets fuller.
+/// Places needs one after another, each at its earliest start, in a profile that only gets fuller meanwhile.
+/// Remembers failed searches to skip parts of later ones.
 #[derive(Default)]
 pub struct Frontier {
-    /// A need, and the instant before which it does not fit; latest first.
+    /// Needs, and the instant before which each does not fit; latest first.
     facts: Vec<(Need, Time)>,
-    /// The instant from which room is looked for.
+    /// Start of the searches. Facts are valid only for this one.
     from: Option<Time>,
 }
 
 impl Frontier {
-    /// Knows nothing.
+    /// Without facts.
     pub fn new() -> Frontier {
         Frontier { facts: Vec::with_capacity(FACTS + 1), from: None }
     }
 
-    /// Forgets everything, as it must when something was removed from the profile.
+    /// Forgets all facts. Must be called when something was removed from the profile.
     pub fn forget(&mut self) {
         self.facts.clear();
         self.from = None;
     }
 
-    /// Takes `need` from the profile at its earliest start not before `from`, and returns that start; None where
-    /// it never fits.
+    /// Adds `need` to the profile at its earliest start from `from` on, and returns that start. None if it
+    /// never fits.
     pub fn place(&mut self, profile: &mut Profile, from: Time, need: Need) -> Option<Time> {
         if self.from != Some(from) {
             self.forget();
@@ -286,12 +291,13 @@ impl Frontier {
     }
 
     fn not_before(&self, need: Need) -> Option<Time> {
+        // A need that is smaller in both dimensions and does not fit rules out the larger one.
         let smaller =
             |(known, _): &&(Need, Time)| known.capacity <= need.capacity && known.length <= need.length;
         self.facts.iter().find(smaller).map(|&(_, start)| start)
     }
 
-    /// Keeps the fact, and drops those that it makes superfluous.
+    /// Keeps a fact, and drops those that it implies.
     fn learn(&mut self, need: Need, start: Time) {
         self.facts.retain(|(known, before)| {
             known.capacity < need.capacity || known.length < need.length || *before > start

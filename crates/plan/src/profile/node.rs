@@ -1,13 +1,13 @@
-//! The nodes of the tree: leaves of steps, inner nodes of children, and what each says of itself to its parent. A node
-//! knows nothing of the others; whoever changes one must tell its parent.
+//! Nodes of the tree: leaves with steps, inner nodes with children, and the summary of each for its parent.
+//! Nodes are independent; after a change the parent's summary must be updated.
 
 use std::ops::Range;
 
-/// Steps in a leaf, and children of an inner node. Measured with `cargo bench --bench profile`: smaller leaves
-/// make taller trees, larger ones make searches look at more steps.
+/// Steps in a leaf, and children of an inner node. Measured with `cargo bench --bench profile`: smaller
+/// leaves make taller trees, larger ones make searches visit more steps.
 pub(super) const LEAF: usize = 48;
 pub(super) const FAN: usize = 16;
-/// The place of a node in the list of its kind.
+/// Index of a node in the list of its kind.
 pub(super) type NodeId = u32;
 
 #[derive(Clone)]
@@ -23,22 +23,22 @@ pub(super) struct Inner {
     pub(super) children: [Child; FAN],
 }
 
-/// A node as its parent sees it. Values are relative to the value before its first step.
+/// Summary of a node for its parent. Values are relative to the value before its first step.
 #[derive(Clone, Copy)]
 pub(super) struct Child {
     pub(super) node: NodeId,
-    /// The time of its first step.
+    /// Time of its first step.
     pub(super) first: i64,
-    /// The sum of its steps: the value after the last of them.
+    /// Sum of its steps: the value after the last of them.
     pub(super) sum: i64,
-    /// The lowest and the highest value after any of its steps.
+    /// Lowest and highest value after any of its steps.
     pub(super) low: i64,
     pub(super) high: i64,
 }
 
-/// A subtree as a guide sees it, in absolute values.
+/// Summary of a subtree in absolute values.
 pub(super) struct Subtree {
-    /// Where its first value begins, and until when its last one holds.
+    /// Start of its first value and end of its last one.
     pub(super) begin: i64,
     pub(super) end: i64,
     pub(super) low: i64,
@@ -48,13 +48,13 @@ pub(super) struct Subtree {
 impl Leaf {
     pub(super) const EMPTY: Leaf = Leaf { len: 0, times: [0; LEAF], steps: [0; LEAF] };
 
-    /// The place of the first step at or after `time`.
+    /// Index of the first step at or after `time`.
     #[inline]
     pub(super) fn lower_bound(&self, time: i64) -> usize {
         self.times[..self.len].partition_point(|&t| t < time)
     }
 
-    /// The place of the first step after `time`.
+    /// Index of the first step after `time`.
     #[inline]
     pub(super) fn upper_bound(&self, time: i64) -> usize {
         self.times[..self.len].partition_point(|&t| t <= time)
@@ -103,7 +103,8 @@ impl Leaf {
 impl Child {
     pub(super) const NONE: Child = Child { node: 0, first: 0, sum: 0, low: 0, high: 0 };
 
-    /// In absolute values: `before` is the value before its first step, and its last value holds until `end`.
+    /// The summary in absolute values. `before` is the value before its first step; its last value holds
+    /// until `end`.
     #[inline]
     pub(super) fn seen_from(&self, before: i64, end: i64) -> Subtree {
         Subtree { begin: self.first, end, low: before + self.low, high: before + self.high }
@@ -113,7 +114,7 @@ impl Child {
 impl Inner {
     pub(super) const EMPTY: Inner = Inner { len: 0, children: [Child::NONE; FAN] };
 
-    /// The place of the child below which `time` belongs.
+    /// Index of the child that `time` belongs to.
     #[inline]
     pub(super) fn child_at(&self, time: i64) -> usize {
         self.children[..self.len].partition_point(|child| child.first <= time).saturating_sub(1)

@@ -1,28 +1,29 @@
-//! The questions asked of a step function: where is it lowest, where does it first fall below a need, where does
-//! it stay above one for long enough. Each is a guide that steers one walk over the tree and says which subtrees
-//! need not be entered. Guides never change anything.
+//! Searches in a step function: its minimum, the first value below a need, and the first run at or above a
+//! need. Each is a guide that steers one walk over the tree and tells which subtrees to skip. Guides never
+//! change the tree.
 
 use super::node::Subtree;
 
 /// What a walk does with a subtree.
 pub(super) enum Way {
-    /// Nothing inside matters.
+    /// Skip it.
     Past,
-    /// Look inside.
+    /// Enter it.
     Into,
-    /// The walk is over.
+    /// End the walk.
     Done,
 }
 
-/// Steers a walk over the values from left to right. A value holds from its `begin` until the next one's.
+/// Steers a walk over the values from left to right. A value holds from its `begin` to that of the next one.
 pub(super) trait Guide {
-    /// Asked before a subtree is entered.
+    /// Called before a subtree is entered.
     fn subtree(&mut self, subtree: &Subtree) -> Way;
-    /// Shown the steps of a leaf, `value` being the value before the first; answers whether the walk is over.
+    /// Called with the steps of a leaf; `value` is the value before the first. Returns whether the walk is
+    /// over.
     fn leaf(&mut self, times: &[i64], steps: &[i64], value: i64) -> bool;
 }
 
-/// Finds the least value over `from..to`.
+/// Finds the minimum over `from..to`.
 pub(super) struct Least {
     pub(super) from: i64,
     pub(super) to: i64,
@@ -58,11 +59,11 @@ impl Guide for Least {
     }
 }
 
-/// Finds where the first value below `need` begins, not before `from`.
+/// Finds the start of the first value below `need`, from `from` on.
 pub(super) struct FirstBelow {
     pub(super) from: i64,
     pub(super) need: i64,
-    /// Where, and that value.
+    /// Its start, and the value.
     pub(super) found: Option<(i64, i64)>,
 }
 
@@ -85,9 +86,8 @@ impl Guide for FirstBelow {
     }
 }
 
-/// Finds the first run of values not below `need` that lasts `length`, or until `assured`, and begins between `from`
-/// and `latest`. After the walk `run` is the answer; it may be later than `latest`, which then means that there
-/// is none.
+/// Finds the first run of values not below `need` that lasts for `length`, or until `assured`, and starts
+/// between `from` and `latest`. The result is in `run`. If it is later than `latest`, there is none.
 pub(super) struct EarliestFit {
     pub(super) from: i64,
     pub(super) latest: i64,
@@ -95,12 +95,12 @@ pub(super) struct EarliestFit {
     /// From here on the need is known to be met.
     pub(super) assured: i64,
     pub(super) need: i64,
-    /// Where the run began that reaches to where the walk is.
+    /// Start of the run that reaches the current position.
     pub(super) run: Option<i64>,
 }
 
 impl EarliestFit {
-    /// Whether the walk, having come to `time`, has its answer or can have none.
+    /// Whether the walk has its result at `time`, or can have none.
     #[inline]
     fn settled_at(&self, time: i64) -> bool {
         match self.run {
@@ -109,7 +109,7 @@ impl EarliestFit {
         }
     }
 
-    /// When a run that began at `run` has lasted long enough.
+    /// When a run that started at `run` has lasted long enough.
     #[inline]
     fn lasted(&self, run: i64) -> i64 {
         run.saturating_add(self.length).min(self.assured)
@@ -145,7 +145,7 @@ impl Guide for EarliestFit {
         let mut all = times.iter().zip(steps);
         loop {
             let Some(run) = self.run else {
-                // Blocked: on to where there is enough.
+                // Blocked: continue to the next value with enough.
                 let Some(&begin) = all.find_map(|(begin, step)| {
                     value += step;
                     (value >= self.need).then_some(begin)
@@ -155,7 +155,7 @@ impl Guide for EarliestFit {
                 self.run = Some(begin.max(self.from));
                 continue;
             };
-            // Enough: on to where there is not, or to where it has lasted.
+            // Enough: continue to a value with too little, or until the run has lasted long enough.
             let lasted = self.lasted(run);
             let Some(&begin) = all.find_map(|(begin, step)| {
                 value += step;

@@ -1,25 +1,26 @@
-//! A step function over time as an ordered set of steps ("at this instant the value changes by so much"), kept
-//! in a B+ tree whose nodes know the sum of their steps and the extremes that the value reaches inside.
+//! A step function over time as an ordered set of steps ("at this instant the value changes by this much"),
+//! in a B+ tree whose nodes know the sum of their steps and the extremes of the value inside.
 //!
-//! Because a node stores *changes*, a span that covers a million breakpoints is two point updates, and
-//! because it stores extremes, a search goes only where its answer can lie. Steps of zero are never stored, so the
-//! tree is a function of the step function alone, not of how it came about.
+//! Because a node stores *changes*, a span that covers a million breakpoints is two point updates. Because it
+//! stores extremes, a search enters only subtrees that can contain its result. Steps of zero are never
+//! stored, so the tree depends only on the step function, not on its history.
 //!
-//! It relies on nothing but integers, and never knows what the values mean.
+//! The tree does not know the meaning of the values.
 
 use super::node::{Child, FAN, Inner, LEAF, Leaf, NodeId};
 use super::search::{Guide, Way};
 
-/// A node that falls below a quarter is merged with a neighbour, unless the two together would be nearly full.
+/// A node below 1/SPARSE of its size is merged with a neighbour, unless both together would be nearly full:
+/// then it would soon be split again.
 const SPARSE: usize = 4;
 
-/// What became of a node when a step was added below it.
+/// State of a node after a step was added or removed below it.
 enum Outcome {
-    /// It holds what it held and a little more or less.
+    /// Nothing for its parent to do but to update the summary.
     Kept,
     /// It was full: its upper half is now in a new node.
     Split(NodeId),
-    /// It has room to spare: its parent may merge it with a neighbour, or drop it where it is empty.
+    /// Its parent may merge it with a neighbour, or drop it if it is empty.
     Sparse,
 }
 
@@ -50,7 +51,7 @@ impl Tree {
         tree
     }
 
-    /// Forgets all steps and keeps the memory.
+    /// Removes all steps, but keeps the memory.
     pub(super) fn clear(&mut self) {
         self.leaves.clear();
         self.inners.clear();
@@ -61,7 +62,7 @@ impl Tree {
         self.root = self.place_leaf(Leaf::EMPTY);
     }
 
-    /// Becomes equal to `other` without giving back memory.
+    /// Becomes equal to `other`, but keeps the memory.
     pub(super) fn copy_from(&mut self, other: &Tree) {
         self.leaves.clone_from(&other.leaves);
         self.inners.clone_from(&other.inners);
@@ -72,12 +73,11 @@ impl Tree {
         self.len = other.len;
     }
 
-    /// How many steps there are.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The first step, if there is one.
+    /// Time of the first step.
     #[inline]
     pub(super) fn first(&self) -> Option<i64> {
         let mut node = self.root;
@@ -88,7 +88,7 @@ impl Tree {
         (leaf.len > 0).then_some(leaf.times[0])
     }
 
-    /// The first step later than `time`.
+    /// Time of the first step after `time`.
     pub(super) fn next_after(&self, time: i64) -> Option<i64> {
         let (leaf, bound) = self.leaf_at(time);
         let leaf = &self.leaves[leaf as usize];
@@ -96,7 +96,7 @@ impl Tree {
         if at < leaf.len { Some(leaf.times[at]) } else { bound }
     }
 
-    /// The sum of all steps not later than `time`.
+    /// Sum of all steps up to and including `time`.
     pub(super) fn value_at(&self, time: i64) -> i64 {
         let mut node = self.root;
         let mut value = 0;
@@ -110,7 +110,7 @@ impl Tree {
         value + leaf.steps[..leaf.upper_bound(time)].iter().sum::<i64>()
     }
 
-    /// The leaf where a step at `time` would stand, and the first time of the leaf after it.
+    /// The leaf that a step at `time` would belong to, and the first time of the next leaf.
     pub(super) fn leaf_at(&self, time: i64) -> (NodeId, Option<i64>) {
         let mut node = self.root;
         let mut bound = None;
@@ -125,21 +125,21 @@ impl Tree {
         (node, bound)
     }
 
-    /// The times and sizes of a leaf's steps, in order.
+    /// Times and sizes of a leaf's steps, in order.
     pub(super) fn leaf_steps(&self, leaf: NodeId) -> (&[i64], &[i64]) {
         let leaf = &self.leaves[leaf as usize];
         (&leaf.times[..leaf.len], &leaf.steps[..leaf.len])
     }
 
-    /// Leads `guide` over the values from the one that holds at `from` on, `before` being the value before the
-    /// first step, which is not shown.
+    /// Leads `guide` over the values, from the one that holds at `from` on. `before` is the value before the
+    /// first step; it is not shown.
     #[inline]
     pub(super) fn walk(&self, from: i64, before: i64, guide: &mut impl Guide) {
         self.walk_from(self.root, self.height, from, before, i64::MAX, guide);
     }
 
-    /// As [`Tree::walk`], in the subtree of `node` whose last value holds until `end`. Answers whether the guide
-    /// ended the walk.
+    /// As [`Tree::walk`], in the subtree of `node` whose last value holds until `end`. Returns whether the
+    /// guide ended the walk.
     fn walk_from(
         &self,
         node: NodeId,
@@ -165,10 +165,11 @@ impl Tree {
             Way::Done => true,
             Way::Into => self.walk_from(child.node, level - 1, from, value, until, guide),
         };
+        // Only the first child can begin before `from`; all later ones are walked whole.
         over || self.walk_children(inner, level, at + 1, value + child.sum, end, guide)
     }
 
-    /// Leads `guide` over the whole children of an inner node from place `start` on.
+    /// Leads `guide` over the children of an inner node from index `start` on, all of them whole.
     fn walk_children(
         &self,
         inner: &Inner,
@@ -213,10 +214,12 @@ impl Tree {
         }
     }
 
-    /// Takes out all steps not later than `time`, and returns their sum; None where there is none.
+    /// Removes all steps up to and including `time`, and returns their sum. None if there are none.
     pub(super) fn pop_until(&mut self, time: i64) -> Option<i64> {
         let mut popped = None;
         while self.first().is_some_and(|first| first <= time) {
+            // Each round takes steps from the first leaf only. If it gets empty, the next leaf becomes the
+            // first.
             let (sum, outcome) = self.pop_below(self.root, self.height, time);
             popped = Some(popped.unwrap_or(0) + sum);
             if let Outcome::Sparse = outcome {
@@ -226,7 +229,7 @@ impl Tree {
         popped
     }
 
-    /// Takes the steps not later than `time` out of the first leaf below `node`.
+    /// Removes the steps up to and including `time` from the first leaf below `node`.
     fn pop_below(&mut self, node: NodeId, level: usize, time: i64) -> (i64, Outcome) {
         if level == 0 {
             let leaf = &mut self.leaves[node as usize];
@@ -276,6 +279,7 @@ impl Tree {
             if leaf.steps[at] != 0 {
                 return Outcome::Kept;
             }
+            // A step of zero is removed: equal functions must have equal trees.
             leaf.remove(at..at + 1);
             self.len -= 1;
             return if leaf.len < LEAF / SPARSE { Outcome::Sparse } else { Outcome::Kept };
@@ -295,7 +299,7 @@ impl Tree {
         Outcome::Split(self.place_leaf(upper))
     }
 
-    /// Puts `child` into place `at` of an inner node, splitting the node where it is full.
+    /// Inserts `child` at index `at` of an inner node; splits the node if it is full.
     fn insert_child(&mut self, node: NodeId, level: usize, at: usize, child: NodeId) -> Outcome {
         let seen = self.seen(child, level - 1);
         let inner = &mut self.inners[node as usize];
@@ -313,7 +317,7 @@ impl Tree {
         Outcome::Split(self.place_inner(upper))
     }
 
-    /// Merges the sparse child in place `at` with a neighbour, or drops it where it is empty.
+    /// Merges the sparse child at index `at` with a neighbour, or drops it if it is empty.
     fn merge_child(&mut self, node: NodeId, level: usize, at: usize) -> Outcome {
         let child = self.inners[node as usize].children[at].node;
         if self.node_len(child, level - 1) == 0 {
@@ -322,6 +326,7 @@ impl Tree {
         } else {
             self.refresh(node, level, at);
             let inner = &self.inners[node as usize];
+            // The right neighbour if there is one, otherwise the left one.
             let left = if at + 1 < inner.len { at } else { at.saturating_sub(1) };
             if left + 1 < inner.len {
                 let (a, b) = (inner.children[left].node, inner.children[left + 1].node);
@@ -334,9 +339,10 @@ impl Tree {
         if self.inners[node as usize].len < FAN / SPARSE { Outcome::Sparse } else { Outcome::Kept }
     }
 
-    /// Moves all of `right` into its left neighbour, if that leaves room for growth.
+    /// Moves all of `right` into its left neighbour, if that leaves room for growth. Returns whether it did.
     fn merge(&mut self, left: NodeId, right: NodeId, level: usize) -> bool {
         let room = if level == 0 { LEAF } else { FAN };
+        // A quarter stays free. A fuller node would soon be split again.
         if self.node_len(left, level) + self.node_len(right, level) > room * 3 / 4 {
             return false;
         }
@@ -351,7 +357,7 @@ impl Tree {
         true
     }
 
-    /// A new root above the old one and its upper half.
+    /// Adds a root above the old one and its upper half.
     fn grow(&mut self, right: NodeId) {
         let mut root = Inner::EMPTY;
         root.insert(0, self.seen(self.root, self.height));
@@ -360,10 +366,11 @@ impl Tree {
         self.height += 1;
     }
 
-    /// Takes away roots with a single child.
+    /// Removes roots with a single child.
     fn shrink(&mut self) {
         while self.height > 0 && self.inners[self.root as usize].len <= 1 {
             let old = self.root;
+            // A root without any child means that the tree is empty; it becomes a leaf again.
             let only = self.inners[old as usize].len == 1;
             self.root =
                 if only { self.inners[old as usize].children[0].node } else { self.place_leaf(Leaf::EMPTY) };
@@ -372,7 +379,7 @@ impl Tree {
         }
     }
 
-    /// Computes anew what an inner node says of the child in place `at`.
+    /// Updates the summary of the child at index `at`.
     #[inline]
     fn refresh(&mut self, node: NodeId, level: usize, at: usize) {
         let child = self.inners[node as usize].children[at].node;
@@ -402,6 +409,7 @@ impl Tree {
 }
 
 fn place<T>(nodes: &mut Vec<T>, free: &mut Vec<NodeId>, node: T) -> NodeId {
+    // Discarded nodes are reused, so memory follows the size of the tree and not the number of operations.
     if let Some(id) = free.pop() {
         nodes[id as usize] = node;
         return id;
@@ -411,7 +419,7 @@ fn place<T>(nodes: &mut Vec<T>, free: &mut Vec<NodeId>, node: T) -> NodeId {
     id
 }
 
-/// Two different elements at once, the first to be changed.
+/// Two different elements, the first of them mutable.
 fn two<T>(nodes: &mut [T], changed: NodeId, read: NodeId) -> (&mut T, &T) {
     let (changed, read) = (changed as usize, read as usize);
     if changed < read {

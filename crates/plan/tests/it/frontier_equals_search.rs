@@ -1,4 +1,4 @@
-//! Placing needs one after another gives the same starts with and without remembering what did not fit.
+//! Placing needs one after another gives the same starts with and without remembered failures.
 
 use crate::cases;
 use bookahead_plan::{Capacity, Frontier, Need, Profile, Seconds, Span, Time};

@@ -1,4 +1,4 @@
-//! Predicted waits and the notice that follows from them, against examples worked by hand.
+//! Predicted waits and the resulting notice, against examples computed by hand.
 
 use bookahead_plan::notice::{Class, Notice, NoticeRule, Predictor, QuantileBound, WINDOW};
 use bookahead_plan::{Capacity, Seconds, Time, Waiting};
@@ -15,7 +15,7 @@ fn quantile(quantile: u32, confidence: u32) -> Predictor {
     Predictor::Quantile(QuantileBound::new(quantile, confidence).unwrap())
 }
 
-/// A job of this size and estimate waited for so long.
+/// Reports a job of this size and estimate with this wait.
 fn waited(notice: &mut Notice, capacity: Capacity, estimate: Seconds, wait: i64) {
     let job = Waiting { submit: Time(100), estimate, capacity, priority: 0 };
     notice.job_started(&job, Time(100 + wait));
@@ -76,14 +76,14 @@ fn a_refusal_says_the_notice_needed_and_given() {
     assert_eq!((refusal.needed, refusal.given), (Seconds(1200), Seconds(1199)));
     assert_eq!(
         refusal.to_string(),
-        "a notice of 1199 s is too short, 1200 s are needed: in the queue it would wait 600 s \
+        "a notice of 1199 s is too short; it needs 1200 s, because it would wait 600 s in the queue \
          (history: jobs of all sizes, 1 of them); start later, or submit it as a job"
     );
 }
 
 #[test]
 fn a_quantile_is_taken_from_the_finest_class_with_enough_history() {
-    // The median with 75% confidence needs two observations, and then is the larger.
+    // The median with 75 % confidence needs two observations, and is then the larger one.
     let mut notice = notice(quantile(50, 75), 100);
     let of = |notice: &Notice| {
         let prediction = notice.predicted_wait(HALF, HOUR);
@@ -141,7 +141,7 @@ proptest! {
         prop_assert_eq!(QuantileBound::new(quantile, confidence).unwrap().rank(count), plain);
     }
 
-    /// What is remembered does not depend on how it is kept: the window against the last waits in a list.
+    /// The window against a list of the last waits.
     #[test]
     fn the_window_equals_the_last_waits(waits in prop::collection::vec(0i64..50, 1..2500)) {
         let mut by_mean = notice(Predictor::Mean, 100);

@@ -1,5 +1,5 @@
-//! Placing requests: the what-if method against a plain one that rebuilds everything for each slot, what local jobs
-//! preferred promises, and refusals whose advice works.
+//! Placing requests: the what-if method against a simple one that rebuilds everything for each slot,
+//! preferred local jobs, and refusals whose suggestions work.
 
 use crate::cases;
 use bookahead_plan::placement::{
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 const CAPACITY: Capacity = Capacity(10);
 const NOW: Time = Time(1_000);
 
-/// A cluster at one moment, as lists that own their things.
+/// A cluster at one moment, with owned lists.
 #[derive(Debug, Clone)]
 struct State {
     running: Vec<Running>,
@@ -79,7 +79,8 @@ fn rules(method: Method, admission: Admission) -> Rules {
     Rules { policy: Policy::EASY, method, slots, admission }
 }
 
-/// Whether the slot conflicts with nothing that runs, is reserved, or waits first; second by second.
+/// Whether the slot has no conflict with running jobs, reservations and the first waiting job; second by
+/// second.
 fn feasible(state: &State, request: &Request, start: Time) -> bool {
     let head = state.waiting.iter().enumerate().min_by_key(|(at, job)| (job.submit, *at));
     let head_alone = State { waiting: head.map(|(_, job)| *job).into_iter().collect(), ..state.clone() };
@@ -108,7 +109,7 @@ fn figures(state: &State, starts: &[Time]) -> (f64, f64) {
     (makespan as f64, sum as f64 / starts.len().max(1) as f64)
 }
 
-/// The what-if method as the paper has it: every plan from scratch.
+/// The what-if method as in the paper: every plan from scratch.
 fn plain_what_if(state: &State, request: &Request, begins: &[Time]) -> Vec<f64> {
     let plan = |state: &State| Planner::new().plan(Policy::EASY, &state.cluster()).to_vec();
     let mut with_job = state.clone();
@@ -149,7 +150,7 @@ proptest! {
     fn what_if_equals_rebuilding_everything_for_each_slot(state in states(), request in requests()) {
         let rules = rules(Method::WhatIf(Weights::new(0.25).unwrap()), Admission::default());
         let mut prober = Prober::default();
-        // Twice, since memory is kept.
+        // Twice, because memory is reused.
         prober.probe(&rules, &state.cluster(), &request);
         let slots = prober.probe(&rules, &state.cluster(), &request);
         let begins: Vec<Time> = slots.iter().map(|slot| slot.start).collect();
@@ -227,7 +228,7 @@ proptest! {
                     },
                 };
                 prop_assert!(granted(&mut prober, &changed), "{change:?}");
-                // The smallest: a second or a processor less would not do.
+                // The smallest: with a second or a processor less it would not be granted.
                 let almost = match change {
                     Relaxation::Later(by) => {
                         Request { latest_end: request.latest_end + by - Seconds(1), ..request }
@@ -269,7 +270,7 @@ fn a_request_that_can_never_be_granted_says_why() {
 
 #[test]
 fn an_admission_limit_lies_between_local_jobs_and_reservations_first() {
-    // One job waits for the whole machine until 1100; the first in line is protected, the second is not.
+    // One job waits for the whole machine until 1100; the first in the queue is protected, the second is not.
     let waits = |submit, capacity, estimate| Waiting {
         submit: Time(submit),
         estimate: Seconds(estimate),

@@ -1,4 +1,4 @@
-//! Planning a queue: what a plan promises, and that asking again costs no memory.
+//! Planning a queue: the promises of a plan, and no allocations when repeated.
 
 use bookahead_plan::{Capacity, Cluster, Planner, Policy, Running, Seconds, Span, Time, Waiting};
 
@@ -21,7 +21,8 @@ fn jobs_are_planned_around_running_jobs_and_reservations() {
     let queue = [waiting(0, 10, 60), waiting(1, 2, 100), waiting(2, 2, 30), waiting(3, 2, 200)];
     let cluster = cluster(&running, &queue, &reservations);
     assert_eq!(plan(Policy::FCFS, &cluster), [1_200, 1_260, 1_260, 1_260]);
-    // Under EASY the second and third start at once; the fourth would run into the reservation and the head.
+    // Under EASY the second and third start at once; the fourth would conflict with the reservation and the
+    // first job.
     assert_eq!(plan(Policy::EASY, &cluster), [1_200, 1_000, 1_100, 1_260]);
     assert_eq!(plan(Policy::CONSERVATIVE, &cluster), [1_200, 1_000, 1_100, 1_260]);
 }

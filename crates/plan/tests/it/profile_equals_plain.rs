@@ -1,17 +1,17 @@
-//! The profile against the plainest possible one: the list of spans, asked second by second.
+//! The profile against the simplest possible one: a list of spans, evaluated second by second.
 
 use crate::cases;
 use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Starts, Time};
 use proptest::prelude::*;
 
-/// Spans in a list; every question is answered by looking at every span.
+/// Spans in a list; every query visits every span.
 struct Plain {
     capacity: i64,
     origin: i64,
     spans: Vec<Span>,
 }
 
-/// Beyond this instant no span of these tests reaches.
+/// No span of these tests goes beyond this instant.
 const HORIZON: i64 = 400;
 
 impl Plain {
@@ -145,8 +145,8 @@ proptest! {
     }
 }
 
-/// A tall tree: hundreds of thousands of operations that keep thousands of spans alive, compared at the end
-/// and along the way with a difference array.
+/// A tall tree: hundreds of thousands of operations that keep thousands of spans alive, compared with a
+/// difference array along the way and at the end.
 #[test]
 fn stays_exact_under_a_million_operations() {
     const LONG: usize = 60_000;

@@ -1,5 +1,5 @@
-//! One booking of a broker: what is wanted, and how far it has come. It changes by events alone; everything else about it (who
-//! waits for an answer, which calls are under way) is lost with a crash and does no harm.
+//! One booking of a broker: its request and its progress. It changes only by events. Everything else about it
+//! (waiting callers, calls in flight) is lost in a crash without harm.
 
 use super::change::Changing;
 use super::event::{Answered, Asked, Event, Outcome, Pick};
@@ -13,100 +13,98 @@ use crate::request::Request;
 use bookahead_plan::{Capacity, Seconds, Time};
 use serde::{Deserialize, Serialize};
 
-/// Of each booking so many answers are remembered; nobody repeats a call after so many others.
+/// Most answers remembered for one booking. A client repeats a call soon, not after this many others.
 const MOST_ANSWERED: usize = 64;
 
-/// Of each booking so many replaced parts are remembered.
+/// Most replaced parts remembered for one booking. Bounds its size.
 const MOST_REPLACED: usize = 32;
 
-/// A part, at the peer that holds it.
+/// A part at the peer that holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Child {
-    /// Where, what and by which name.
+    /// Peer, slot and id.
     pub pick: Pick,
-    /// What its peer has of it less than was promised.
+    /// What its peer no longer has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<PartLoss>,
-    /// Until when it is held, as far as we were told in this life of the broker.
+    /// End of its hold, as reported since the broker started.
     #[serde(skip)]
     pub(super) held_until: Option<Moment>,
-    /// Whether the peer said that it is committed, in this life of the broker.
+    /// Whether the peer confirmed the commit since the broker started.
     #[serde(skip)]
     pub(super) committed: bool,
 }
 
-/// What is gone of a part, or missing.
+/// The loss of a part or of some of its capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PartLoss {
-    /// When that was noticed.
+    /// When the broker noticed.
     pub since: Moment,
-    /// Why.
+    /// The cause.
     pub why: Lost,
-    /// How much of the capacity.
+    /// Missing capacity.
     pub missing: Capacity,
 }
 
-/// What a broker has promised, or is about to.
+/// A reservation with parts at one or more peers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Booking {
-    /// Its id.
+    /// Chosen by the client.
     pub id: ReservationId,
-    /// What is wanted; None where it was cancelled before it was ever heard of.
+    /// The request. None if it was cancelled before it was received.
     pub asked: Option<Asked>,
-    /// Where in its life it is.
+    /// Its place in the life cycle.
     pub state: State,
     /// The parts of the candidate that is tried, held or committed.
     pub children: Vec<Child>,
-    /// Parts of what is given up, whose peers may not know it yet.
+    /// Parts to release whose peers may not know yet.
     pub leftovers: Vec<Pick>,
-    /// Candidates tried.
+    /// Number of candidates tried.
     pub attempts: u32,
-    /// Of a hold: until when it can be committed.
+    /// Deadline for the commit of a hold.
     pub until: Option<Moment>,
-    /// The call by which it was decided to commit.
+    /// The call that led to the decision to commit. Its access level permits the commits.
     pub decided: Option<Call>,
     /// How it ended.
     pub outcome: Option<Outcome>,
-    /// Jobs, by part.
+    /// Attached jobs with the index of their part.
     pub jobs: Vec<(usize, JobId)>,
-    /// Grows with every change of terms.
+    /// Incremented with every change of terms.
     pub version: u32,
-    /// Replacements of lost parts that are held or committed, by part.
+    /// Replacements that are held or committed, with the index of the lost part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replacing: Vec<(usize, Child)>,
-    /// Parts that were replaced.
+    /// Parts that were replaced, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<Replacement>,
-    /// So often no replacement was found since something was lost.
+    /// Failed searches for a replacement since the last loss.
     #[serde(default)]
     pub(super) not_healed: u32,
-    /// When the next one is looked for.
+    /// Time of the next search.
     #[serde(default)]
     pub(super) heal_next: Option<Moment>,
-    /// Answers to calls about it, for those who repeat them.
+    /// Answers for repeated calls.
     pub(super) answered: Vec<Answered>,
     /// When it ended.
     pub ended: Option<Moment>,
-    /// A change of its terms that is under way.
+    /// A change of its terms in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Changing>,
-    /// The last change that came to its end, and whether its terms were taken.
+    /// The last change that ended, and whether it was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_change: Option<(ChangeId, bool)>,
-    /// What it fulfils since all its parts were changed together.
+    /// Its current request, if it was changed as a whole. Otherwise `asked` has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) request: Option<Request>,
 }
 
 impl Child {
-    /// One of which its peer has said nothing yet.
     fn new(pick: Pick) -> Child {
         Child { pick, loss: None, held_until: None, committed: false }
     }
 }
 
 impl Booking {
-    /// As it is before anything has happened to it.
     pub(super) fn new(id: ReservationId, asked: Option<Asked>) -> Booking {
         Booking {
             id,
@@ -132,7 +130,7 @@ impl Booking {
         }
     }
 
-    /// As its events tell of it: without what peers have said in this life of the broker.
+    /// The booking as its events define it, without reports of peers since the start.
     pub(super) fn as_written(&self) -> Booking {
         let as_written = |child: &Child| Child { loss: child.loss, ..Child::new(child.pick.clone()) };
         let children = self.children.iter().map(as_written).collect();
@@ -140,8 +138,8 @@ impl Booking {
         Booking { children, replacing, ..self.clone() }
     }
 
-    /// The fold. A move that the life cycle does not know is ignored: a journal that another program wrote is not ours to
-    /// crash on.
+    /// Applies an event. A transition that the life cycle does not have is ignored: a broken journal must not
+    /// crash the broker.
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
             Event::Woke { .. } | Event::CancelledBefore { .. } | Event::Forgot { .. } => {}
@@ -184,6 +182,8 @@ impl Booking {
             | Event::ChangeSettled { .. } => self.apply_change(event),
             Event::PartSeen { part, at, loss, .. } => {
                 if let Some(child) = self.children.get_mut(*part) {
+                    // The same loss with another amount keeps its time; a search for a replacement must not
+                    // be delayed by each report.
                     let before = child.loss.filter(|before| loss.is_some_and(|(why, _)| why == before.why));
                     let since = before.map_or(*at, |before| before.since);
                     child.loss = loss.map(|(why, missing)| PartLoss { since, why, missing });
@@ -223,6 +223,7 @@ impl Booking {
             _ => Move::Cancel,
         });
         if self.state == State::Rejected {
+            // Only a digest is kept, so that refused requests cannot fill the memory.
             self.asked = self.asked.take().map(Asked::refused);
         }
         self.outcome = Some(outcome.clone());
@@ -245,7 +246,7 @@ impl Booking {
             let why = old.loss.map_or(Lost::Ended, |loss| loss.why);
             self.replaced.push(Replacement { part, at: at.second(), was: old.pick.slot_here(), why });
             self.leftovers.push(old.pick);
-            // They were jobs of the site that lost the part.
+            // The jobs belong to the site that lost the part.
             self.jobs.retain(|(of, _)| *of != part);
         }
         self.version += 1;
@@ -254,7 +255,7 @@ impl Booking {
 
     fn leave_children(&mut self) {
         self.leave_replacements();
-        // Of what is over the slots are still shown; of a candidate that is given up nothing is.
+        // The slots of a finished booking are still shown; those of an abandoned candidate are not.
         if self.state == State::Requested {
             self.leftovers.extend(self.children.drain(..).map(|child| child.pick));
         } else {
@@ -268,17 +269,17 @@ impl Booking {
         }
     }
 
-    /// Whether it was decided to commit and not all peers have answered.
+    /// Whether the commit is decided and not all peers have answered.
     pub fn is_being_committed(&self) -> bool {
         self.state == State::Held && self.decided.is_some()
     }
 
-    /// Whether its candidate waits to be held.
+    /// Whether its candidate is waiting to be held.
     pub(super) fn is_trying(&self) -> bool {
         self.state == State::Requested && !self.children.is_empty()
     }
 
-    /// Whether nothing is under way for it.
+    /// Whether nothing is in progress for it.
     pub fn is_settled(&self) -> bool {
         let changing = self.change.is_some() && self.prepared_until().is_none();
         self.leftovers.is_empty()
@@ -293,22 +294,22 @@ impl Booking {
         self.children.iter().enumerate().filter_map(there)
     }
 
-    /// When its first part begins.
+    /// Start of its first remaining part.
     pub(super) fn begins(&self) -> Option<Time> {
         self.parts_there().map(|child| child.pick.slot.interval.begin).min()
     }
 
-    /// When its last part ends.
+    /// End of its last remaining part.
     pub(super) fn ends(&self) -> Option<Time> {
         self.parts_there().map(|child| child.pick.slot.interval.end).max()
     }
 
-    /// When the last part of it would have ended, also of those that are gone.
+    /// End of its last part, lost parts included.
     fn last_end(&self) -> Option<Time> {
         self.children.iter().map(|child| child.pick.slot.interval.end).max()
     }
 
-    /// The part of a candidate or of a replacement that is asked for.
+    /// The part of the candidate or replacement that is requested.
     pub(super) fn awaited(&mut self, part: usize) -> Option<&mut Child> {
         if self.is_trying() {
             return self.children.get_mut(part);
@@ -316,16 +317,16 @@ impl Booking {
         self.replacing.iter_mut().find(|(of, _)| *of == part).map(|(_, child)| child)
     }
 
-    /// All that is asked for.
+    /// All parts that are requested.
     pub(super) fn all_awaited(&self) -> Vec<&Child> {
         let replacing = self.replacing.iter().map(|(_, child)| child);
         if self.is_trying() { self.children.iter().collect() } else { replacing.collect() }
     }
 
-    /// When time alone changes it next: a hold expires, a reservation begins or ends, what is over is forgotten.
+    /// When time alone changes it next: its hold expires, it starts, ends or is forgotten.
     pub(super) fn next_change(&self, retention: Seconds) -> Option<Moment> {
         match self.state {
-            // It begins and ends by the terms that it has then.
+            // During a change it waits: it starts and ends by the terms that it has afterwards.
             _ if self.open_change().is_some() => self.prepared_until(),
             State::Held if self.decided.is_none() => self.until,
             State::Committed => self.begins().or(self.last_end()).map(Moment::of),
@@ -337,7 +338,7 @@ impl Booking {
         }
     }
 
-    /// What its owner may see. Resources have the names that the broker gives them.
+    /// The booking as its owner may see it. Resources have the broker's names for them.
     pub fn view(&self, now: Moment) -> Reservation {
         let held = self.state == State::Held && self.decided.is_none();
         let losses = || self.children.iter().map(|child| child.loss);
@@ -364,7 +365,7 @@ impl Booking {
         }
     }
 
-    /// Whether all of it is there, as far as its sites have told.
+    /// Whether it is complete, according to the last reports of its sites.
     pub fn condition(&self) -> Condition {
         let losses = || self.children.iter().filter_map(|child| child.loss);
         if losses().any(|loss| loss.why.is_gone()) {
@@ -376,7 +377,6 @@ impl Booking {
         }
     }
 
-    /// Who gave it up.
     fn given_up(&self) -> Option<Because> {
         let revoked = |child: &Child| child.loss.is_some_and(|loss| loss.why == Lost::Revoked);
         match self.outcome.as_ref()? {
@@ -387,22 +387,22 @@ impl Booking {
         }
     }
 
-    /// Whether its site still has a part, as far as it has told.
+    /// Whether its site still has a part, according to the last report.
     pub fn has_part(&self, part: usize) -> bool {
         self.children.get(part).is_some_and(|child| child.loss.is_none_or(|loss| !loss.why.is_gone()))
     }
 
-    /// Whose it is; nobody's where it was cancelled before it was heard of.
+    /// Its owner. Empty if it was cancelled before it was received.
     pub fn owner(&self) -> Name {
         self.asked.as_ref().map_or_else(|| Name::from(""), |asked| asked.caller.user.clone())
     }
 
-    /// The keys of the calls about it whose answers are remembered.
+    /// Keys of the calls with remembered answers.
     pub fn answered_keys(&self) -> impl Iterator<Item = Key> {
         self.answered.iter().map(|answered| answered.key)
     }
 
-    /// The answer to whoever asks for it once it is decided one way or the other.
+    /// The answer to a reserve or commit call, once it is decided.
     pub(super) fn answer(&self, now: Moment) -> Answer {
         match &self.outcome {
             None | Some(Outcome::Cancelled | Outcome::Revoked) if self.asked.is_some() => {
@@ -419,7 +419,7 @@ impl Booking {
 }
 
 impl Pick {
-    /// Whether what a peer says it holds is what it was asked for, and it says for how long.
+    /// Whether the peer's answer confirms this hold: same id, time and capacity, and a hold time.
     pub(super) fn is_held_by(&self, held: &Reservation) -> bool {
         let [slot] = held.slots.as_slice() else { return false };
         held.id == self.child
@@ -429,13 +429,13 @@ impl Pick {
             && slot.capacity == self.slot.capacity
     }
 
-    /// The slot with the name that the resource has here: the peer's name in front of the peer's own.
+    /// The slot with the broker's name for the resource.
     pub fn slot_here(&self) -> Slot {
         Slot { resource: name_here(&self.peer, &self.slot.resource), ..self.slot.clone() }
     }
 }
 
-/// What a peer's resource is called by a broker that offers it as its own.
+/// The broker's name for a peer's resource: `peer/resource`.
 pub fn name_here(peer: &Name, resource: &Name) -> Name {
     Name::from(format!("{peer}/{resource}"))
 }

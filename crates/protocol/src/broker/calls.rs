@@ -1,5 +1,5 @@
-//! The calls of a broker to its peers that are under way. Each is repeated with the same key until its answer comes, after a longer
-//! wait each time, or until nobody waits for it any more.
+//! The calls of a broker that are in flight. Each is repeated with the same key and growing intervals until
+//! its answer arrives, its timeout passes, or the answer is no longer needed.
 
 use super::Step;
 use crate::clock::{Millis, Moment};
@@ -8,72 +8,94 @@ use crate::ids::{Key, Name, ReservationId};
 use crate::message::Outgoing;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a call is about.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum About {
-    /// Offers for a part, of a survey.
-    Probe { survey: u64, part: usize },
-    /// The hold of a part.
-    Hold { id: ReservationId, part: usize },
-    /// The commit of a part.
-    Commit { id: ReservationId, part: usize },
-    /// Giving something back.
-    Cancel { id: ReservationId, child: ReservationId },
-    /// How a part is.
-    Show { id: ReservationId, part: usize },
-    /// An owner's call, passed on.
-    Forwarded { key: Key, part: usize },
-    /// The preparation of other terms for a part.
-    Prepare { id: ReservationId, part: usize },
-    /// Which terms a part is to take.
-    Finish { id: ReservationId, part: usize },
-    /// Terms that were decided, for a part that was not prepared any more.
-    ChangeAgain { id: ReservationId, part: usize },
+    /// Offers for a part, for a survey.
+    Probe {
+        survey: u64,
+        part: usize,
+    },
+    Hold {
+        id: ReservationId,
+        part: usize,
+    },
+    Commit {
+        id: ReservationId,
+        part: usize,
+    },
+    /// The release of a hold or a part.
+    Cancel {
+        id: ReservationId,
+        child: ReservationId,
+    },
+    /// The state of a part.
+    Show {
+        id: ReservationId,
+        part: usize,
+    },
+    /// An owner's call, forwarded to a part.
+    Forwarded {
+        key: Key,
+        part: usize,
+    },
+    /// The preparation of new terms for a part.
+    Prepare {
+        id: ReservationId,
+        part: usize,
+    },
+    /// The decision which terms a part takes.
+    Finish {
+        id: ReservationId,
+        part: usize,
+    },
+    /// Decided terms for a part whose preparation had expired.
+    ChangeAgain {
+        id: ReservationId,
+        part: usize,
+    },
 }
 
 impl About {
-    /// All probes of a survey.
+    /// Range of all probes of a survey.
     pub(super) fn probes(survey: u64) -> (About, About) {
         (About::Probe { survey, part: 0 }, About::Probe { survey, part: usize::MAX })
     }
 
-    /// The holds of all parts.
+    /// Range of the holds of all parts.
     pub(super) fn holds(id: ReservationId) -> (About, About) {
         (About::Hold { id, part: 0 }, About::Hold { id, part: usize::MAX })
     }
 
-    /// The preparations of all parts.
     pub(super) fn prepares(id: ReservationId) -> (About, About) {
         (About::Prepare { id, part: 0 }, About::Prepare { id, part: usize::MAX })
     }
 
-    /// The ends of a change, of all parts.
     pub(super) fn finishes(id: ReservationId) -> (About, About) {
         (About::Finish { id, part: 0 }, About::Finish { id, part: usize::MAX })
     }
 
-    /// What is asked for again, of all parts.
     pub(super) fn changes_again(id: ReservationId) -> (About, About) {
         (About::ChangeAgain { id, part: 0 }, About::ChangeAgain { id, part: usize::MAX })
     }
 
-    /// The commits of all parts.
     pub(super) fn commits(id: ReservationId) -> (About, About) {
         (About::Commit { id, part: 0 }, About::Commit { id, part: usize::MAX })
     }
 }
 
-/// A call under way.
+/// A call in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Pending {
     call: Outgoing,
     pub(super) about: About,
-    /// When it was first sent: whatever an answer says of "from now on" began no earlier.
+    /// When it was first sent. Durations in its answer are counted from here: the peer's clock started no
+    /// earlier.
     pub(super) sent: Moment,
     repeats: u32,
-    /// Nobody waits for the answer any longer than this.
+    /// Timeout; after it the answer is no longer needed.
     until: Moment,
-    /// When it is repeated or given up.
+    /// Time of the next repetition, or of the timeout.
     due: Moment,
 }
 
@@ -83,7 +105,6 @@ impl Pending {
     }
 }
 
-/// All calls under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Calls {
     pending: BTreeMap<Key, Pending>,
@@ -93,7 +114,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Sends a call; it is given up if there is no answer by `until`.
+    /// Sends a call. It is given up without an answer by `until`.
     pub(super) fn send(&mut self, call: Outgoing, about: About, until: Moment, step: &mut Step) {
         let (key, sent) = (call.envelope.key, step.now);
         let due = (sent + self.patience(&call.to, 0)).min(until);
@@ -104,9 +125,11 @@ impl Calls {
         step.effects.send.push(call);
     }
 
-    /// The answer to a call has come: what was it about? None if nobody waits for it.
+    /// Ends the call that an answer belongs to. None if the answer is not expected.
     pub(super) fn answered(&mut self, now: Moment, from: &Name, key: Key) -> Option<Pending> {
         let pending = self.pending.get(&key).filter(|pending| pending.call.to == *from)?;
+        // Only calls that were never repeated give a sample: with repetitions, the answer may be to any of
+        // them.
         if pending.repeats == 0 {
             let took = now - pending.sent;
             self.round_trips.entry(from.clone()).or_default().sample(took);
@@ -121,7 +144,7 @@ impl Calls {
         Some(pending)
     }
 
-    /// What is due by now: a call to be repeated, or one that is given up.
+    /// The next due call: Ok if it is to be repeated, Err if it timed out.
     pub(super) fn next_due(&mut self, now: Moment) -> Option<Result<Outgoing, Pending>> {
         let (_, key) = *self.due.first().filter(|(due, _)| *due <= now)?;
         let pending = self.pending.get_mut(&key)?;
@@ -137,17 +160,15 @@ impl Calls {
         Some(Ok(call))
     }
 
-    /// When something is due.
     pub(super) fn next(&self) -> Option<Moment> {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Whether such a call waits for its answer.
     pub(super) fn is_under_way(&self, about: About) -> bool {
         self.about(about, about).next().is_some()
     }
 
-    /// Waits no longer for the answers to calls about these.
+    /// Drops calls in flight; their answers will be ignored.
     pub(super) fn forget(&mut self, (first, last): (About, About)) {
         let keys: Vec<Key> = self.about(first, last).collect();
         for key in keys {
@@ -160,7 +181,7 @@ impl Calls {
         self.by_about.range(range).map(|(_, key)| *key)
     }
 
-    /// How long a message to `peer` and its answer take, as far as is known.
+    /// Mean round trip time of `peer`, if known.
     pub(super) fn round_trip(&self, peer: &Name) -> Option<Millis> {
         self.round_trips.get(peer)?.mean()
     }

@@ -1,4 +1,4 @@
-//! A change of a booking as it is written down, and what the booking is to have afterwards.
+//! A change of a booking as the journal has it, and the computation of the new terms.
 
 use super::booking::Booking;
 use super::{Child, Event, Pick, name_here};
@@ -12,48 +12,49 @@ use crate::request::Request;
 use bookahead_plan::{Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
 
-/// A change of a booking that is under way, as it is written down.
+/// A change of a booking in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Changing {
-    /// Its name, at all peers.
+    /// Its id at all peers.
     pub change: ChangeId,
-    /// The key of the call because of which it is made.
+    /// Key of the call that requested it.
     pub key: Key,
-    /// That call.
+    /// The call that requested it.
     pub call: Call,
-    /// What the booking fulfils afterwards.
+    /// The request that the booking satisfies afterwards.
     pub request: Request,
-    /// The new terms of each part, with the name that the resource has at its peer; None where they stay the same.
+    /// The new slot of each part, with the peer's name for the resource. None if the part does not change.
     pub slots: Vec<Option<Slot>>,
-    /// How far it has come.
+    /// Its progress.
     pub stage: Stage,
 }
 
-/// How far a change has come.
+/// Progress of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stage {
     /// Peers are asked to prepare it.
     Preparing,
-    /// All have prepared it; who asked for that may accept it until then.
+    /// All peers have prepared it. The requester may accept it until the deadline.
     Prepared(Moment),
-    /// All take the new terms.
+    /// All parts take the new terms.
     Decided,
-    /// All keep the old terms.
+    /// All parts keep the old terms.
     GivenUp,
 }
 
 impl Changing {
-    /// Whether it may still come to new terms.
+    /// Whether it may still lead to new terms.
     pub fn is_open(&self) -> bool {
         self.stage != Stage::GivenUp
     }
 
-    /// The parts that get other terms.
+    /// Indexes of the parts that change.
     pub(super) fn parts(&self) -> impl Iterator<Item = usize> + '_ {
         self.slots.iter().enumerate().filter_map(|(part, slot)| slot.as_ref().map(|_| part))
     }
 
-    /// What a peer is asked for. Where only the end is later, the capacity may have steps that a slot does not show.
+    /// The terms to request from a peer. An extension is sent as such: the capacity may have steps that a
+    /// slot does not show.
     pub(super) fn terms(&self, part: usize) -> Option<NewTerms> {
         let slot = self.slots.get(part)?.as_ref()?;
         if self.only_extends() {
@@ -67,7 +68,8 @@ impl Changing {
         matches!(self.call, Call::Extend { .. } | Call::PrepareChange { terms: NewTerms::Until(_), .. })
     }
 
-    /// Who accepts it once it is prepared: whoever asked for the preparation, and for how long; None where it is accepted at once.
+    /// If the requester accepts the prepared change itself, how long it may take. None if the broker decides
+    /// as soon as all is prepared.
     pub(super) fn left_to_caller(&self) -> Option<Millis> {
         match self.call {
             Call::PrepareChange { hold_for, .. } => Some(hold_for),
@@ -76,7 +78,8 @@ impl Changing {
     }
 }
 
-/// What a booking is to fulfil, and of which parts it is known already what they will have; None where nothing would change.
+/// The request after the change, and the new slots of parts that are already fixed. None if nothing would
+/// change.
 #[allow(clippy::type_complexity, reason = "it is taken apart at once")]
 pub(super) fn wanted(
     booking: &Booking,
@@ -106,6 +109,7 @@ pub(super) fn wanted(
             if request.parts.len() != booking.children.len() {
                 return Err(Why::Unsupported(Impossible::OtherParts));
             }
+            // A request without constraints means that the current ones stay.
             if request.constraints.is_empty() {
                 request.constraints.clone_from(&before.constraints);
             }
@@ -113,6 +117,8 @@ pub(super) fn wanted(
         }
         NewTerms::Until(end) => {
             let last = booking.ends().unwrap_or(Time::MIN);
+            // An extend call is idempotent, so an end that is already reached needs no change. A prepare call
+            // does need an id to finish.
             if end <= last && matches!(call, Call::Extend { .. }) {
                 return Ok(None);
             }
@@ -122,7 +128,7 @@ pub(super) fn wanted(
     placed(booking, request, now).map(Some)
 }
 
-/// The same, with the parts that end last ending later.
+/// The current terms, with a later end for the parts that end last.
 fn extended(booking: &Booking, before: &Request, last: Time, end: Time) -> Request {
     let mut request = before.clone();
     for (part, child) in request.parts.iter_mut().zip(&booking.children) {
@@ -135,8 +141,8 @@ fn extended(booking: &Booking, before: &Request, last: Time, end: Time) -> Reque
     request
 }
 
-/// Every part stays on its resource. One that has begun keeps its begin; of one that may begin at one time only nothing has to be
-/// asked.
+/// Binds every part to its resource. A part that has started keeps its start. A part with only one possible
+/// start needs no probe.
 fn placed(
     booking: &Booking,
     mut request: Request,
@@ -173,12 +179,11 @@ fn placed(
 }
 
 impl Booking {
-    /// What it fulfils: what was asked for, or what it was changed to.
+    /// Its current request: the original one, or the one it was changed to.
     pub fn request(&self) -> Option<&Request> {
         self.request.as_ref().or(self.asked.as_ref().map(|asked| &asked.request))
     }
 
-    /// Events about changes.
     pub(super) fn apply_change(&mut self, event: &Event) {
         match event {
             Event::Changing { changing, .. } => self.change = Some(Changing::clone(changing)),
@@ -207,12 +212,12 @@ impl Booking {
         self.change.iter_mut().for_each(|change| change.stage = stage);
     }
 
-    /// The change that may still come to new terms.
+    /// The change that may still lead to new terms.
     pub(super) fn open_change(&self) -> Option<&Changing> {
         self.change.as_ref().filter(|change| change.is_open())
     }
 
-    /// The slots of a change that is prepared, with the names that resources have here.
+    /// The slots of a prepared change, with the broker's names for resources.
     pub(super) fn prepared_slots(&self) -> Vec<Slot> {
         let Some(changing) = self.change.as_ref().filter(|change| matches!(change.stage, Stage::Prepared(_)))
         else {
@@ -225,7 +230,7 @@ impl Booking {
         self.children.iter().zip(&changing.slots).map(slot).collect()
     }
 
-    /// Until when a change that is prepared can be accepted.
+    /// Deadline for accepting a prepared change.
     pub(super) fn prepared_until(&self) -> Option<Moment> {
         match self.change.as_ref()?.stage {
             Stage::Prepared(until) => Some(until),

@@ -1,9 +1,10 @@
-//! Other terms for a booking, all parts together or none. Each site prepares its part: it keeps old and new terms until it is told
-//! which. When all are prepared, and while there is time left everywhere, it is decided, and every site is told until it has
-//! answered. If one refuses or is silent, all keep their old terms. Parts whose terms stay the same are not asked.
+//! New terms for a booking, all parts or none. Each site prepares its part: it keeps old and new terms until
+//! it is told which ones apply. When all are prepared and every deadline is far enough away, the broker
+//! decides, and repeats the decision to each site until it has answered. If one refuses or does not answer,
+//! all keep their old terms. Parts whose terms do not change are not asked.
 //!
-//! After a restart what was only about to be prepared is given up, and what was decided is finished. A broker that is asked to
-//! prepare a change does the same with its peers, and leaves the decision to who asked.
+//! After a restart, unfinished preparations are given up, and decisions are finished. A broker that is asked
+//! to prepare a change does the same with its peers, and leaves the decision to its caller.
 
 use super::booking::Booking;
 use super::calls::{About, Pending};
@@ -25,21 +26,21 @@ use crate::request::{Part, Request};
 use bookahead_plan::Seconds;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a crash loses of a change.
+/// State of a change that is lost in a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct UnderWay {
-    /// Who waits for its end.
+    /// Callers waiting for the result.
     clients: Vec<Client>,
-    /// The call, until peers are asked to prepare anything.
+    /// The call, until peers are asked to prepare.
     asked: Option<(Key, Call)>,
-    /// Until when parts are prepared.
+    /// Deadlines of prepared parts.
     prepared: BTreeMap<usize, Moment>,
-    /// Parts whose peers have said that they have taken the new terms, or the old.
+    /// Parts whose peers confirmed which terms they took.
     finished: BTreeSet<usize>,
 }
 
 impl Broker {
-    /// Somebody wants other terms for a booking, or wants them prepared.
+    /// Handles a call that changes a booking or prepares a change.
     pub(super) fn change(&mut self, client: Client, envelope: &Envelope, step: &mut Step) {
         let Some(id) = envelope.call.id() else { return };
         let booking = match self.owned(id, &envelope.caller) {
@@ -58,6 +59,7 @@ impl Broker {
                 Known::NotTaken => self.answer(id, client, Problem::new(Why::NotPrepared).into(), step),
             };
         }
+        // The same call again, while the first one is in progress: both get the same answer.
         let same = |key: &Key, call: &Call| *key == client.key && *call == client.call;
         let asked = self.changes.get(&id).and_then(|under_way| under_way.asked.as_ref());
         if asked.is_some_and(|(key, call)| same(key, call))
@@ -68,6 +70,7 @@ impl Broker {
         {
             return self.wait_for_change(id, client);
         }
+        // Healing and changing both replace terms of parts, so only one of them may run at a time.
         let healing = self.healing.contains_key(&id) || !booking.replacing.is_empty();
         if healing || booking.change.is_some() || self.changes.contains_key(&id) {
             return step.refuse(client, Why::ChangeUnderWay);
@@ -96,19 +99,18 @@ impl Broker {
         }
     }
 
-    /// Whether a booking is about to get other terms.
     pub(super) fn is_changing(&self, id: ReservationId) -> bool {
         self.changes.contains_key(&id)
             || self.bookings.get(&id).is_some_and(|booking| booking.change.is_some())
     }
 
-    /// The change cannot be had; nobody was asked to prepare it.
+    /// The change is refused before any peer was asked to prepare it.
     pub(super) fn change_refused(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
         let Some(UnderWay { clients, .. }) = self.changes.remove(&id) else { return };
         self.answer_change(id, clients, &problem.into(), step);
     }
 
-    /// Answers those who wait. What passes is not remembered: whoever repeats the call may have more luck.
+    /// Answers waiting callers. A temporary problem is not recorded, so a repeated call is tried again.
     fn answer_change(&mut self, id: ReservationId, clients: Vec<Client>, answer: &Answer, step: &mut Step) {
         let passes = matches!(answer, Answer::Problem(problem) if !problem.why.is_final());
         for client in clients {
@@ -120,7 +122,7 @@ impl Broker {
         }
     }
 
-    /// Terms were found that all parts could have: writes them down, and asks the peers to prepare them.
+    /// Terms for all parts were found. Stores them, then asks the peers to prepare them.
     pub(super) fn change_found(
         &mut self,
         id: ReservationId,
@@ -139,7 +141,8 @@ impl Broker {
             (!same).then(|| Slot { slack, ..slot.clone() })
         });
         let slots: Vec<Option<Slot>> = slots.collect();
-        // What is changed, and that each part stays where it is, is said in probes alone: a replacement may be elsewhere.
+        // `changes` and the bound resource are only for probes. They are not stored: a replacement may go
+        // elsewhere.
         let before = booking.request().into_iter().flat_map(|request| &request.parts);
         let parts = request.parts.into_iter().zip(before);
         let parts =
@@ -170,7 +173,7 @@ impl Broker {
             };
             let peer = child.pick.peer.clone();
             let trips = technical(parts.len(), self.round_trip(&peer), Scheme::Parallel);
-            // The time of who decides begins when the last part is prepared, and the decision must still arrive.
+            // The requester's time starts when the last part is prepared, and the decision must still arrive.
             let hold_for =
                 changing.left_to_caller().unwrap_or_default() + longest + trips + self.rules.hold_time;
             let call = permission.prepare_change(child.pick.child, changing.change, terms, hold_for);
@@ -181,7 +184,7 @@ impl Broker {
         }
     }
 
-    /// A peer has prepared its part, or will not.
+    /// Handles the answer to a prepare call, or its timeout.
     pub(super) fn prepare_ended(
         &mut self,
         (id, part): (ReservationId, usize),
@@ -200,7 +203,8 @@ impl Broker {
         };
         let Some(held_for) = until else {
             let problem = match answer {
-                // A peer that was interrupted prepares nothing under this name any more; it may under the next.
+                // A peer that restarted refuses this change id for good, but may accept the next one. So it
+                // is a temporary problem.
                 Some(Answer::Problem(problem)) if problem.why != Why::NotPrepared => Problem::clone(problem),
                 _ => Problem::new(Why::Silence),
             };
@@ -226,7 +230,8 @@ impl Broker {
         let decide_by = prepared.iter().filter_map(by).min().unwrap_or(Moment::MAX);
         let left_to_caller = changing.left_to_caller();
         if decide_by <= step.now {
-            // Mostly because it is about to begin: a moment later it is a change of what is active, and can be asked for again.
+            // Usually the booking is about to start. A moment later it is active, and the change can be
+            // requested again.
             return self.give_up_change(id, Problem::new(Why::ChangeUnderWay), step);
         }
         match left_to_caller {
@@ -243,13 +248,13 @@ impl Broker {
         }
     }
 
-    /// From here on all parts get the new terms.
+    /// The point of no return: all parts take the new terms.
     fn decide_change(&mut self, id: ReservationId, step: &mut Step) {
         self.note(Event::ChangeDecided { id }, step);
         self.send_finishes(id, step);
     }
 
-    /// All parts keep their old terms; whoever waits is told why.
+    /// All parts keep their old terms. Waiting callers get `problem`.
     pub(super) fn give_up_change(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
         self.calls.forget(About::prepares(id));
         let Some(changing) = self.bookings.get(&id).and_then(|booking| booking.change.as_ref()) else {
@@ -262,7 +267,7 @@ impl Broker {
         self.send_finishes(id, step);
     }
 
-    /// Tells the peers of all parts which terms they are to take, as far as they have not said that they have.
+    /// Tells peers which terms apply, except those that have confirmed or are being told.
     pub(super) fn send_finishes(&mut self, id: ReservationId, step: &mut Step) {
         let Some(booking) = self.bookings.get(&id) else { return };
         let (Some(asked), Some(changing)) = (&booking.asked, &booking.change) else { return };
@@ -282,7 +287,7 @@ impl Broker {
                     permission.accept_change(child.pick.child, changing.change),
                     self.tell_until(booking, part, step.now),
                 ),
-                // What is not accepted is given up by its site, too.
+                // A site gives up an unaccepted change by itself, so there is no need to repeat this forever.
                 _ => {
                     let until = step.now + self.hold_time(&child.pick.peer) + self.rules.longest_hold;
                     (give_up_change(child.pick.child, changing.change), until)
@@ -293,7 +298,7 @@ impl Broker {
         }
     }
 
-    /// A decision is of no use to a part whose time is over, by old terms and new ones.
+    /// When to stop repeating a decision: the part is over by old and by new terms.
     fn tell_until(&self, booking: &Booking, part: usize, now: Moment) -> Moment {
         let Some(child) = booking.children.get(part) else { return now };
         let new = booking.change.as_ref().and_then(|change| change.slots.get(part)?.as_ref());
@@ -302,7 +307,7 @@ impl Broker {
         Moment::of(end).max(now + self.hold_time(&child.pick.peer))
     }
 
-    /// A peer has taken the terms that it was told to take, or has not.
+    /// Handles a peer's answer to the decision.
     pub(super) fn finish_ended(
         &mut self,
         (id, part): (ReservationId, usize),
@@ -313,7 +318,7 @@ impl Broker {
         let (Some(changing), Some(child)) = (&booking.change, booking.children.get(part)) else { return };
         let passes = matches!(answer, Some(Answer::Problem(problem)) if problem.why.is_passing());
         if passes {
-            // It was not even looked at.
+            // The peer did not process the call; repeat it.
             return self.send_finishes(id, step);
         }
         if changing.stage == Stage::Decided {
@@ -338,7 +343,7 @@ impl Broker {
         self.part_finished(id, part, step);
     }
 
-    /// Its time was up before the decision arrived: asks for the same terms again.
+    /// The preparation expired before the decision arrived. Requests the same terms as a plain change.
     fn change_again(&mut self, id: ReservationId, part: usize, step: &mut Step) {
         let Some(booking) = self.bookings.get(&id) else { return };
         let (Some(asked), Some(changing), Some(child)) =
@@ -386,7 +391,7 @@ impl Broker {
         self.part_finished(id, part, step);
     }
 
-    /// A part has other terms at its peer, unless it was lost meanwhile.
+    /// Records the new terms of a part, or its loss.
     fn take_changed(&mut self, id: ReservationId, part: usize, there: &Reservation, step: &mut Step) {
         match there.slots.first() {
             Some(slot) if is_promised(there.state) || there.state == State::Completed => {
@@ -399,7 +404,7 @@ impl Broker {
         }
     }
 
-    /// It was decided, and a peer does not have the new terms: they are shown as lost.
+    /// The peer does not have the decided terms. The booking shows the new terms, and the part as lost.
     fn not_changed(&mut self, id: ReservationId, part: usize, why: Lost, step: &mut Step) {
         let Some(booking) = self.bookings.get(&id) else { return };
         let slot = booking.change.as_ref().and_then(|change| change.slots.get(part)?.clone());
@@ -421,7 +426,7 @@ impl Broker {
         }
     }
 
-    /// All peers have taken the terms that they were told to take.
+    /// All peers have confirmed the terms. Ends the change.
     fn finish_change_of(&mut self, id: ReservationId, step: &mut Step) {
         let Some(changing) = self.bookings.get(&id).and_then(|booking| booking.change.clone()) else {
             return;
@@ -432,7 +437,8 @@ impl Broker {
         let Changing { key, call, .. } = changing;
         let waits = clients.iter().any(|client| client.key == key);
         if changing.stage == Stage::Decided && !waits && !matches!(call, Call::PrepareChange { .. }) {
-            // Nobody waits any more: whoever repeats the call finds the answer.
+            // The original caller is gone (the broker restarted). Record the answer, so that a repeated call
+            // finds it.
             let answered = Answered { at: step.now, key, call: Digest::of(&call), answer: answer.clone() };
             self.note(Event::Answered { id, answered }, step);
         }
@@ -440,7 +446,7 @@ impl Broker {
         self.end_if_nothing_is_left(id, step);
     }
 
-    /// A booking is over: whoever wanted to change it is told so.
+    /// The booking is over; callers that wait for a change are told so.
     pub(super) fn drop_change(&mut self, id: ReservationId, step: &mut Step) {
         self.calls.forget(About::prepares(id));
         self.calls.forget(About::finishes(id));
@@ -451,7 +457,7 @@ impl Broker {
         }
     }
 
-    /// Whoever had a change prepared says whether it takes it.
+    /// Handles the requester's decision about a prepared change.
     pub(super) fn finish_change(&mut self, client: Client, envelope: &Envelope, step: &mut Step) {
         let Call::FinishChange { id, change, accept } = envelope.call else { return };
         let booking = match self.owned(id, &envelope.caller) {
@@ -482,7 +488,7 @@ impl Broker {
                 }
                 (None, _) => {
                     if !accept && !booking.state.is_over() {
-                        // Should the call that it takes back arrive later, it is known to be taken back.
+                        // Remembered, in case the prepare call arrives after this one: it is then refused.
                         self.note(Event::ChangeGivenUp { id, change }, step);
                     }
                     self.answer_finished(id, client, accept, step);
@@ -491,7 +497,6 @@ impl Broker {
         }
     }
 
-    /// Shows the booking, or says that the change is not prepared.
     fn answer_finished(&mut self, id: ReservationId, client: Client, not_prepared: bool, step: &mut Step) {
         let Some(booking) = self.bookings.get(&id) else { return };
         let answer = if not_prepared {
@@ -502,7 +507,7 @@ impl Broker {
         self.answer(id, client, answer, step);
     }
 
-    /// After a restart: what was decided is finished, what was not prepared everywhere is given up.
+    /// After a restart: finishes decided changes and gives up those that were not prepared everywhere.
     pub(super) fn resume_change(&mut self, id: ReservationId, step: &mut Step) {
         let stage =
             self.bookings.get(&id).and_then(|booking| booking.change.as_ref()).map(|change| &change.stage);
@@ -514,7 +519,7 @@ impl Broker {
     }
 }
 
-/// What is known of a change that is to be prepared once more.
+/// State of a change whose prepare call is repeated.
 enum Known {
     Preparing,
     Ready,
@@ -535,7 +540,7 @@ fn known_change(booking: &Booking, change: ChangeId) -> Option<Known> {
     Some(if accepted { Known::Taken } else { Known::NotTaken })
 }
 
-/// For how long a peer keeps both terms of a part, if it has prepared what it was asked for.
+/// How long a peer keeps both terms of a part. None if its answer does not confirm the requested terms.
 fn prepared(booking: &Booking, changing: &Changing, part: usize, there: &Reservation) -> Option<Millis> {
     let (child, [slot]) = (booking.children.get(part)?, there.prepared.as_slice()) else { return None };
     let wanted = changing.slots.get(part)?.as_ref()?;

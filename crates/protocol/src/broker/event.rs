@@ -1,6 +1,7 @@
-//! What a broker writes down before it does anything about it, and the snapshot that stands for all events before it. Its state
-//! after a restart is the fold of these. Whatever a crash loses (peers, calls under way, who waits, what peers have said) is
-//! not in them; the agenda and the identities follow from the rest.
+//! The events that a broker stores before it acts on them, and the snapshot that replaces all events before
+//! it. Its state after a restart is the fold of these. State that a crash may lose is not in them (peers,
+//! calls in flight, waiting callers, what peers reported). The agenda and the identities are derived from the
+//! rest.
 
 use super::booking::Booking;
 use super::change::Changing;
@@ -15,31 +16,31 @@ use crate::request::Request;
 use bookahead_plan::Capacity;
 use serde::{Deserialize, Serialize};
 
-/// What somebody wants, and how.
+/// A request to reserve, with its options.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asked {
-    /// Who.
+    /// The requester.
     pub caller: Caller,
-    /// What.
+    /// The request.
     pub request: Request,
-    /// How long the hold should last.
+    /// Requested hold time.
     pub hold_for: Millis,
     /// Whether to commit at once.
     pub book: bool,
-    /// Of what was refused: what was wanted. The request has nothing in it then but the address for notices.
+    /// Set once it is refused: the digest of the request. Of the request itself only the webhook is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Digest<Request>>,
 }
 
 impl Asked {
-    /// What is left of it once it is refused, so that large requests are not kept.
+    /// The reduced form of a refused request, so that large requests are not kept.
     pub(super) fn refused(self) -> Asked {
         let refused = self.refused.or_else(|| Some(Digest::of(&self.request)));
         let request = Request { webhook: self.request.webhook, ..Request::new(Vec::new(), Vec::new()) };
         Asked { request, refused, ..self }
     }
 
-    /// Whether the same is asked again.
+    /// Whether `again` is a repetition of this request.
     pub(super) fn is_repeated_by(&self, again: &Asked) -> bool {
         match self.refused {
             Some(_) => *self == again.clone().refused(),
@@ -53,66 +54,67 @@ impl Asked {
 pub struct Pick {
     /// The peer.
     pub peer: Name,
-    /// Its reservation, named by us before it hears of it.
+    /// Id of the peer's reservation, chosen by the broker before the peer is asked. It can be cancelled even
+    /// if the answer gets lost.
     pub child: ReservationId,
-    /// What it offered, with the begin that was chosen. The resource has its name at the peer.
+    /// The offered slot, with the chosen start. The resource has its name at the peer.
     pub slot: Slot,
 }
 
-/// A call and the answer that it got.
+/// A call and its answer, remembered for repetitions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Answered {
-    /// When.
+    /// When it was answered.
     pub at: Moment,
-    /// The key of the call.
+    /// Key of the call.
     pub key: Key,
-    /// The call.
+    /// Digest of the call, to detect another call with the same key.
     pub call: Digest<Call>,
     /// The answer.
     pub answer: Answer,
 }
 
-/// How a booking came to its end.
+/// How a booking ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// It was refused.
     Refused(Problem),
-    /// Its owner did not commit in time.
+    /// It was not committed in time.
     Expired,
-    /// Its owner gave it up.
+    /// Its owner cancelled it.
     Cancelled,
-    /// An operator gave it up.
+    /// An operator cancelled it.
     Revoked,
-    /// It was to be committed and one part could not be: all are given back.
+    /// A part could not be committed, so all parts are released.
     PartLost,
-    /// Its sites have nothing left of it.
+    /// No part of it is left at its sites.
     Lost,
 }
 
-/// Something that happened to a booking.
+/// A journal entry of a broker. Serialized: variants and fields must stay readable.
 #[allow(missing_docs, reason = "`id` is the booking that it happened to")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Event {
-    /// The broker started, for the so-and-so-many-th time.
+    /// The broker started. `life` counts the starts, from 0.
     Woke { life: u32 },
     /// Peers are about to be asked to hold a candidate.
     Trying {
         id: ReservationId,
         at: Moment,
-        /// What is wanted, the first time.
+        /// The request, with the first candidate only.
         asked: Option<Asked>,
-        /// Who is asked for what, in the order of the parts.
+        /// One pick for each part.
         picks: Vec<Pick>,
     },
-    /// The candidate cannot be held: its parts are about to be given back.
+    /// The candidate cannot be held. Its parts are about to be released.
     GaveUp { id: ReservationId },
     /// All parts are held.
     Held {
         id: ReservationId,
-        /// Until when it can be committed; later each time a hold is extended.
+        /// Deadline for the commit. A later event of this kind prolongs the hold.
         until: Moment,
     },
-    /// It was decided to commit; from here on it is finished or undone, never forgotten.
+    /// The decision to commit. From here on the booking is finished or undone, even after a crash.
     Decided {
         id: ReservationId,
         /// The call that permits it.
@@ -122,84 +124,85 @@ pub enum Event {
     Committed { id: ReservationId },
     /// A job was attached to a part.
     Attached { id: ReservationId, part: usize, job: JobId },
-    /// A part has other terms now.
+    /// A part has new terms.
     Changed {
         id: ReservationId,
         part: usize,
-        /// Its slot now.
+        /// Its new slot.
         slot: Slot,
     },
-    /// Peers are about to be asked to prepare other terms.
+    /// Peers are about to be asked to prepare new terms.
     Changing { id: ReservationId, at: Moment, changing: Box<Changing> },
-    /// All peers have prepared other terms; who asked for that may accept them until then.
+    /// All peers have prepared the new terms. The requester may accept them until the deadline.
     ChangePrepared { id: ReservationId, until: Moment },
-    /// It was decided that all parts take the new terms; from here on that is finished.
+    /// The decision that all parts take the new terms. From here on it is finished, even after a crash.
     ChangeDecided { id: ReservationId },
     /// All parts keep their old terms.
     ChangeGivenUp { id: ReservationId, change: ChangeId },
-    /// Every peer knows which terms stand.
+    /// Every peer knows which terms apply.
     ChangeSettled { id: ReservationId },
-    /// The peer of a part told how it is, and that is other than was known.
+    /// The peer of a part reported a different condition than the last known one.
     PartSeen {
         id: ReservationId,
         part: usize,
         at: Moment,
-        /// What is gone or missing, and how much; None where it is whole.
+        /// The loss and the missing capacity. None if the part is whole.
         loss: Option<(Lost, Capacity)>,
     },
     /// Peers are about to be asked to hold replacements of lost parts.
     Replacing {
         id: ReservationId,
-        /// Who is asked for what, by part.
+        /// Part indexes and their picks.
         picks: Vec<(usize, Pick)>,
     },
-    /// The replacements cannot be had, or are not needed any more: they are about to be given back.
+    /// The replacements are not available or no longer needed. They are about to be released.
     NotReplaced { id: ReservationId },
-    /// The replacements are committed and stand for the lost parts, which are about to be given back.
+    /// The replacements are committed and take the place of the lost parts, which are about to be released.
     Replaced { id: ReservationId, at: Moment },
-    /// There is no replacement for what is lost.
+    /// No replacement was found.
     NotHealed {
         id: ReservationId,
         at: Moment,
-        /// How often it was looked for since the loss.
+        /// Failed attempts since the loss.
         tries: u32,
-        /// When it is looked for again.
+        /// Time of the next attempt.
         next: Moment,
-        /// Why.
+        /// Why none was found.
         problem: Problem,
     },
-    /// Its first part has begun.
+    /// Its first part has started.
     Began { id: ReservationId },
     /// Its last part has ended.
     Ended { id: ReservationId, at: Moment },
-    /// A call about it was answered; a repetition gets the same answer.
+    /// A call about it was answered. A repetition gets the same answer.
     Answered {
         id: ReservationId,
-        /// The answer, and to what.
+        /// The call and its answer.
         answered: Answered,
     },
-    /// It is over; what is held or committed of it is about to be given back.
+    /// It is over. Its holds and committed parts are about to be released.
     Closed {
         id: ReservationId,
         at: Moment,
-        /// What was wanted; None where only a cancellation was ever heard of it.
+        /// The request. None if only a cancel was ever received.
         asked: Option<Asked>,
-        /// How it came.
+        /// How it ended.
         outcome: Outcome,
     },
-    /// Somebody cancelled an id before anything was booked under it: that user will book nothing under it.
+    /// A user cancelled an id before it was reserved. A reserve call of that user that arrives later is
+    /// refused.
     CancelledBefore { id: ReservationId, user: Name, at: Moment },
     /// Every peer knows that it is over.
     Settled { id: ReservationId },
-    /// It is so long over that nobody will ask.
+    /// It was dropped after the retention time.
     Forgot { id: ReservationId },
 }
 
 impl Event {
-    /// The booking that it happened to.
+    /// The booking that the event is about, if it is about one.
     pub fn id(&self) -> Option<ReservationId> {
         match self {
-            // What others book under the id is not concerned.
+            // Not about a booking: another user may book under the same id.
             Event::Woke { .. } | Event::CancelledBefore { .. } => None,
             Event::Trying { id, .. }
             | Event::GaveUp { id }
@@ -227,7 +230,7 @@ impl Event {
         }
     }
 
-    /// When it happened, where it says so.
+    /// When it happened, for the kinds that record it.
     pub fn at(&self) -> Option<Moment> {
         match self {
             Event::Trying { at, .. }
@@ -240,7 +243,7 @@ impl Event {
         }
     }
 
-    /// A word for people and programs.
+    /// Stable name, used in the API and in output.
     pub fn word(&self) -> &'static str {
         match self {
             Event::Woke { .. } => "woke",
@@ -278,21 +281,21 @@ impl Event {
     }
 }
 
-/// What the events so far come to. Whoever restores it and applies the events after it has the broker that
-/// would have come of all events from the beginning.
+/// The state after all events so far. Restoring it and applying later events gives the same broker as
+/// applying all events from the beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     life: Option<u32>,
-    /// In order of their ids.
+    /// By ascending id.
     bookings: Vec<Booking>,
-    /// Who cancelled what before it was asked for, and when.
+    /// When a user cancelled an id that was not reserved yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cancelled_before: Vec<(ReservationId, Name, Moment)>,
 }
 
 impl Broker {
-    /// One with the same bookings that does nothing: events are applied to it, and it is asked. Answers that were given are not
-    /// in it.
+    /// A copy with the same bookings, for queries: events are applied to it, but it never acts. It has no
+    /// recorded answers.
     pub fn read_copy(&self) -> Broker {
         let bookings = self
             .bookings
@@ -301,7 +304,7 @@ impl Broker {
         Broker { bookings: bookings.collect(), ..Broker::new(self.rules.clone()) }
     }
 
-    /// What stands for all its events so far.
+    /// The state after all events so far.
     pub fn snapshot(&self) -> Snapshot {
         let cancelled_before = self.cancelled_before.all();
         Snapshot {
@@ -311,9 +314,8 @@ impl Broker {
         }
     }
 
-    /// The broker that all events before a snapshot make. As after any replay it knows no peers, and
-    /// [`Broker::resume`] begins its next life once the events after the snapshot are applied. How long what is over
-    /// stays known follows the rules as they are now.
+    /// The broker at a snapshot. As after any replay it has no peers; apply the later events, then call
+    /// [`Broker::resume`]. The retention time is that of the given rules.
     pub fn restore(rules: Rules, snapshot: Snapshot) -> Broker {
         let mut broker = Broker::new(rules);
         broker.life = snapshot.life;

@@ -1,7 +1,8 @@
-//! Healing. When a site has lost a part of what is booked, or capacity of it, the broker looks for a replacement that keeps
-//! all constraints with the parts that stand: at the same times, else, where the owner allowed it, at others. It holds the
-//! replacement, commits it, and only then cancels what is left of the old part. A replacement is promised to nobody before
-//! that: one that a crash interrupts is given back, and looked for again.
+//! Healing: replacing lost parts. If a site has lost a part of a booking, or some of its capacity, the broker
+//! searches for a replacement that satisfies all constraints with the remaining parts: at the same times
+//! first, then at others if the owner allowed it. It holds the replacement, commits it, and only then cancels
+//! the rest of the old part. A replacement is not promised before that: if a crash interrupts it, it is
+//! released and searched again.
 
 use super::booking::Booking;
 use super::calls::About;
@@ -17,33 +18,34 @@ use crate::problem::{Problem, Why};
 use crate::request::{Constraint, OnLoss, Part};
 use bookahead_plan::{Seconds, Time, placement};
 
-/// So many bookings are healed at once: a site that fails with thousands of parts must not flood all the others.
+/// Most bookings healed at once: a failed site with thousands of parts must not flood all other sites.
 const AT_ONCE: usize = 16;
 
-/// While no replacement is found, the wait until the next attempt doubles this often: up to 16 minutes by default.
+/// How often the interval between searches doubles while no replacement is found: up to 16 minutes by
+/// default.
 const MOST_DOUBLINGS: u32 = 4;
 
-/// A booking of which nothing is left is over when no replacement was found so often.
+/// Failed searches after which a booking without any remaining part is closed.
 const TRIES_FOR_NOTHING: u32 = 3;
 
-/// When replacements may begin.
+/// Allowed starts of replacements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Times {
-    /// When the lost parts did.
+    /// Those of the lost parts.
     Same,
-    /// At any time that the request allows.
+    /// All that the request allows.
     Any,
 }
 
 impl Booking {
-    /// Whether a part is lost against the will of its owner.
+    /// Whether a part is lost and its owner did not give it up.
     pub(super) fn is_healable(&self, part: usize) -> bool {
         let loss = self.children.get(part).and_then(|child| child.loss);
         loss.is_some_and(|loss| loss.why != Lost::GivenUp)
     }
 
-    /// From when until when a replacement of a part may be looked for. What has begun and only lacks capacity stays, since jobs
-    /// may run in it.
+    /// The time range in which to search a replacement for a part. A part that has started and only lacks
+    /// capacity is left alone, because jobs may run in it.
     fn healable(&self, part: usize, heal_after: Millis) -> Option<(Moment, Moment)> {
         let child = self.children.get(part).filter(|_| self.is_healable(part))?;
         let (loss, interval) = (child.loss?, child.pick.slot.interval);
@@ -51,7 +53,7 @@ impl Booking {
         Some((loss.since + heal_after, Moment::of(until)))
     }
 
-    /// When something is to be done about what is lost; None where nothing is lost, or nothing can be done.
+    /// When to act on a loss. None if nothing is lost or nothing can be done.
     pub(super) fn heal_at(&self, heal_after: Millis) -> Option<Moment> {
         let on_loss = self.asked.as_ref()?.request.on_loss;
         let busy = !self.replacing.is_empty() || self.change.is_some();
@@ -68,7 +70,6 @@ impl Booking {
 }
 
 impl Broker {
-    /// When replacements are looked for next.
     pub(super) fn next_heal(&self) -> Option<Moment> {
         let first = self
             .heals
@@ -77,7 +78,7 @@ impl Broker {
         first.filter(|_| self.healing.len() < AT_ONCE).map(|(at, _)| *at)
     }
 
-    /// Does something about what is lost, where it is time.
+    /// Acts on losses that are due.
     pub(super) fn heal(&mut self, step: &mut Step) {
         while self.next_heal().is_some_and(|at| at <= step.now) {
             let due = self
@@ -103,13 +104,13 @@ impl Broker {
         }
     }
 
-    /// A replacement that begins sooner could not be committed in time.
+    /// Earliest start of a replacement: an earlier one could not be committed in time.
     fn first_begin(&self, now: Moment) -> Time {
         let lead = self.rules.survey_time + self.rules.hold_time + Millis(999);
         (now + lead).second()
     }
 
-    /// What is to be asked for replacements of all parts that are lost; None where nothing is.
+    /// The survey for replacements of all lost parts. None if nothing can be replaced.
     fn survey_of_lost(&self, id: ReservationId, times: Times, now: Moment) -> Option<Survey> {
         let booking = self.bookings.get(&id)?;
         let (asked, decided) = (booking.asked.as_ref()?, booking.decided.as_ref()?);
@@ -118,6 +119,8 @@ impl Broker {
             return None;
         }
         let first = self.first_begin(now);
+        // Parts that cannot be replaced in time are treated as standing, so that they do not block the
+        // others.
         let lost = |part: usize| {
             let (from, until) = booking.healable(part, self.rules.heal_after)?;
             (from <= now && Moment::of(first) < until).then_some(&booking.children[part])
@@ -135,13 +138,13 @@ impl Broker {
                 continue;
             }
             part.wanted = match times {
-                // What has begun has its other constraints behind it.
+                // A part that has started must continue now; its window is in the past.
                 Times::Any if slot.interval.begin > now.second() => allowed_by(part, slot, first)?,
                 _ => terms,
             };
             part.replaces = Some(*old);
             standing.push(None);
-            // Its operator does not want it there.
+            // The operator of that site cancelled the part, so it must not go there again.
             let revoked = child.loss.is_some_and(|loss| loss.why == Lost::Revoked);
             not_at.push(revoked.then(|| (peer.clone(), slot.resource.clone())));
         }
@@ -149,6 +152,8 @@ impl Broker {
             return None;
         }
         let given_up = |part: &usize| !booking.has_part(*part) && standing[*part].is_some();
+        // At the same times, time constraints hold anyway. Constraints with parts that are gone for good
+        // cannot be satisfied.
         request.constraints.retain(|constraint| {
             let at_the_same_times = times == Times::Same && is_about_times(constraint);
             !at_the_same_times && !constraint.parts().iter().any(given_up)
@@ -158,12 +163,12 @@ impl Broker {
         Some(survey.beside(standing, not_at))
     }
 
-    /// Writes down who will be asked for replacements, then asks.
+    /// Stores the picks for replacements, then asks the peers to hold them.
     pub(super) fn try_replacements(&mut self, id: ReservationId, candidate: &Candidate, step: &mut Step) {
         let Some(tried) = self.tries.get(&id) else { return };
         let Some(booking) = self.bookings.get(&id) else { return };
         let (Some(asked), Some(decided)) = (&booking.asked, booking.decided.clone()) else { return };
-        // It is committed as soon as it is held.
+        // A replacement is committed as soon as it is held, so a short hold is enough.
         let (request, hold_for) = (tried.survey.request.clone(), self.rules.hold_time);
         let asked = Asked { request, hold_for, ..asked.clone() };
         let standing = &tried.survey.standing;
@@ -220,7 +225,7 @@ impl Broker {
         }
     }
 
-    /// What is back, or given up by its owner, is not replaced.
+    /// Stops a replacement if the part has recovered or its owner gave it up.
     pub(super) fn heal_only_what_is_lost(&mut self, id: ReservationId, step: &mut Step) {
         if !self.healing.contains_key(&id) {
             return;
@@ -240,7 +245,7 @@ impl Broker {
         self.give_back(id, step);
     }
 
-    /// Nothing that is under way for replacements, or for a candidate, counts any more.
+    /// Drops everything in progress for replacements or a candidate of a booking.
     pub(super) fn stop_healing(&mut self, id: ReservationId) {
         self.drop_searches(id);
         self.calls.forget(About::holds(id));
@@ -248,7 +253,7 @@ impl Broker {
         self.healing.remove(&id);
     }
 
-    /// There is no replacement: other times may do, or it is looked for again later.
+    /// No replacement was found. Tries other times if allowed; otherwise schedules the next search.
     pub(super) fn not_healed(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
         let times = self.healing.get(&id).copied();
         self.stop_healing(id);
@@ -268,7 +273,7 @@ impl Broker {
     }
 }
 
-/// A slot's own terms, or what is left of them from `first` on.
+/// The terms of a slot, or the rest of them from `first` on.
 fn at_its_time(slot: &Slot, first: Time) -> placement::Request {
     let begin = slot.interval.begin.max(first);
     placement::Request {
@@ -279,7 +284,8 @@ fn at_its_time(slot: &Slot, first: Time) -> placement::Request {
     }
 }
 
-/// As much as a slot had and as long, at any time that the request allows from `first` on; None where that is too short.
+/// Capacity and duration of a slot, at any time that the request allows from `first` on. None if the window
+/// is too short.
 fn allowed_by(part: &Part, slot: &Slot, first: Time) -> Option<placement::Request> {
     let duration = slot.interval.end - slot.interval.begin;
     let wanted = placement::Request {

@@ -1,17 +1,19 @@
-//! The head of a broker: calls, answers and the time in; calls, answers and events out. It books parts at several peers
-//! all together or not at all, and answers the same calls as they do, so that a broker can be a peer of another.
+//! A broker as a value: calls, answers and the time in; calls, answers and events out. It books parts at
+//! several peers, all or nothing, and answers the same calls as they do, so a broker can be a peer of
+//! another.
 //!
-//! The course of a booking: *survey* (probe every peer that could serve a part, in parallel and bounded) → *search* for
-//! the best candidate, in slices → *try* to hold it → all held: the owner may look and decide, or it is committed at
-//! once; one refused or silent: the others are given back, and the next candidate is tried, after another survey where
-//! somebody else was quicker → *decide* to commit → all committed, or one part is lost and all are given back.
+//! A booking goes through these steps: *survey* (probe every peer that could serve a part, in parallel and
+//! bounded) → *search* for the best candidate, in slices → *try* to hold it. If all parts are held, the owner
+//! may inspect and decide, or the booking is committed at once. If a part is refused or its peer does not
+//! answer, the other holds are released and the next candidate is tried; after another survey if a competitor
+//! was faster. → *decide* to commit → all parts are committed, or one is lost and all are released.
 //!
-//! What must not be lost is an [`Event`]: the surroundings write all events of an [`Effects`] down before anything of it
-//! is sent. After a restart they replay them through [`Broker::apply`] and call [`Broker::resume`]: what was only tried
-//! is abandoned and given back, what was held stays held, what was decided is finished or undone. A [`Snapshot`] stands
-//! for all events before it.
+//! Everything that must survive a crash is an [`Event`]: the caller stores all events of an [`Effects`]
+//! before it sends anything else from it. After a restart it replays them through [`Broker::apply`] and calls
+//! [`Broker::resume`]: unfinished attempts are given up and released, holds stay held, decisions are finished
+//! or undone. A [`Snapshot`] replaces all events before it.
 //!
-//! A peer is trusted with nothing but its own resources: it may answer little, late, twice or never.
+//! A peer is trusted only with its own resources: it may answer little, late, twice or never.
 
 mod booking;
 mod calls;
@@ -51,54 +53,55 @@ use survey::{Pending, Survey};
 use trying::Try;
 use watching::{WATCH_EVERY, Watched};
 
-/// How much work a search may take by default: 0.2 to 0.5 seconds, and about 100 megabytes at most, since what a search keeps
-/// is counted as work too. Four parts with 2,000 slots each usually take less than a twentieth of it.
+/// Default bound on the work of one search: 0.2 to 0.5 seconds, and at most about 100 MB, because kept
+/// candidates count as work too. Four parts with 2,000 slots each usually need less than a twentieth of it.
 const MOST_WORK: u64 = 100_000_000;
 
-/// How a broker works.
+/// Settings of a broker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rules {
-    /// The secret that all identities are made from; no two brokers have the same.
+    /// Secret seed of all identities that this broker makes. No two brokers may share it.
     pub maker: u128,
-    /// At most so many probes of one survey are under way at once.
+    /// Most probes of one survey in flight at once.
     pub probes_at_once: usize,
-    /// Peers that have not answered a survey after this time are left out; brokers after as much more for each level of
-    /// brokers from there to the sites.
+    /// Timeout of a survey for a site. A broker gets this much more for each level of brokers between it and
+    /// its sites.
     pub survey_time: Millis,
-    /// So many slots for each part are enough to stop a survey early; None waits for everybody.
+    /// Number of slots for each part after which a survey stops early. None waits for all peers.
     pub enough_slots: Option<usize>,
-    /// Asks each peer for at most so many slots on each resource.
+    /// Most slots requested from each peer for each resource.
     pub slots: u32,
-    /// A peer that has not answered a hold after this time counts as having refused, unless it tells how long a hold takes
-    /// it ([`Broker::hold_time`]).
+    /// Timeout of a hold, after which a peer counts as having refused. A peer that reports its own hold time
+    /// gets [`Broker::hold_time`] instead.
     pub hold_time: Millis,
-    /// At most so many candidates are tried for one request.
+    /// Most candidates tried for one request.
     pub attempts: u32,
-    /// What is left out after a refusal.
+    /// What to exclude after a refusal.
     pub after_refusal: LeftOut,
-    /// After a refusal peers are asked again for this long at most.
+    /// How long to repeat surveys after a refusal.
     pub retry_time: Millis,
-    /// The longest hold that an owner gets.
+    /// Longest hold that an owner gets.
     pub longest_hold: Millis,
-    /// At most so many bookings and surveys, and so many calls that are passed on, are under way at once.
+    /// Most bookings and surveys in progress at once; also the most forwarded calls. Beyond it, calls are
+    /// answered with `busy`.
     pub under_way: usize,
-    /// How often peers are asked about all parts of what is booked; None where nobody looks after them.
+    /// Interval between checks of all booked parts at their peers. None disables them.
     pub watch_every: Option<Millis>,
-    /// A replacement for a part is looked for when it has been lost for so long: what is back before that moves nothing.
+    /// How long a part must be lost before a replacement is searched, so that a short outage moves nothing.
     pub heal_after: Millis,
-    /// How long what is over stays known.
+    /// How long finished bookings are remembered.
     pub retention: Seconds,
-    /// How much work a search may take.
+    /// Bound on the work of one search.
     pub search: Budget,
-    /// A search for a candidate, or for all offers of a probe, is stopped after this time. It takes turns with others.
+    /// Timeout of a search for a candidate or for all offers of a probe, waiting for other searches included.
     pub search_time: Millis,
 }
 
-/// What is left out of further candidates after a refusal. Who is silent is left out altogether.
+/// What to exclude from further candidates after a refusal. A peer that does not answer is always excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeftOut {
-    /// Nothing where somebody else was quicker: peers are asked again. The slot where there was another reason.
+    /// Nothing if a competitor was faster: peers are surveyed again. The slot if there was another reason.
     #[default]
     Slot,
     /// The resource, as the co-reservation paper does.
@@ -128,35 +131,35 @@ impl Default for Rules {
     }
 }
 
-/// An answer to a call that was made to us.
+/// An answer to an incoming call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reply {
-    /// To whom.
+    /// The calling party.
     pub to: Name,
-    /// Of which call.
+    /// The key of its call.
     pub key: Key,
-    /// What.
+    /// The answer.
     pub answer: Answer,
 }
 
-/// What is to be done: first the events are written down, then the rest is sent.
+/// The result of an input. Store the events first, then send the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Effects {
-    /// To be journalled.
+    /// For the journal.
     pub events: Vec<Event>,
     /// Calls to peers.
     pub send: Vec<Outgoing>,
-    /// Answers to those who called.
+    /// Answers to callers.
     pub replies: Vec<Reply>,
 }
 
-/// The moment of an input, and what has come of it so far.
+/// The moment of an input, and its effects so far.
 struct Step {
     now: Moment,
     effects: Effects,
 }
 
-/// Who called, and what.
+/// An incoming call and its sender.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Client {
     name: Name,
@@ -164,138 +167,137 @@ struct Client {
     call: Call,
 }
 
-/// What is known of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Peer {
     resources: Vec<Resource>,
-    /// How long a hold takes it of late, where it tells.
+    /// The peer's own report of how long a hold takes it recently.
     hold_takes: Option<Millis>,
-    /// So many brokers are there on the longest path through it to a site; 0 for a site.
+    /// Number of brokers on the longest path through it to a site; 0 for a site.
     brokers: u32,
 }
 
-/// The most slots that a broker asks a peer for, and tells for a request of one part: twenty of each of fifty resources, in an
-/// answer of about 300 kB.
+/// Most slots requested from a peer, and returned for a request with one part: 20 for each of 50 resources,
+/// an answer of about 300 kB.
 const MOST_SLOTS: u32 = 1_000;
 
 impl Peer {
     fn new(resources: Vec<Resource>, hold_takes: Option<Millis>) -> Peer {
-        // A broker puts the names of its peers in front.
+        // A broker prefixes resource names with the names of its peers, so slashes count levels.
         let brokers = |resource: &Resource| resource.name.as_str().matches('/').count();
         let brokers = resources.iter().map(brokers).max().unwrap_or(0);
         Peer { hold_takes, brokers: u32::try_from(brokers).unwrap_or(u32::MAX), resources }
     }
 
-    /// How many slots it is asked for: as many of each resource that suits the part. A broker that is asked for no more than
-    /// a site would have to leave out most of what its sites told.
+    /// Number of slots to request: [`Rules::slots`] for each suitable resource. With a fixed number, a broker
+    /// would have to drop most slots of its sites.
     fn slots_for(&self, part: &Part, rules: &Rules) -> u32 {
         let suitable = self.resources.iter().filter(|resource| resource.suits(part)).count().max(1);
         let slots = u32::try_from(suitable).unwrap_or(u32::MAX).saturating_mul(rules.slots);
         slots.min(MOST_SLOTS.max(rules.slots))
     }
 
-    /// When it is left out of a survey. A broker waits for its own peers first: one site that is silent must not make all the
-    /// others below that broker silent too.
+    /// Timeout of a survey. A broker waits for its own peers first; without extra time, one silent site would
+    /// make all sites below that broker look silent.
     fn survey_time(&self, rules: &Rules) -> Millis {
         Millis(rules.survey_time.0.saturating_mul(i64::from(self.brokers) + 1))
     }
 }
 
-/// The most refused bookings that are remembered for one user; each takes a few kilobytes.
+/// Most refused bookings remembered for one user. Each takes a few kilobytes.
 const MOST_REFUSED: usize = 256;
 
-/// The most ids of one user that were cancelled before they were asked for.
+/// Most ids remembered for one user that were cancelled before they were reserved.
 const MOST_CANCELLED_BEFORE: usize = 1_024;
 
-/// A broker.
+/// All bookings of a broker and everything in progress. The fields from `identities` on are lost in a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Broker {
     rules: Rules,
-    /// Those who can be asked.
     peers: BTreeMap<Name, Peer>,
     /// The fold of the events.
     bookings: BTreeMap<ReservationId, Booking>,
     /// When time alone changes a booking.
     agenda: BTreeSet<(Moment, ReservationId)>,
-    /// When replacements for lost parts are looked for.
+    /// When to search replacements for lost parts.
     heals: BTreeSet<(Moment, ReservationId)>,
-    /// Who cancelled what before it was asked for, and when.
+    /// When a user cancelled an id that was not reserved yet.
     cancelled_before: PerUser<(ReservationId, Name), Moment>,
-    /// Bookings that were refused or cancelled before they were held, and are not forgotten.
+    /// Remembered bookings that were refused, or cancelled before they were held.
     refused: PerUser<ReservationId, ()>,
     life: Option<u32>,
-    /// The parts of what is booked.
+    /// The parts of standing bookings.
     watched: Watched,
-    // What follows is lost with a crash.
+    // The fields below are lost in a crash.
     identities: Identities,
     calls: Calls,
     surveys: BTreeMap<u64, Survey>,
     next_survey: u64,
-    /// Bookings whose first survey is under way.
+    /// Bookings in their first survey.
     opening: BTreeMap<ReservationId, Asked>,
-    /// The surveys for bookings.
+    /// Surveys by booking.
     booking_surveys: BTreeMap<ReservationId, u64>,
-    /// Bookings of which a candidate was found.
+    /// Bookings with a candidate found.
     tries: BTreeMap<ReservationId, Try>,
-    /// When peers are asked again for which of them.
+    /// When to survey again, by booking.
     retries: BTreeSet<(Moment, ReservationId)>,
-    /// Searches under way, the next to be advanced first.
+    /// Searches in progress, the next to advance first.
     pending: VecDeque<Pending>,
-    /// Who waits for the answer of a booking.
+    /// Callers that wait for the result of a booking.
     clients: BTreeMap<ReservationId, Vec<Client>>,
     forwarded: BTreeMap<Key, ForwardedCall>,
-    /// Bookings for which replacements are looked for, held or committed, and at which times.
+    /// Bookings whose lost parts are being replaced, and at which times.
     healing: BTreeMap<ReservationId, Times>,
-    /// Changes of bookings that are under way.
+    /// Changes of bookings in progress.
     changes: BTreeMap<ReservationId, UnderWay>,
-    /// Leftovers whose peers know that they are given back.
+    /// Leftovers that their peers confirmed as released.
     given_back: BTreeSet<ReservationId>,
     broken: Broken,
 }
 
 impl Broker {
-    /// One that knows nobody and has booked nothing. Replay its journal, then call [`Broker::resume`].
+    /// A broker without peers and bookings. Replay its journal, then call [`Broker::resume`].
     pub fn new(rules: Rules) -> Broker {
         let identities = Identities::new(rules.maker, 0);
         Broker { rules, identities, ..Broker::default() }
     }
 
-    /// Breaks it on purpose.
+    /// Breaks the broker on purpose, so that tests can prove they would notice.
     #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: Flaw) {
         self.broken = Broken::by(flaw);
     }
 
-    /// Gets to know a peer, or what it offers now, and how long a hold takes it, where it tells.
+    /// Adds or updates a peer: its resources, and how long a hold takes it if it reports that.
     pub fn register(&mut self, peer: Name, resources: Vec<Resource>, hold_takes: Option<Millis>) {
         self.peers.insert(peer, Peer::new(resources, hold_takes));
     }
 
-    /// Asks a peer nothing new. What is under way with it is brought to its end.
+    /// Sends no new requests to a peer. Bookings and calls in progress with it are finished.
     pub fn unregister(&mut self, peer: &Name) {
         self.peers.remove(peer);
     }
 
-    /// What it offers itself: all that its peers do, by names that begin with theirs.
+    /// The resources that the broker offers: those of all peers, prefixed with the peer's name.
     pub fn resources(&self) -> Vec<Resource> {
         let all = self.peers.iter();
         let all = all.flat_map(|(name, peer)| peer.resources.iter().map(move |one| (name, one)));
         all.map(|(peer, one)| Resource { name: name_here(peer, &one.name), ..one.clone() }).collect()
     }
 
-    /// How long a peer may take to answer a hold before it counts as having refused.
+    /// Timeout of a hold at a peer; after it the peer counts as having refused.
     pub fn hold_time(&self, peer: &Name) -> Millis {
         self.told_hold_time(peer).unwrap_or(self.rules.hold_time)
     }
 
-    /// The same, of a peer that tells how long a hold takes it.
+    /// The timeout for a peer that reports its own hold time. None if it does not.
     ///
-    /// A fixed time fits no grid: a scheduler of our own holds within milliseconds, a batch system that is driven by commands
-    /// takes seconds, and more while it is busy. Too short a time gives up holds that were about to be granted; too long a
-    /// time has everybody wait for a peer that died. Hence three times what the peer tells, since it varies, and four round
-    /// trips, since messages are lost. The configured time is a measure for the rest, so that both follow the speed of the
-    /// clock: a fifth of it is added, which at the usual 10 s is 2 s for disks and for a peer's own checks, and twelve times
-    /// of it (2 minutes) is the most, since an owner waits for the answer.
+    /// No fixed timeout fits all peers: the built-in scheduler holds within milliseconds; a batch system
+    /// driven by commands takes seconds, and more while it is busy. A short timeout gives up holds that were
+    /// about to be granted; a long one makes the owner wait for a dead peer. Therefore: three times the
+    /// reported time, because it varies, plus four round trips, because messages get lost, plus a fifth of
+    /// the configured timeout (2 s of the default 10 s) for disks and the peer's own checks. At most twelve
+    /// times the configured timeout (2 minutes), because the owner waits for the answer. Relative to the
+    /// configured timeout, so that an accelerated clock scales it too.
     pub fn told_hold_time(&self, peer: &Name) -> Option<Millis> {
         let takes = self.peers.get(peer)?.hold_takes?.0.max(0);
         let usual = self.rules.hold_time.0.max(0);
@@ -304,28 +306,27 @@ impl Broker {
         Some(Millis(time.min(usual.saturating_mul(12))))
     }
 
-    /// The longest that any of some peers may take to answer a hold.
     fn longest_hold_time<'a>(&self, peers: impl Iterator<Item = &'a Name>) -> Millis {
         peers.map(|peer| self.hold_time(peer)).max().unwrap_or(self.rules.hold_time)
     }
 
-    /// All bookings that it knows.
+    /// All remembered bookings, by ascending id.
     pub fn bookings(&self) -> impl Iterator<Item = &Booking> {
         self.bookings.values()
     }
 
-    /// A booking.
+    /// A booking in any state, as long as it is remembered.
     pub fn booking(&self, id: ReservationId) -> Option<&Booking> {
         self.bookings.get(&id)
     }
 
-    /// All bookings in the order of their ids, after one of them or from the first.
+    /// All remembered bookings by ascending id, starting after `after`. For paging.
     pub fn bookings_after(&self, after: Option<ReservationId>) -> impl Iterator<Item = &Booking> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.bookings.range((from, Bound::Unbounded)).map(|(_, booking)| booking)
     }
 
-    /// Whether nothing is under way: no survey, no search, no call, no booking that is neither held, nor standing, nor
+    /// Whether nothing is in progress: no survey, search or call, and every booking is held, standing or
     /// over.
     pub fn is_settled(&self) -> bool {
         self.opening.is_empty()
@@ -334,20 +335,20 @@ impl Broker {
             && self.bookings().all(Booking::is_settled)
     }
 
-    /// When [`Broker::tick`] has something to do. While a search is under way that is a moment in the past.
+    /// When [`Broker::tick`] has work to do. In the past while a search is in progress.
     pub fn next_timer(&self) -> Option<Moment> {
         let search = self.pending.front().map(|pending| pending.due);
         [search, self.next_deadline()].into_iter().flatten().min()
     }
 
-    /// The same without searches: they can be put off while there is something else to do.
+    /// [`Broker::next_timer`] without searches, which can wait while there is other work.
     pub fn next_deadline(&self) -> Option<Moment> {
         let agenda = self.agenda.first().map(|(at, _)| *at);
         let retry = self.retries.first().map(|(at, _)| *at);
         [agenda, retry, self.next_heal(), self.next_watch(), self.calls.next()].into_iter().flatten().min()
     }
 
-    /// The fold: takes over what happened.
+    /// Applies an event, live or on replay.
     pub fn apply(&mut self, event: &Event) {
         if let Event::Woke { life } = event {
             self.life = Some(*life);
@@ -357,6 +358,8 @@ impl Broker {
             self.remember_cancelled(*id, user, *at);
         }
         let Some(id) = event.id() else { return };
+        // The agenda is keyed by due time, so the old entries must be removed before the event changes the
+        // booking.
         if let Some(at) = self.bookings.get(&id).and_then(|booking| booking.next_change(self.rules.retention))
         {
             self.agenda.remove(&(at, id));
@@ -390,7 +393,7 @@ impl Broker {
         }
     }
 
-    /// What is older than the time for which anything is remembered makes way.
+    /// Remembers a cancel for an unknown id, and drops those older than the retention time.
     fn remember_cancelled(&mut self, id: ReservationId, user: &Name, at: Moment) {
         let retention = Millis::seconds(self.rules.retention.0);
         while let Some((since, key)) = self.cancelled_before.oldest()
@@ -408,14 +411,14 @@ impl Broker {
         }
     }
 
-    /// The oldest that was refused to somebody who was refused too many to remember.
+    /// The oldest refused booking of a user that has too many of them.
     fn refused_too_many(&self, user: &Name) -> Option<ReservationId> {
         let (refused, mut ids) = self.refused.of_user(user);
         let settled = |id: &&ReservationId| self.bookings.get(id).is_some_and(Booking::is_settled);
         (refused > MOST_REFUSED).then(|| ids.find(settled).copied()).flatten()
     }
 
-    /// Begins a life: after the journal was replayed, also the first time.
+    /// Starts the broker after the journal was replayed, even if the journal is empty.
     pub fn resume(&mut self, now: Moment) -> Effects {
         let mut step = Step::new(now);
         let life = self.life.map_or(0, |life| life + 1);
@@ -424,11 +427,12 @@ impl Broker {
         for id in ids {
             let Some(booking) = self.bookings.get(&id) else { continue };
             if booking.state == State::Requested {
+                // Its caller is gone, and nothing was promised.
                 self.close(id, Outcome::Refused(Problem::new(Why::Interrupted)), &mut step);
             } else if booking.is_being_committed() && !self.broken.is(Flaw::ForgetDecisions) {
                 self.send_commits(id, &mut step);
             } else if !booking.replacing.is_empty() {
-                // It was never promised.
+                // A replacement is promised only when it is committed.
                 self.note(Event::NotReplaced { id }, &mut step);
             }
             self.resume_change(id, &mut step);
@@ -438,7 +442,7 @@ impl Broker {
         step.effects
     }
 
-    /// A peer answers.
+    /// Handles an answer from a peer. An answer that is not expected is ignored.
     pub fn on_answer(&mut self, now: Moment, from: &Name, key: Key, answer: &Answer) -> Effects {
         let mut step = Step::new(now);
         let others = self.pending.len();
@@ -449,8 +453,8 @@ impl Broker {
         step.effects
     }
 
-    /// Time has passed: repeats what was not answered, gives up what was not answered for too long, does what was due, and
-    /// goes on with the searches that are under way, at most [`SLICE`] of work.
+    /// Handles the passing of time: repeats unanswered calls, gives up those past their timeout, does what is
+    /// due, and continues searches with at most [`SLICE`] of work.
     pub fn tick(&mut self, now: Moment) -> Effects {
         let mut step = Step::new(now);
         while let Some(due) = self.calls.next_due(now) {
@@ -467,7 +471,7 @@ impl Broker {
         step.effects
     }
 
-    /// A call came to its end, with an answer or without.
+    /// Dispatches a call that ended, with an answer or without.
     fn ended(&mut self, ended: &calls::Pending, answer: Option<&Answer>, step: &mut Step) {
         match ended.about {
             About::Probe { survey, part } => self.surveyed(survey, part, ended.to(), answer, step),
@@ -482,8 +486,10 @@ impl Broker {
         }
     }
 
-    /// Time alone changes bookings: holds expire, reservations begin and end, what is long over is forgotten.
+    /// Applies the effects of time on bookings: holds expire, reservations start and end, old ones are
+    /// forgotten.
     fn pass_time(&mut self, step: &mut Step) {
+        // Each arm must remove or move the agenda entry, or the loop would not end.
         while let Some(&(at, id)) = self.agenda.first().filter(|(at, _)| *at <= step.now) {
             let booking = self.bookings.get(&id);
             let some_left = booking.is_some_and(|booking| booking.ends().is_some());
@@ -503,7 +509,7 @@ impl Broker {
         }
     }
 
-    /// Writes an event down and takes it over.
+    /// Applies an event and adds it to the effects.
     fn note(&mut self, event: Event, step: &mut Step) {
         self.apply(&event);
         step.effects.events.push(event);

@@ -1,7 +1,7 @@
-//! What a broker does when somebody calls: it answers at once, from what it remembers, or as soon as the booking has come
-//! that far. Every answer about a booking is remembered for those who repeat their call. Calls about what is booked (longer
-//! holds, jobs, other terms, early release) are passed on to the peers that have it, with keys derived from the owner's, so
-//! that a repeated call has one effect everywhere.
+//! Incoming calls. A broker answers at once, from a recorded answer, or as soon as the booking has progressed
+//! far enough. Every answer about a booking is recorded for repetitions. Calls about a booking (longer holds,
+//! jobs, new terms, early release) are forwarded to the peers that have it, with keys derived from the
+//! caller's, so a repeated call has one effect everywhere.
 
 use super::booking::Booking;
 use super::calls::About;
@@ -17,11 +17,12 @@ use crate::message::{Answer, Call, Caller, Envelope};
 use crate::problem::{Impossible, Problem, Why};
 use std::collections::BTreeMap;
 
-/// Nobody looks at more combinations, and each costs a search. Single slots are found at once: see [`MOST_SLOTS`].
+/// Most offers for a request with several parts: each costs a search, and more combinations help no client.
+/// For one part see [`MOST_SLOTS`].
 const MOST_OFFERS: u32 = 100;
 
 impl Broker {
-    /// Somebody calls.
+    /// Handles a call.
     pub fn handle(&mut self, now: Moment, from: &Name, envelope: &Envelope) -> Effects {
         let mut step = Step::new(now);
         let client = Client { name: from.clone(), key: envelope.key, call: envelope.call.clone() };
@@ -29,6 +30,8 @@ impl Broker {
             step.reply(client, answer);
             return step.effects;
         }
+        // Only searches started by this call are advanced in this step: a burst of calls must not wait for
+        // old searches.
         let others = self.pending.len();
         let caller = &envelope.caller;
         let received = Received::of(&envelope.call);
@@ -72,7 +75,7 @@ impl Broker {
         self.bookings.get(&id).is_some_and(|booking| booking.children.len() > 1)
     }
 
-    /// How a booking is, for those who may see it.
+    /// Shows a booking to its owner or an operator.
     pub fn show(&self, now: Moment, id: ReservationId, caller: &Caller) -> Answer {
         match self.owned(id, caller) {
             Ok(booking) => Answer::Reservation(booking.view(now)),
@@ -80,14 +83,13 @@ impl Broker {
         }
     }
 
-    /// A booking that the caller may act on.
     pub(super) fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Booking, Why> {
         let booking = self.bookings.get(&id).filter(|booking| booking.asked.is_some());
         let booking = booking.ok_or(Why::Unknown(id))?;
         if caller.may_act_for(&booking.owner()) { Ok(booking) } else { Err(Why::NotOwner(id)) }
     }
 
-    /// The answer to a call that was answered before.
+    /// The recorded answer of a repeated call.
     fn answered_before(&self, now: Moment, envelope: &Envelope) -> Option<Answer> {
         if envelope.call.only_asks() {
             return None;
@@ -101,7 +103,7 @@ impl Broker {
         }
     }
 
-    /// Answers a call about a booking, and remembers it.
+    /// Answers a call about a booking and records the answer.
     pub(super) fn answer(&mut self, id: ReservationId, client: Client, answer: Answer, step: &mut Step) {
         if self.bookings.contains_key(&id) {
             let Client { key, call, .. } = client.clone();
@@ -136,7 +138,7 @@ impl Broker {
         self.begin_survey(survey, step);
     }
 
-    /// Tells how a booking came out, now or as soon as it is known.
+    /// Answers with the result of a booking, now or as soon as it is known.
     fn answer_or_wait(&mut self, client: Client, id: ReservationId, step: &mut Step) {
         match self.bookings.get(&id) {
             Some(booking) if booking.state != State::Requested && !booking.is_being_committed() => {
@@ -152,7 +154,7 @@ impl Broker {
         }
     }
 
-    /// Tells all who wait for it how a booking came out.
+    /// Answers all callers that wait for the result of a booking.
     pub(super) fn tell(&mut self, id: ReservationId, step: &mut Step) {
         let Some(answer) = self.bookings.get(&id).map(|booking| booking.answer(step.now)) else { return };
         for client in self.clients.remove(&id).unwrap_or_default() {
@@ -168,6 +170,7 @@ impl Broker {
         let with_jobs = matches!(&envelope.call, Call::Commit { jobs, .. } if !jobs.is_empty());
         match booking.state {
             State::Held if booking.is_being_committed() => self.answer_or_wait(client, id, step),
+            // Checked here and not only by the timer, which may be late.
             State::Held if booking.until.is_some_and(|until| until <= step.now) => {
                 self.close(id, Outcome::Expired, step);
                 self.answer(id, client, Problem::new(Why::Expired).into(), step);
@@ -219,7 +222,7 @@ impl Broker {
                 }
             }
             Err(Why::Unknown(_)) => {
-                // Should the call that it takes back arrive later, it is known to be taken back.
+                // Remembered, in case the reserve call arrives after this one: it is then refused.
                 let (user, at) = (caller.user.clone(), step.now);
                 if self.cancelled_before.get(&(id, user.clone())).is_none() {
                     self.note(Event::CancelledBefore { id, user, at }, step);
@@ -231,15 +234,15 @@ impl Broker {
     }
 }
 
-/// A call that was passed on.
+/// A forwarded call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ForwardedCall {
     client: Client,
     id: ReservationId,
     call: Call,
-    /// Whom an answer is expected from, by part.
+    /// Number of parts without an answer.
     waiting: usize,
-    /// What came back, and when it was asked.
+    /// Answers by part, and when their calls were sent.
     answers: BTreeMap<usize, (Moment, Answer)>,
 }
 
@@ -247,7 +250,7 @@ impl Broker {
     pub(super) fn forward(&mut self, client: Client, envelope: &Envelope, step: &mut Step) {
         let Some(id) = envelope.call.id() else { return };
         if self.forwarded.contains_key(&client.key) {
-            // It is under way; its answer will do for both.
+            // Already in flight; its answer serves the repetition too.
             return;
         }
         let changes_terms =
@@ -259,7 +262,7 @@ impl Broker {
             return step.refuse(client, Why::Busy);
         }
         let passed_on = self.owned(id, &envelope.caller).and_then(|booking| {
-            // What is replaced now has other parts in a moment.
+            // During a replacement the parts are about to change.
             if !booking.replacing.is_empty() {
                 return Err(Why::ChangeUnderWay);
             }
@@ -281,7 +284,8 @@ impl Broker {
         let waiting = calls.len();
         for (part, call) in calls {
             let Some(child) = booking.children.get(part) else { continue };
-            // A part that was replaced since is another reservation, perhaps at the same site: there it is another call.
+            // Derived from the part's id too: a part that was replaced is another reservation, perhaps at the
+            // same site, and must not get the recorded answer of the old one.
             let key = Key(envelope.key.0 ^ child.pick.child.0).derived(part);
             let envelope = Envelope { key, caller: asked.caller.clone(), call };
             let outgoing = Outgoing { to: child.pick.peer.clone(), envelope };
@@ -323,7 +327,7 @@ impl Broker {
             self.extend(id, step.now + hold_for.min(self.rules.longest_hold), &answers, step);
         }
         match refused {
-            // Whoever repeats the call may have more luck.
+            // A temporary problem is not recorded, so a repeated call is tried again.
             Some(problem) if !problem.why.is_final() => {
                 return step.reply(client, Answer::Problem(problem));
             }
@@ -338,7 +342,7 @@ impl Broker {
         }
     }
 
-    /// The hold lasts as long as the shortest of its parts.
+    /// A hold lasts as long as its shortest part.
     fn extend(
         &mut self,
         id: ReservationId,
@@ -353,7 +357,8 @@ impl Broker {
             }
         }
         let Some(booking) = self.bookings.get(&id) else { return };
-        // A part that we were told nothing of in this life is held at least as long as all were said to be.
+        // After a restart the end of a part's hold may be unknown. Then the deadline stays: all parts were
+        // held at least that long.
         let known = booking.children.iter().all(|child| child.held_until.is_some());
         let before = booking.until.unwrap_or(step.now);
         let until = if known { self.commit_by(&booking.children).min(asked_for) } else { before };
@@ -366,7 +371,7 @@ impl Broker {
         let Answer::Reservation(reservation) = answer else { return };
         let child = self.bookings.get(&id).and_then(|booking| booking.children.get(part));
         if child.is_none_or(|child| child.pick.child != reservation.id) {
-            // It was replaced meanwhile.
+            // The part was replaced meanwhile.
             return;
         }
         match call {
@@ -387,7 +392,7 @@ impl Broker {
     }
 }
 
-/// What is passed on to which part.
+/// The calls to forward, by part.
 fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
     let illegal = |attempted| Err(IllegalMove { from: booking.state, attempted }.into());
     let standing = matches!(booking.state, State::Committed | State::Active);
@@ -421,7 +426,7 @@ fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
             if let Some(seen) = version.filter(|seen| *seen != booking.version) {
                 return Err(Why::Changed { seen, now: booking.version });
             }
-            // Several parts are changed together.
+            // Several parts are changed together, by another path.
             let (Some(permission), [only]) = (received.committing(), booking.children.as_slice()) else {
                 return illegal(Move::RequestChange);
             };
@@ -444,7 +449,7 @@ fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
     }
 }
 
-/// A commit of what is committed only brings jobs.
+/// A commit of a committed booking only attaches jobs.
 fn more_jobs(booking: &Booking, jobs: &[JobId], received: Received) -> Result<Vec<(usize, Call)>, Why> {
     let (Some(permission), Some(first)) = (received.committing(), booking.children.first()) else {
         return Ok(Vec::new());

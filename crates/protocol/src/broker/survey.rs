@@ -1,7 +1,8 @@
-//! Surveys and searches. Every peer that could serve a part is probed for it, in parallel and bounded, until all have answered,
-//! enough is known or the time is up; for parts that are the same it is probed once. What they reveal is searched for candidates in slices: a step does at most one slice of
-//! work, so that calls and answers are served in between. Whoever drives a broker calls [`Broker::tick`] again while
-//! [`Broker::next_timer`] is due.
+//! Surveys and searches. Every peer that could serve a part is probed, in parallel and bounded, until all
+//! have answered, enough slots are known or the time is up. Identical parts share one probe. The slots found
+//! are searched for candidates in slices: one step does at most one slice of work, so calls and answers are
+//! served in between. The driver of a broker calls [`Broker::tick`] again while [`Broker::next_timer`] is
+//! due.
 
 use super::calls::About;
 use super::trying::Try;
@@ -17,21 +18,20 @@ use bookahead_plan::{Capacity, Seconds, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What a survey is for.
+/// The purpose of a survey.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
-    /// Somebody only asks.
+    /// A client's probe.
     Tell {
-        /// Who.
         client: Client,
-        /// At most so many offers.
+        /// Most offers to return.
         most: u32,
     },
     /// A booking.
     Book(ReservationId),
     /// Replacements for lost parts of a booking.
     Heal(ReservationId),
-    /// Other terms for a booking.
+    /// New terms for a booking.
     Change(ReservationId),
 }
 
@@ -40,25 +40,26 @@ pub(super) struct Survey {
     pub(super) purpose: Purpose,
     caller: Caller,
     permission: Permission<Probing>,
-    /// Without constraints that say the same as others.
+    /// The request, with equivalent constraints removed.
     pub(super) request: Request,
-    /// Begins of special interest, for each part.
+    /// Preferred starts of each part.
     starts: Vec<Vec<Time>>,
-    /// Whom to ask for which part, yet.
+    /// Probes not sent yet: peer and part.
     to_ask: VecDeque<(Name, usize)>,
     under_way: usize,
-    /// When it began to ask.
+    /// When its probes started; timeouts count from here.
     since: Moment,
     pub(super) found: Vec<Vec<Found>>,
-    /// Why there is nothing for a part, by those who were asked for it.
+    /// Reasons of refusals, by part.
     problems: Vec<(usize, Problem)>,
-    /// Whether this is the second time, with begins that others offered.
+    /// Whether this is the second round, with starts that other parts offered.
     aligned: bool,
-    /// Of a search for replacements: the parts that stand, and where a lost part must not be. Of a change: the parts of which it is
-    /// known what they will have. Nobody is asked for those.
+    /// Parts with known slots, which are not probed: when healing, the parts that still stand; in a change,
+    /// the parts with fixed new terms.
     pub(super) standing: Vec<Option<Found>>,
+    /// When healing: the peer and resource where a part must not go.
     pub(super) not_at: Vec<Option<(Name, Name)>>,
-    /// Who did not answer: they are not asked again.
+    /// Peers that did not answer. They are not probed again.
     pub(super) silent: BTreeSet<Name>,
 }
 
@@ -86,6 +87,8 @@ impl Broker {
             let heard = |peer: &&Name| !survey.silent.contains(*peer);
             survey.to_ask.extend(self.suitable(part).filter(heard).map(|peer| (peer.clone(), at)));
             if survey.to_ask.len() == before {
+                // Without a suitable peer for one part the whole request fails; probing for the others would
+                // be a waste.
                 let nobody = Why::NoSuchResource { part: at, kind: part.kind.clone() };
                 let why = if survey.silent.is_empty() { nobody } else { Why::Silence };
                 return self.no_offers(survey.purpose, Problem::new(why), step);
@@ -100,7 +103,7 @@ impl Broker {
         self.go_on_asking(number, step);
     }
 
-    /// The peers that could serve a part, if they had the time.
+    /// The peers with a resource that matches a part, whether free or not.
     fn suitable<'a>(&'a self, part: &'a Part) -> impl Iterator<Item = &'a Name> {
         let peers = self.peers.iter().filter(move |(name, peer)| {
             let there = part_at(name, part);
@@ -133,7 +136,7 @@ impl Broker {
         }
     }
 
-    /// A peer has answered, or will not in time.
+    /// Handles the answer to a probe, or its timeout.
     pub(super) fn surveyed(
         &mut self,
         number: u64,
@@ -148,6 +151,8 @@ impl Broker {
             Some(Answer::Offers(offers)) => {
                 let slots = offers.iter().filter_map(|offer| offer.slots.first());
                 let found = slots.map(|slot| Found { peer: peer.clone(), slot: slot.clone() });
+                // A peer may send more slots than requested. The rest is dropped: it would only make the
+                // search more expensive.
                 let (known, there) = (self.peers.get(peer), part_at(peer, &survey.request.parts[part]));
                 let most = known.zip(there).map(|(known, there)| known.slots_for(&there, &self.rules));
                 let most = most.unwrap_or(self.rules.slots);
@@ -158,7 +163,8 @@ impl Broker {
             }
             Some(Answer::Problem(problem)) => survey.note_problem(part, problem),
             Some(Answer::Reservation(_)) => {}
-            // The time is up for all.
+            // Timeouts count from the start of the survey, so probes that were not sent yet have no time left
+            // either.
             None => {
                 survey.silent.insert(peer.clone());
                 let unheard: Vec<usize> = survey.to_ask.drain(..).map(|(_, part)| part).collect();
@@ -169,6 +175,7 @@ impl Broker {
         let enough = self.rules.enough_slots;
         if enough.is_some_and(|enough| survey.found.iter().all(|found| found.len() >= enough)) {
             survey.to_ask.clear();
+            // With nothing in flight, the survey ends below; late answers are ignored.
             survey.under_way = 0;
         }
         self.go_on_asking(number, step);
@@ -176,7 +183,8 @@ impl Broker {
 
     fn surveyed_all(&mut self, number: u64, step: &mut Step) {
         let Some(mut survey) = self.surveys.remove(&number) else { return };
-        // Of equals the search prefers what comes first: that must not depend on which peer answers first.
+        // Among equal candidates the search prefers the first. The order must not depend on which peer
+        // answers first.
         survey.found.iter_mut().for_each(|found| found.sort_by_cached_key(tie_rule));
         survey.beside_what_stands();
         survey.booking().and_then(|id| self.booking_surveys.remove(&id));
@@ -187,7 +195,7 @@ impl Broker {
         self.search_found(step.now, survey);
     }
 
-    /// Nothing that was `found` goes together. Asks once more where other begins might.
+    /// The search found no candidate. Surveys once more if other starts might match.
     pub(super) fn no_candidate(
         &mut self,
         mut survey: Survey,
@@ -207,7 +215,8 @@ impl Broker {
             Purpose::Tell { client, .. } => step.reply(client, problem.into()),
             Purpose::Change(id) => self.change_refused(id, problem, step),
             Purpose::Book(id) | Purpose::Heal(id) => {
-                // What a peer says that cannot answer now passes; what is said of a booking is remembered.
+                // A peer's temporary problem must not be recorded as the result of a booking, which is
+                // remembered.
                 let passes = problem.why.is_passing();
                 let problem = if passes { Problem::new(Why::Silence) } else { problem };
                 if self.tries.contains_key(&id) {
@@ -218,7 +227,6 @@ impl Broker {
         }
     }
 
-    /// Nobody wants to know any more.
     pub(super) fn drop_survey(&mut self, id: ReservationId) {
         if let Some(number) = self.booking_surveys.remove(&id) {
             self.surveys.remove(&number);
@@ -254,13 +262,14 @@ impl Survey {
         }
     }
 
-    /// One for parts that are lost, the others being where they stand.
+    /// Adds parts with known slots, and places to avoid.
     pub(super) fn beside(self, standing: Vec<Option<Found>>, not_at: Vec<Option<(Name, Name)>>) -> Survey {
         let found = standing.iter().map(|found| found.iter().cloned().collect()).collect();
         Survey { found, standing, not_at, ..self }
     }
 
-    /// What stands is not free, but a search counts it like what is still to be had.
+    /// Prepares slots for a search next to known slots: the search counts those against the free capacity
+    /// too, so they are added to it first.
     fn beside_what_stands(&mut self) {
         let standing = || self.standing.iter().flatten();
         for (at, found) in self.found.iter_mut().enumerate().filter(|(at, _)| self.standing[*at].is_none()) {
@@ -274,7 +283,7 @@ impl Survey {
         }
     }
 
-    /// The parts for which the same is asked, the first first: each peer is asked once for all of them.
+    /// The parts with an identical probe, in order. Each peer is probed once for all of them.
     fn same_as(&self, part: usize) -> impl Iterator<Item = usize> + '_ {
         let asked = |at: usize| (&self.request.parts[at], &self.starts[at]);
         let wanted = (0..self.request.parts.len()).filter(|at| self.standing[*at].is_none());
@@ -286,18 +295,19 @@ impl Survey {
         self.problems.extend(same.into_iter().map(|part| (part, problem.clone())));
     }
 
-    /// The same again, from the beginning.
+    /// The same survey from the beginning. Peers that did not answer stay excluded.
     pub(super) fn afresh(&self) -> Survey {
         let again = Survey::new(self.purpose.clone(), &self.caller, self.permission, &self.request, &[]);
         let again = again.beside(self.standing.clone(), self.not_at.clone());
         Survey { silent: self.silent.clone(), ..again }
     }
 
-    /// Where sites rate single begins, those of one part rarely meet those of another. Asks for the begins that would
-    /// match what the others offered; false where there is none.
+    /// Prepares a second round. If sites rate single starts, those of one part rarely match those of another;
+    /// so this requests the starts that match the others' offers. Returns false if there are none.
     fn align(&mut self, found: &[Vec<Found>], most: usize) -> bool {
         self.aligned = true;
-        // Later begins of a part match only what is later still, and is not asked for.
+        // Only the first starts of each part: later ones match only starts that are later still, which are
+        // not requested.
         let first =
             |found: &Vec<Found>| first_of(found.iter().map(|one| one.slot.interval.begin).collect(), most);
         let first: Vec<Vec<Time>> = found.iter().map(first).collect();
@@ -325,7 +335,6 @@ impl Survey {
         self.starts.iter().any(|starts| !starts.is_empty())
     }
 
-    /// The booking that it is for.
     pub(super) fn booking(&self) -> Option<ReservationId> {
         match self.purpose {
             Purpose::Tell { .. } => None,
@@ -334,7 +343,7 @@ impl Survey {
     }
 }
 
-/// The first few of different times, in order.
+/// The first `most` different times, ascending.
 fn first_of(mut times: Vec<Time>, most: usize) -> Vec<Time> {
     times.sort_unstable();
     times.dedup();
@@ -342,8 +351,8 @@ fn first_of(mut times: Vec<Time>, most: usize) -> Vec<Time> {
     times
 }
 
-/// Better rating, lower cost, less impact, earlier, name. What a site does not tell counts as in the search: no rating is the
-/// worst, no impact is none.
+/// Sort key among equal slots: rating, cost, impact, start, names. Missing details count as in the search: no
+/// rating is the worst, no impact is zero.
 fn tie_rule(Found { peer, slot }: &Found) -> (Reverse<Rating>, u64, (Seconds, u32), Time, [Name; 3]) {
     let impact = slot.impact.unwrap_or_default();
     let names = [slot.site.clone(), peer.clone(), slot.resource.clone()];
@@ -351,15 +360,15 @@ fn tie_rule(Found { peer, slot }: &Found) -> (Reverse<Rating>, u64, (Seconds, u3
     (Reverse(rating), slot.cost, (impact.total_delay, impact.delayed), slot.interval.begin, names)
 }
 
-/// Why there can be no candidate: a part that nobody has a slot for. Of all that was said of such a part the most telling
-/// answer is told.
+/// The reason why there can be no candidate: a part without any slot. Picks the most informative answer for
+/// such a part.
 fn nothing_found(survey: &Survey) -> Option<Problem> {
     let found = &survey.found;
     let missing = found.iter().position(Vec::is_empty)?;
     let said = survey.problems.iter().filter(|(part, _)| found[*part].is_empty());
     let told = said.max_by_key(|(_, problem)| telling(problem));
     let (part, problem) = told.cloned().unwrap_or_else(|| (missing, Problem::new(Why::Silence)));
-    // Whoever would only ask us in turn has nothing of its own for it.
+    // A peer that would only forward the probe back has no resource of its own for it.
     if problem.why == Why::Circle {
         let kind = survey.request.parts[part].kind.clone();
         return Some(Problem::new(Why::NoSuchResource { part, kind }));
@@ -367,8 +376,8 @@ fn nothing_found(survey: &Survey) -> Option<Problem> {
     Some(problem)
 }
 
-/// How much an answer helps whoever gets it: one that says why not more than one that says nothing, and one that says what
-/// would do instead most.
+/// How informative a refusal is: a reason ranks above a temporary problem, and suggested alternatives rank
+/// highest.
 fn telling(problem: &Problem) -> (u8, usize) {
     let says = match problem.why {
         Why::Circle => 0,
@@ -379,7 +388,7 @@ fn telling(problem: &Problem) -> (u8, usize) {
     (says, problem.relaxations.len())
 }
 
-/// A candidate whose parts may begin later by so much.
+/// An offer from a candidate, with the slack of each part.
 fn offer(candidate: &Candidate, slack: &[Seconds]) -> Offer {
     let here = |(part, peer, slot): (usize, &Name, &Slot)| Slot {
         resource: name_here(peer, &slot.resource),
@@ -389,15 +398,16 @@ fn offer(candidate: &Candidate, slack: &[Seconds]) -> Offer {
     Offer { slots: candidate.slots().map(here).collect() }
 }
 
-/// A part as a peer is asked for it: without the peer's name in front of the resource's. None where it is meant for
-/// another peer.
+/// A part as it is sent to a peer: the resource without the peer's prefix. None if the part names a resource
+/// of another peer.
 fn part_at(peer: &Name, part: &Part) -> Option<Part> {
     let Some(resource) = &part.resource else { return Some(part.clone()) };
     let there = resource.as_str().strip_prefix(peer.as_str())?.strip_prefix('/')?;
     Some(Part { resource: Some(there.into()), ..part.clone() })
 }
 
-/// The id that a peer knows what is replaced or changed by, where it is a part of ours.
+/// The id at the peer, if the reservation to replace or change is one of this broker's bookings. The part
+/// names it by the id that the client knows.
 pub(super) fn replaced_at(
     bookings: &BTreeMap<ReservationId, Booking>,
     replaces: Option<ReservationId>,
@@ -406,40 +416,40 @@ pub(super) fn replaced_at(
     ours.map(|child| child.pick.child).or(replaces)
 }
 
-/// The work that searches may do in one step. Measured in a release build, that is about one millisecond, and two for the
-/// hardest requests: calls hardly notice it, and being put off and taken up again costs a search next to nothing. Most
-/// searches need less in all: it is enough for some 8,000 slots.
+/// Work that searches may do in one step. In a release build about 1 ms, 2 ms for the hardest requests: calls
+/// hardly notice it, and interrupting a search costs next to nothing. Most searches need less in total: it is
+/// enough for about 8,000 slots.
 pub const SLICE: u64 = 250_000;
 
-/// A search under way.
+/// A search in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Pending {
     search: Search,
     goal: Goal,
-    /// When it was begun or advanced; it is due again at once.
+    /// When it was started or advanced; it is due again at once.
     pub(super) due: Moment,
-    /// It is stopped then.
+    /// Timeout.
     until: Moment,
 }
 
-/// What a search is for.
+/// The purpose of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Goal {
-    /// The first candidate of what a survey found: the best, or the earliest where there is no time for the best.
+    /// The first candidate of a survey: the best one, or the earliest if there is no time for the best.
     First { survey: Box<Survey>, earliest: bool },
-    /// More offers for a client that only asks.
+    /// More offers for a client's probe.
     Offers { client: Client, most: u32, offers: Vec<Offer> },
-    /// The next candidate for a booking, the last one having been refused.
+    /// The next candidate for a booking, after the last one was refused.
     Next(ReservationId),
 }
 
 impl Broker {
-    /// The searches under way, the next to be advanced first. While there are any, call [`Broker::tick`] again at once.
+    /// The searches in progress, the next to advance first. While there are any, call [`Broker::tick`] again
+    /// at once.
     pub fn searches_under_way(&self) -> impl ExactSizeIterator<Item = &Search> {
         self.pending.iter().map(|pending| &pending.search)
     }
 
-    /// Searches what a survey found.
     fn search_found(&mut self, now: Moment, mut survey: Survey) {
         let mut search = Search::new(&survey.request, std::mem::take(&mut survey.found), self.rules.search);
         let tried = survey.booking().and_then(|id| self.tries.get(&id));
@@ -447,14 +457,14 @@ impl Broker {
         self.begin_search(now, search, Goal::First { survey: Box::new(survey), earliest: false });
     }
 
-    /// The search comes first in this step; if that is not enough, it takes turns with the others.
+    /// Starts a search, first in this step. If one slice is not enough, it takes turns with the others.
     pub(super) fn begin_search(&mut self, now: Moment, search: Search, goal: Goal) {
         let until = now + self.rules.search_time;
         self.pending.push_front(Pending { search, goal, due: now, until });
     }
 
-    /// Goes on with the searches in turn, for one slice of work in all. The `others`, which were there before this step,
-    /// are left alone.
+    /// Continues searches in turn, for one slice of work in total. The last `others` in the queue, started
+    /// before this step, are skipped: they advance on ticks.
     pub(super) fn advance_searches(&mut self, others: usize, step: &mut Step) {
         let mut left = SLICE;
         while left > 0
@@ -502,7 +512,7 @@ impl Broker {
         }
     }
 
-    /// Tries a candidate, and keeps the search for the case that it is refused.
+    /// Tries a candidate. Keeps the search, in case it is refused.
     fn try_found(&mut self, id: ReservationId, search: Search, candidate: &Candidate, step: &mut Step) {
         if let Some(tried) = self.tries.get_mut(&id) {
             (tried.search, tried.empty) = (Some(search), 0);
@@ -510,13 +520,13 @@ impl Broker {
         self.try_candidate(id, candidate, step);
     }
 
-    /// There are no more candidates, or the search was stopped at a bound.
+    /// A search ended without a candidate. `all` tells that it was exhaustive; otherwise it hit a bound.
     fn found_no_more(&mut self, pending: Pending, all: bool, step: &mut Step) {
         let Pending { search, goal, .. } = pending;
         match goal {
             Goal::First { survey, earliest } => {
                 if !all && !earliest && survey.request.objective != Objective::EarliestEnd {
-                    // Any candidate is better than none, and the earliest is found with the least work.
+                    // Any candidate is better than none, and the earliest needs the least work to find.
                     let request = Request { objective: Objective::EarliestEnd, ..survey.request.clone() };
                     let search = search.again(&request, self.rules.search);
                     return self.begin_search(step.now, search, Goal::First { survey, earliest: true });
@@ -532,7 +542,7 @@ impl Broker {
         }
     }
 
-    /// Nobody needs a candidate for a booking any more.
+    /// Drops everything that looks for a candidate of a booking.
     pub(super) fn drop_searches(&mut self, id: ReservationId) {
         self.drop_survey(id);
         if let Some(at) = self.tries.remove(&id).and_then(|tried| tried.again) {
@@ -543,7 +553,6 @@ impl Broker {
 }
 
 impl Pending {
-    /// The booking that it is for.
     fn booking(&self) -> Option<ReservationId> {
         match &self.goal {
             Goal::First { survey, .. } => survey.booking(),

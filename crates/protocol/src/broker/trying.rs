@@ -1,7 +1,8 @@
-//! Trying candidates, committing what is held, and giving back what is not wanted any more. The parts of a candidate are held
-//! all at once; if one is refused or silent, the others are given back and the next best candidate without it is tried. Where
-//! it was refused because somebody else was quicker, all peers are asked again, after a while that is drawn.
-//! Commits and cancels go on until every peer has answered: that is what makes it all or nothing.
+//! Trying candidates, committing holds, and releasing what is no longer needed. All parts of a candidate are
+//! held in parallel. If one is refused or its peer does not answer, the others are released and the next best
+//! candidate without it is tried. If a competitor was faster, all peers are surveyed again after a random
+//! delay. Commits and cancels are repeated until every peer has answered; this makes a booking all or
+//! nothing.
 
 use super::booking::Child;
 use super::calls::{About, Pending};
@@ -18,31 +19,33 @@ use crate::message::{Answer, Call, Envelope};
 use crate::problem::{Problem, Why};
 use crate::request::{OnLoss, Request};
 
-/// Those who were refused the same wait for up to this time, each another, before they ask again; twice as long with every
-/// round. A survey and a hold take a few milliseconds where nobody has to ask a batch system.
+/// Longest random delay before the first new survey; it doubles with every round. Competitors draw different
+/// delays. A survey and a hold take a few milliseconds if no batch system is asked.
 const FIRST_WAIT: Millis = Millis(10);
 
-/// The wait is not doubled more often: by then it is more than half a second, and 64 who want the same come one by one.
+/// Most doublings of the delay: by then it is more than half a second, which is enough for 64 competitors to
+/// come one after another.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// So many surveys in a row without a candidate are enough: what others only held for a moment is free again by then.
+/// Surveys in a row without a candidate after which the request is refused: short holds of competitors are
+/// gone by then.
 const MOST_EMPTY: u32 = 5;
 
-/// What is known of a booking of which a candidate was found.
+/// State of a booking with a candidate found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Try {
-    /// Where to go on if the candidate is refused.
+    /// The search to continue if the candidate is refused.
     pub(super) search: Option<Search>,
-    /// To ask the same again.
+    /// The survey to repeat.
     pub(super) survey: Box<Survey>,
-    /// What could not be had for another reason than that somebody was quicker.
+    /// Slots, resources and peers to exclude. Not those that a competitor took.
     left_out: Vec<Excluded>,
-    /// Nobody is asked again after that.
+    /// No new survey after this moment.
     until: Moment,
-    /// When all are asked again.
+    /// Time of the next survey.
     pub(super) again: Option<Moment>,
     rounds: u32,
-    /// Candidates that were tried.
+    /// Number of candidates tried.
     attempts: u32,
     /// Surveys since the last candidate.
     pub(super) empty: u32,
@@ -68,7 +71,7 @@ impl Try {
 }
 
 impl Broker {
-    /// Looks for the next best candidate, unless enough were tried.
+    /// Searches the next best candidate, unless the limit is reached.
     fn try_next(&mut self, id: ReservationId, step: &mut Step) {
         let tried = self.tried(id);
         let Some(search) = self.tries.get_mut(&id).and_then(|tried| tried.search.take()) else { return };
@@ -78,12 +81,12 @@ impl Broker {
         self.refuse(id, Problem::new(Why::NoCandidate { tried, all: false }), step);
     }
 
-    /// How many candidates were tried for a booking, or for replacements of its parts.
+    /// Number of candidates tried for a booking, or for replacements of its parts.
     pub(super) fn tried(&self, id: ReservationId) -> u32 {
         self.tries.get(&id).map_or(0, |tried| tried.attempts)
     }
 
-    /// What is looked for cannot be had.
+    /// No candidate or replacement is available.
     pub(super) fn refuse(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
         if self.healing.contains_key(&id) {
             return self.not_healed(id, problem, step);
@@ -91,8 +94,7 @@ impl Broker {
         self.close(id, Outcome::Refused(problem), step);
     }
 
-    /// Somebody else was quicker: asks all again after a while, unless that was tried often enough. Then `problem` is why it
-    /// is refused.
+    /// A competitor was faster. Schedules a new survey, or refuses with `problem` if a limit is reached.
     pub(super) fn ask_again(&mut self, id: ReservationId, problem: Problem, step: &mut Step) {
         let Some(tried) = self.tries.get_mut(&id) else { return };
         let longest = FIRST_WAIT.0 << tried.rounds.min(MOST_DOUBLINGS);
@@ -106,7 +108,7 @@ impl Broker {
         self.retries.insert((at, id));
     }
 
-    /// Asks all again for bookings whose time has come.
+    /// Starts the surveys that are due.
     pub(super) fn retry(&mut self, step: &mut Step) {
         while let Some(&(at, id)) = self.retries.first().filter(|(at, _)| *at <= step.now) {
             self.retries.remove(&(at, id));
@@ -118,7 +120,8 @@ impl Broker {
         }
     }
 
-    /// Writes down who will be asked for what, then asks.
+    /// Stores the picks, then asks the peers to hold them. After a crash in between, the stored ids can be
+    /// cancelled.
     pub(super) fn try_candidate(&mut self, id: ReservationId, candidate: &Candidate, step: &mut Step) {
         if let Some(tried) = self.tries.get_mut(&id) {
             tried.attempts += 1;
@@ -143,7 +146,7 @@ impl Broker {
         self.send_holds(id, &asked, &received, picks.into_iter().enumerate().collect(), step);
     }
 
-    /// Asks peers to hold parts of what is `asked`, because of a call that was received.
+    /// Asks peers to hold parts of `asked`. The access level of `received` must permit it.
     pub(super) fn send_holds(
         &mut self,
         id: ReservationId,
@@ -173,12 +176,13 @@ impl Broker {
         let Asked { caller, request, hold_for, .. } = asked;
         let mut part = request.parts.get(part)?.fixed(pick.slot.interval.begin, pick.slot.resource.clone());
         part.replaces = replaced_at(&self.bookings, part.replaces);
-        // Lost parts are replaced by the broker that knows all of them.
+        // The peer must not replace lost parts itself: only this broker knows the constraints with the other
+        // parts.
         let (objective, on_loss) = (request.objective, OnLoss::Keep);
         let fixed = Request { objective, on_loss, ..Request::single(part) };
         let trip = self.round_trip(&pick.peer);
         let technical = technical(request.parts.len(), trip, Scheme::Parallel);
-        // The owner's time begins when the last part is held, and the commit must still arrive.
+        // The owner's time starts when the last part is held, and the commit must still arrive.
         let hold_for = *hold_for + longest + technical;
         Some(Envelope {
             key: Key(self.identities.make()),
@@ -204,6 +208,8 @@ impl Broker {
         let Some(child) = booking.awaited(part) else { return };
         match answer {
             Some(Answer::Reservation(held)) if child.pick.is_held_by(held) => {
+                // Counted from the moment of sending, so the hold is never assumed to last longer than it
+                // does.
                 child.held_until = held.held_for.map(|held_for| ended.sent + held_for);
                 if booking.all_awaited().iter().all(|child| child.held_until.is_some()) {
                     self.all_held(id, step);
@@ -218,6 +224,8 @@ impl Broker {
                 let peer = child.pick.peer.clone();
                 let resource = child.pick.slot.resource.clone();
                 let start = child.pick.slot.interval.begin;
+                // A timeout excludes the peer. A slot taken by a competitor excludes nothing: it may be free
+                // again in a moment.
                 let left_out = match (answer, self.rules.after_refusal) {
                     (None, _) => Some(Excluded::Peer(peer)),
                     (Some(_), LeftOut::Resource) => Some(Excluded::Resource { peer, resource }),
@@ -229,7 +237,7 @@ impl Broker {
         }
     }
 
-    /// Gives back the candidate that is tried, and goes on without what could not be had.
+    /// Releases the current candidate and continues without the excluded part.
     pub(super) fn give_up(&mut self, id: ReservationId, left_out: Option<Excluded>, step: &mut Step) {
         self.calls.forget(About::holds(id));
         self.calls.forget(About::commits(id));
@@ -263,7 +271,8 @@ impl Broker {
             resource: child.pick.slot.resource.clone(),
         });
         if until <= step.now && !asked.book {
-            // It would be over before the owner could hear of it.
+            // The hold would expire before its owner hears of it. The shortest hold is to blame; try without
+            // that resource.
             return match first {
                 Some(shortest) => self.give_up(id, Some(shortest), step),
                 None => self.close(id, Outcome::Expired, step),
@@ -279,7 +288,7 @@ impl Broker {
         }
     }
 
-    /// Until when a commit would still arrive in time everywhere, as far as was told.
+    /// Latest moment at which a commit still arrives in time everywhere.
     pub(super) fn commit_by(&self, children: &[Child]) -> Moment {
         let by = |child: &Child| child.held_until.map(|until| until - self.round_trip(&child.pick.peer));
         children.iter().filter_map(by).min().unwrap_or(Moment::MAX)
@@ -287,7 +296,7 @@ impl Broker {
 }
 
 impl Broker {
-    /// Decides to commit: from here on it is finished or undone.
+    /// The point of no return: the booking is finished or undone from here on.
     pub(super) fn decide(&mut self, id: ReservationId, call: Call, step: &mut Step) {
         self.note(Event::Decided { id, call }, step);
         self.send_commits(id, step);
@@ -297,7 +306,7 @@ impl Broker {
         let Some(booking) = self.bookings.get(&id) else { return };
         let (Some(asked), Some(call)) = (&booking.asked, &booking.decided) else { return };
         let Some(permission) = Received::of(call).committing() else { return };
-        // Who has not answered by the time it begins is too late.
+        // A peer that has not answered when the booking starts is too late.
         let begins = booking.begins().map_or(step.now, Moment::of);
         let uncommitted = booking.children.iter().enumerate().filter(|(_, child)| !child.committed);
         for (part, child) in uncommitted {
@@ -329,6 +338,7 @@ impl Broker {
         if !booking.is_being_committed() {
             return;
         }
+        // A part cannot be committed. All or nothing: the others are released, even if they are committed.
         if !committed {
             return self.close(id, Outcome::PartLost, step);
         }
@@ -341,7 +351,7 @@ impl Broker {
         }
     }
 
-    /// It is over: says so to whoever waits, and gives back what there is.
+    /// Ends a booking: answers waiting callers and releases its parts.
     pub(super) fn close(&mut self, id: ReservationId, outcome: Outcome, step: &mut Step) {
         let opened = self.opening.remove(&id);
         let asked = opened.or_else(|| self.bookings.get(&id).and_then(|booking| booking.asked.clone()));
@@ -358,14 +368,15 @@ impl Broker {
         }
     }
 
-    /// Asks the peers to take back what is left over, as far as they are not asked already.
+    /// Asks peers to release leftovers, except those that are already asked.
     pub(super) fn give_back(&mut self, id: ReservationId, step: &mut Step) {
         if self.broken.is(Flaw::ForgetToCancel) {
             return;
         }
         let Some(booking) = self.bookings.get(&id) else { return };
         let Some(asked) = &booking.asked else { return };
-        // What was never to be committed evaporates by itself, so that nobody needs to be asked for ever.
+        // A hold that was never to be committed expires by itself, so there is no need to repeat the cancel
+        // forever.
         let until = match booking.decided {
             None => {
                 let longest = self.longest_hold_time(booking.leftovers.iter().map(|pick| &pick.peer));
@@ -398,7 +409,7 @@ impl Broker {
         if let Some(Answer::Problem(problem)) = answer
             && problem.why.is_passing()
         {
-            // It was not even looked at.
+            // The peer did not process the call; repeat it.
             return self.give_back(id, step);
         }
         self.given_back.insert(child);
@@ -412,14 +423,15 @@ impl Broker {
     }
 }
 
-/// Whether a refusal says that there is no room any more, or no time now: it may be different a moment later.
+/// Whether a refusal is due to competition or load, and may be different a moment later.
 fn is_taken(why: &Why) -> bool {
     matches!(why, Why::NoSlot(_) | Why::NoCandidate { .. }) || why.is_passing()
 }
 
-/// A number below `bound` that depends on the booking and the round alone, so that a broker behaves the same for the same calls.
+/// A pseudo-random number below `bound`. It depends only on the booking and the round, so that a broker is
+/// deterministic.
 fn drawn(id: ReservationId, round: u32, bound: i64) -> i64 {
-    // SplitMix64: neighbouring ids get numbers far apart.
+    // SplitMix64: neighbouring ids give numbers far apart.
     let mut mixed = (id.0 as u64) ^ ((id.0 >> 64) as u64) ^ (u64::from(round) << 32);
     mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,6 +1,7 @@
-//! Looking after what is booked. Peers are asked how the parts of standing bookings are: when a peer says that something has
-//! changed there, after a restart, and each of them now and then. A part that its site no longer has, or has less of, is shown
-//! as lost. Silence of a peer says nothing about its parts. It never gives anything up that a site still has.
+//! Watching booked parts. The broker asks peers for the state of the parts of standing bookings: when a peer
+//! reports changes, after a restart, and all of them at intervals. A part that its site no longer has, or has
+//! less of, is shown as lost. A peer that does not answer says nothing about its parts. Nothing that a site
+//! still has is ever given up.
 
 use super::booking::Booking;
 use super::calls::About;
@@ -15,38 +16,38 @@ use crate::problem::Why;
 use bookahead_plan::Capacity;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Parts that are asked about at once: a peer that comes back with thousands of them is not flooded, and asking about 10,000
-/// takes seconds.
+/// Most queries in flight: a peer that comes back with thousands of parts is not flooded, and 10,000 queries
+/// take seconds.
 const AT_ONCE: usize = 64;
 
-/// What a peer did not answer, or could not, is asked again after this time.
+/// Delay before a query is repeated that had no answer or no usable one.
 const ASK_AGAIN: Millis = Millis::seconds(5);
 
-/// Parts of standing bookings, and which of them are to be asked about. Lost with a crash, but for the index, which follows
-/// from the bookings.
+/// Parts of standing bookings, and which of them to query. Lost in a crash; the index is derived from the
+/// bookings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Watched {
-    /// The booking and the part that a peer's reservation stands for.
+    /// Booking and part by the id of the peer's reservation.
     parts: BTreeMap<ReservationId, (ReservationId, usize)>,
-    /// To be asked about, in order and each once.
+    /// Parts to query, in order and each once.
     queue: VecDeque<(ReservationId, usize)>,
     queued: BTreeSet<(ReservationId, usize)>,
-    /// Asked about, and the version of the booking then.
+    /// Parts being queried, with the version of the booking at that time.
     under_way: BTreeMap<(ReservationId, usize), u32>,
-    /// When all are asked about again.
+    /// Time of the next query of all parts.
     again: Option<Moment>,
-    /// Of which nothing was learnt when they were asked about, and when they are asked about again.
+    /// Parts whose query had no usable answer, and the time of the next one.
     undecided: BTreeSet<(ReservationId, usize)>,
     undecided_again: Option<Moment>,
 }
 
 impl Watched {
-    /// A booking is other than before.
+    /// Updates the index after a booking changed.
     pub(super) fn note(&mut self, booking: &Booking) {
         for pick in &booking.leftovers {
             self.parts.remove(&pick.child);
         }
-        // What happens to a part before all of them are committed must not be missed.
+        // Includes bookings that are being committed: a loss before the last commit must not be missed.
         let standing = is_promised(booking.state) || booking.is_being_committed();
         for (part, child) in booking.children.iter().enumerate() {
             if standing && booking.has_part(part) {
@@ -65,8 +66,8 @@ impl Watched {
 }
 
 impl Broker {
-    /// A peer has said that something changed there: asks it about our parts among `changed`, or about all of them where it
-    /// cannot say which.
+    /// A peer reports changes: queries the broker's parts among `changed`, or all parts at the peer with
+    /// None.
     pub fn look_after(&mut self, now: Moment, peer: &Name, changed: Option<&[ReservationId]>) -> Effects {
         let mut step = Step::new(now);
         match changed {
@@ -92,16 +93,15 @@ impl Broker {
         }
     }
 
-    /// When parts are asked about again.
     pub(super) fn next_watch(&self) -> Option<Moment> {
         let all = self.watched.again.filter(|_| !self.watched.parts.is_empty());
         [all, self.watched.undecided_again].into_iter().flatten().min()
     }
 
-    /// Asks about parts again, where it is time.
+    /// Queries parts that are due.
     pub(super) fn watch(&mut self, step: &mut Step) {
         let Some(every) = self.rules.watch_every else { return };
-        // A clock that was set back must not put it off.
+        // A clock that was set back must not delay it.
         let due = |at: Moment, every: Millis| at <= step.now || at > step.now + every;
         if self.watched.undecided_again.is_some_and(|at| due(at, ASK_AGAIN)) {
             self.watched.undecided_again = None;
@@ -131,7 +131,8 @@ impl Broker {
                 continue;
             };
             let peer = child.pick.peer.clone();
-            // What it says before all parts are committed may be told after that.
+            // An answer from before the last commit or the end of a change could be applied after it, and
+            // would be outdated.
             if booking.is_being_committed() || self.is_changing(id) || !self.peers.contains_key(&peer) {
                 self.ask_again_about((id, part), step.now);
                 continue;
@@ -147,9 +148,9 @@ impl Broker {
         }
     }
 
-    /// A peer has told how a part is, or does not answer.
+    /// Handles the answer to a query, or its timeout.
     pub(super) fn shown(&mut self, id: ReservationId, part: usize, answer: Option<&Answer>, step: &mut Step) {
-        // What was told before the terms changed says nothing about them.
+        // An answer from before a change of terms says nothing about the new ones.
         let version = self.watched.under_way.remove(&(id, part));
         let is_current = self.bookings.get(&id).map(|booking| booking.version) == version;
         let is_current = is_current && !self.is_changing(id);
@@ -160,13 +161,13 @@ impl Broker {
         self.go_on_watching(step);
     }
 
-    /// Nothing was learnt of a part, which says nothing about it.
+    /// Queries a part again later; its condition is unknown.
     fn ask_again_about(&mut self, part: (ReservationId, usize), now: Moment) {
         self.watched.undecided.insert(part);
         self.watched.undecided_again.get_or_insert(now + ASK_AGAIN);
     }
 
-    /// Takes in how a part is.
+    /// Records the condition of a part as its peer reported it.
     pub(super) fn take_in(&mut self, id: ReservationId, part: usize, answer: &Answer, step: &mut Step) {
         let Some(booking) = self.bookings.get(&id).filter(|booking| is_promised(booking.state)) else {
             return;
@@ -182,9 +183,9 @@ impl Broker {
                 loss => loss.map(|(why, missing)| (why, if why.is_gone() { all } else { missing })),
             },
             Answer::Problem(problem) => match problem.why {
-                // What its site has forgotten since it is long over is over here too, in a moment.
+                // The site has dropped it after its end; the booking ends here too in a moment.
                 Why::Unknown(_) if over => return,
-                // A site that lost its journal may have adopted it for somebody else.
+                // A site that lost its journal may have adopted the reservation for another owner.
                 Why::Unknown(_) | Why::CancelledBefore(_) | Why::NotOwner(_) => Some((Lost::Forgotten, all)),
                 _ => return,
             },
@@ -195,7 +196,7 @@ impl Broker {
             && let Some(slot) = there.slots.first()
             && (slot.interval, slot.capacity) != (child.pick.slot.interval, child.pick.slot.capacity)
         {
-            // Its owner changed it at its site.
+            // Its owner changed it directly at the site.
             self.note(Event::Changed { id, part, slot: slot.clone() }, step);
         }
         if loss != before {
@@ -205,7 +206,7 @@ impl Broker {
         self.end_if_nothing_is_left(id, step);
     }
 
-    /// A booking of which no part is left is over.
+    /// Ends a booking without any remaining part, unless a replacement may still be found.
     pub(super) fn end_if_nothing_is_left(&mut self, id: ReservationId, step: &mut Step) {
         let Some(booking) = self.bookings.get(&id).filter(|booking| is_promised(booking.state)) else {
             return;
@@ -226,17 +227,17 @@ impl Broker {
     }
 }
 
-/// Whether a peer could not say how a part is.
+/// Whether an answer does not tell the condition of a part.
 fn is_undecided(answer: &Answer) -> bool {
     matches!(answer, Answer::Problem(problem) if !problem.why.is_final())
 }
 
-/// Whether its sites have to have it.
+/// Whether the sites of a booking must have its parts.
 pub(super) fn is_promised(state: State) -> bool {
     matches!(state, State::Committed | State::ChangeRequested | State::Active)
 }
 
-/// What a site has no longer of a reservation; None where all is there.
+/// What a site no longer has of a reservation. None if it is whole.
 pub(super) fn lost(there: &Reservation) -> Option<(Lost, Capacity)> {
     let missing = there.missing.iter().copied().max().unwrap_or(Capacity::ZERO);
     match (there.state, there.given_up) {
@@ -247,5 +248,6 @@ pub(super) fn lost(there: &Reservation) -> Option<(Lost, Capacity)> {
     }
 }
 
-/// How often all parts are asked about by default: what no peer told is noticed after this time.
+/// Default interval between queries of all parts: losses that no peer reported are noticed after at most this
+/// time.
 pub(super) const WATCH_EVERY: Millis = Millis::seconds(300);

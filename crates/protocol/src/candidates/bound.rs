@@ -1,6 +1,6 @@
-//! What no candidate in a scope can beat. Candidates compare by cost first, so the begins of a bound need to hold
-//! only for candidates that cost as little as the bound says: no part begins before the first of its cheapest
-//! slots. Where no candidate is that cheap, the earliest begins of all slots do. Working it out can pause.
+//! A bound that no candidate of a scope can beat. Candidates compare by cost first, so the starts of a bound
+//! need to hold only for candidates with that cost: no part starts before the first of its cheapest slots. If
+//! no candidate is that cheap, the earliest starts of all slots are used. The computation can pause.
 
 use super::narrowing::{Narrowing, Settling};
 use super::scope::{Domain, Key, Meter, Narrowed, Scan, Scope};
@@ -8,14 +8,14 @@ use super::table::Cost;
 use bookahead_plan::Time;
 use std::task::{Poll, ready};
 
-/// The least that a part costs, and from when on it can be had for that.
+/// The least cost of a part, and the earliest start at that cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Cheapest {
     pub(super) cost: Cost,
     pub(super) from: Time,
 }
 
-/// Works out the bound of a decision.
+/// Computes the bound of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Bounding {
     domains: Vec<Domain>,
@@ -25,13 +25,14 @@ pub(super) struct Bounding {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Stage {
     Narrow(Narrowing),
-    /// The cheapest slots of some parts are known; `least` is the cheapest so far of the next part.
+    /// Finding the cheapest slot of each part; `least` is the cheapest so far for the next part.
     Cheapest {
         narrowed: Narrowed,
         scan: Option<Scan>,
         least: Option<Cheapest>,
     },
-    /// The key, if every part costs the least; otherwise the key with the earliest begins.
+    /// Computing the key: with the least cost of every part first; if that is impossible, with the earliest
+    /// starts.
     Key {
         narrowed: Narrowed,
         keying: Keying,
@@ -39,7 +40,7 @@ enum Stage {
     },
 }
 
-/// Works out the key of candidates that cost so much.
+/// Computes the key of candidates with a given cost.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Keying {
     domains: Vec<Domain>,
@@ -51,7 +52,7 @@ pub(super) struct Keying {
 enum KeyStage {
     Narrow(Narrowing),
     Settle(Settling),
-    /// Which slot comes first for each part, as far as known; `least` is the first so far for the next part.
+    /// Finding the first slot of each part; `least` is the first so far for the next part.
     Slots {
         begins: Vec<Time>,
         found: Vec<usize>,
@@ -61,19 +62,18 @@ enum KeyStage {
 }
 
 impl Bounding {
-    /// None where a part has no choices.
+    /// None if a part has no choices.
     pub(super) fn new(scope: Scope<'_>) -> Option<Bounding> {
         let stage = Stage::Narrow(Narrowing::new(scope)?);
         Some(Bounding { domains: scope.domains.to_vec(), stage })
     }
 
-    /// The choices that were made.
     pub(super) fn picks(&self) -> Vec<Option<usize>> {
         self.domains.iter().map(|domain| domain.pick).collect()
     }
 
-    /// The bound, and what it was made from; None where there is no candidate. It is the candidate's own key where all
-    /// parts are decided. The domains of `scope` do not matter.
+    /// The bound and the narrowed scope. None if there is no candidate. If all parts are decided, the bound
+    /// is the candidate's own key. The domains of `scope` are ignored.
     pub(super) fn advance(&mut self, scope: Scope<'_>, meter: &mut Meter) -> Poll<Option<(Key, Narrowed)>> {
         let scope = scope.with(&self.domains);
         loop {
@@ -104,6 +104,8 @@ impl Bounding {
                 }
                 Stage::Key { narrowed, keying, of_cheapest } => match ready!(keying.advance(scope, meter)) {
                     Some(key) => return Poll::Ready(Some((key, std::mem::take(narrowed)))),
+                    // No candidate has the least cost in every part. The bound with the earliest starts still
+                    // holds.
                     None if *of_cheapest => {
                         (*keying, *of_cheapest) = (Keying::within(scope, narrowed), false);
                     }
@@ -133,6 +135,7 @@ fn cheapest(
         if least.is_none_or(|least| choice.cost < least.cost) {
             *least = Some(Cheapest { cost: choice.cost, from: choice.earliest.max(earliest) });
         }
+        // No slot of the part is cheaper, so the scan can stop.
         if choice.cost == row.cheapest {
             break;
         }
@@ -141,7 +144,7 @@ fn cheapest(
 }
 
 impl Keying {
-    /// For candidates that cost no more than this for each part; None where a part has no choices.
+    /// For candidates with at most this cost for each part. None if a part has no choices.
     pub(super) fn of_cheapest(scope: Scope<'_>, cheapest: &[Cheapest]) -> Option<Keying> {
         let floored = |(domain, cheapest): (&Domain, &Cheapest)| Domain {
             floor: domain.floor.max(cheapest.from),
@@ -152,18 +155,18 @@ impl Keying {
         Some(Keying { domains, cost: cost(cheapest), stage })
     }
 
-    /// For candidates that keep to the bounds.
+    /// For candidates within the bounds.
     fn within(scope: Scope<'_>, narrowed: &Narrowed) -> Keying {
         let stage = KeyStage::Settle(Settling::new(narrowed.bounds.clone()));
         Keying { domains: scope.domains.to_vec(), cost: cost(&narrowed.cheapest), stage }
     }
 
-    /// For candidates that begin then.
+    /// For candidates with these starts.
     pub(super) fn of_begins(scope: Scope<'_>, cheapest: &[Cheapest], begins: Vec<Time>) -> Keying {
         Keying { domains: scope.domains.to_vec(), cost: cost(cheapest), stage: KeyStage::slots(begins) }
     }
 
-    /// The key; None where there is no such candidate.
+    /// The key. None if there is no such candidate.
     pub(super) fn advance(&mut self, scope: Scope<'_>, meter: &mut Meter) -> Poll<Option<Key>> {
         let scope = scope.with(&self.domains);
         loop {
@@ -203,7 +206,7 @@ impl KeyStage {
     }
 }
 
-/// The first in the order found of all slots in which a part can begin then.
+/// The lowest index of a slot in which a part can start at `begin`.
 fn first_found(
     part: usize,
     begin: Time,
@@ -219,7 +222,7 @@ fn first_found(
         let found = scope.table.rows[part].choices[at].found;
         *least = Some(least.map_or(found, |least| least.min(found)));
     }
-    // Where it cannot begin then, the first place of all is a bound.
+    // Without such a slot, the lowest possible index is a valid bound.
     Poll::Ready(least.unwrap_or(0))
 }
 

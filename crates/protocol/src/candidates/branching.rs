@@ -1,5 +1,5 @@
-//! Deciding on one more part: the best choice for it is one new decision, all other choices together are another. Both go
-//! into the queue with a bound. Working them out can pause, and goes on where it was.
+//! Deciding one more part: the best choice for it becomes one decision, all other choices together another.
+//! Both are queued with a bound. The computation can pause.
 
 use super::bound::{Bounding, Cheapest, Keying};
 use super::scope::{Domain, Key, Meter, Node, Queue, Scan, Scope};
@@ -8,32 +8,32 @@ use bookahead_plan::Time;
 use std::cmp::Reverse;
 use std::task::{Poll, ready};
 
-/// So many choices for a part are put in order at a time: few of many thousand are ever looked at.
+/// Number of choices sorted at a time: of many thousands only a few are ever visited.
 const HANDFUL: usize = 128;
 
-/// A decision that is being divided.
+/// A decision being divided.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Branching {
     node: Node,
     part: usize,
     domains: Vec<Domain>,
-    /// What can be chosen next, the best last.
+    /// Remaining choices, best last.
     choices: Vec<usize>,
     stage: Stage,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Stage {
-    /// The first choices are being put in order.
+    /// Sorting the first choices.
     Choose(Choosing),
-    /// A choice was taken and none are left: the next ones are being put in order.
+    /// A choice was taken and none is left: sorting the next ones.
     Refill {
         taken: usize,
         choosing: Choosing,
     },
     /// The bound of the decision for one choice.
     One(Bounding),
-    /// The bound of the decision for all others: of those that are the cheapest, where there are any.
+    /// The bound of the decision for all others: first with the cheapest choices, if possible.
     Rest {
         keying: Keying,
         cheapest: Vec<Cheapest>,
@@ -42,20 +42,20 @@ enum Stage {
     Over,
 }
 
-/// Puts the best choices for a part in order, of those that come after a choice taken before.
+/// Sorts the best choices for a part, of those after a choice taken before.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Choosing {
     part: usize,
     scan: Scan,
-    /// It begins no earlier.
+    /// Earliest start.
     from: Time,
     after: Option<Order>,
     choices: Vec<usize>,
-    /// The begin of the last choice that was added.
+    /// Start of the last choice added.
     last: Option<Time>,
 }
 
-/// How good a choice is: what it costs, when it can begin, and its place in the order found.
+/// Sort key of a choice: cost, start, index in the order found.
 type Order = (Cost, Time, usize);
 
 impl Branching {
@@ -68,8 +68,8 @@ impl Branching {
         branching
     }
 
-    /// Goes on until both decisions are in the queue, as far as there may be a candidate in them. The domains of `scope`
-    /// do not matter.
+    /// Continues until both decisions are queued, unless they cannot contain a candidate. The domains of
+    /// `scope` are ignored.
     pub(super) fn advance(&mut self, scope: Scope<'_>, queue: &mut Queue, meter: &mut Meter) -> Poll<()> {
         loop {
             let here = scope.with(&self.domains);
@@ -108,7 +108,6 @@ impl Branching {
         }
     }
 
-    /// Takes the best choice, if there is one.
     fn take(&mut self, scope: Scope<'_>) {
         let Some(taken) = self.choices.pop() else { return };
         if self.choices.is_empty() {
@@ -129,7 +128,8 @@ impl Branching {
         }
     }
 
-    /// Of the choices that are left none costs less than the next, and of those that cost the same none begins earlier.
+    /// Computes the bound for the remaining choices: none costs less than the next, and of equal cost none
+    /// starts earlier.
     fn turn_to_rest(&mut self, scope: Scope<'_>) {
         self.stage = Stage::Over;
         let Some(&following) = self.choices.last() else { return };
@@ -142,7 +142,7 @@ impl Branching {
         }
     }
 
-    /// The decision for all choices that are left. `from` is when the next of them can begin.
+    /// The decision for all remaining choices. `from` is the start of the next one.
     fn rest(&mut self, mut key: Key, from: Time, table: &Table) -> Node {
         if let Some(&following) = self.choices.last()
             && key.begins[self.part] == from
@@ -167,7 +167,7 @@ impl Choosing {
         Choosing { part, scan, from, after, choices: Vec::new(), last: None }
     }
 
-    /// The best handful, the best last.
+    /// The best [`HANDFUL`] choices, best last.
     fn advance(&mut self, scope: Scope<'_>, meter: &mut Meter) -> Poll<Vec<usize>> {
         let (part, from) = (self.part, self.from);
         let order = |at: &usize| order(scope.table, part, from, *at);
@@ -191,7 +191,7 @@ impl Choosing {
         let mut choices = std::mem::take(&mut self.choices);
         meter.charge(choices.len());
         choices.sort_unstable_by_key(|at| Reverse(order(at)));
-        // The best are the last.
+        // The best are at the end.
         choices.drain(..choices.len().saturating_sub(HANDFUL));
         choices.shrink_to_fit();
         Poll::Ready(choices)

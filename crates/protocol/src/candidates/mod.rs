@@ -1,28 +1,28 @@
-//! The search for co-reservation candidates: for each part of a request one of the slots that probes returned, and a
-//! concrete begin in it, so that all constraints hold. Candidates come in the order of the request's objective, one
-//! after the other, and no more is computed than is asked for. Nothing here knows peers other than by name, sends
-//! anything, or reads a clock.
+//! The search for co-reservation candidates: for each part of a request one of the slots that probes
+//! returned, and a start in it, with all constraints satisfied. Candidates come one by one in the order of
+//! the request's objective, and only as many are computed as are requested. The search knows peers only by
+//! name, sends nothing, and reads no clock.
 //!
-//! The search is exact. It keeps a queue of partial decisions (`scope.rs`), each with a bound that no candidate in
-//! it can beat (`bound.rs`), and goes on with the best: a slot for one more part, and all other slots for that
-//! part, are two new decisions (`branching.rs`). What is decided narrows what is open: begins are bounded by
-//! differences (`table.rs`) and by the slots that are left (`narrowing.rs`), sites by what must be true of them
-//! (`table.rs`); parts on one resource that do not fit together are put one after the other (`narrowing.rs`).
+//! The search is exact. It keeps a queue of partial decisions (`scope.rs`), each with a bound that no
+//! candidate in it can beat (`bound.rs`), and continues with the best: a slot for one more part, and all
+//! other slots for that part, are two new decisions (`branching.rs`). Decisions narrow the open parts: starts
+//! are bounded by differences (`table.rs`) and by the remaining slots (`narrowing.rs`), sites by constraints
+//! on places (`table.rs`). Parts on one resource that do not fit together are put one after the other
+//! (`narrowing.rs`).
 //!
-//! Of a candidate it can tell by how much its parts may begin later (`ranges.rs`). Where there is one part, nothing is to be
-//! decided, and its slots come one after the other.
+//! For a candidate it can compute how much later its parts may start (`ranges.rs`). With one part there is
+//! nothing to decide, and its slots are returned in order.
 //!
-//! It can be advanced in slices ([`Search::advance`]): work is counted in elementary operations (`scope.rs`), and every
-//! loop whose length depends on the request or on the slots can pause and go on later where it was. How it is sliced
+//! It can be advanced in slices ([`Search::advance`]): work is counted in elementary operations (`scope.rs`),
+//! and every loop whose length depends on the request or on the slots can pause and continue later. Slicing
 //! changes neither the candidates nor the work.
 //!
-//! The order: first the objective, then the earlier end of all parts, then the earlier begins part by part, then
-//! the order in which slots were found, part by part. Each combination of slots comes at most once, with its best
-//! begins.
+//! The order: first the objective, then the end of the last part, then the starts part by part, then the
+//! order in which slots were found, part by part. Each combination of slots comes at most once, with its best
+//! starts.
 //!
-//! What a site does not tell: a slot without a rating counts as one that suits it not at all, a slot without an
-//! impact as one that delays nobody, a slot that does not tell what is free never keeps two parts from sharing a
-//! resource.
+//! Details that a site does not reveal: a slot without a rating counts as the worst, a slot without an impact
+//! as one without delays, and a slot without free capacity never keeps two parts from sharing a resource.
 
 mod bound;
 mod branching;
@@ -45,126 +45,126 @@ use table::{Preparing, Table};
 /// A slot that a probe returned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Found {
-    /// Who offers it.
+    /// The peer that offers it.
     pub peer: Name,
-    /// What is offered.
+    /// The slot.
     pub slot: Slot,
 }
 
-/// How much may be searched.
+/// Bound on the cost of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Budget {
-    /// Elementary operations: slots looked at, constraints checked, bounds moved, bytes of decisions queued. One takes two
-    /// to six nanoseconds in a release build, whatever the request is. A search ends at most [`UNIT`] beyond it.
+    /// Elementary operations: slots visited, constraints checked, bounds moved, bytes of decisions queued.
+    /// One takes 2 to 6 ns in a release build, for any request. A search may exceed it by at most [`UNIT`].
     pub work: u64,
 }
 
-/// The most work between two places where a search can pause: what it takes to find which parts overlap one of the most
-/// parts there can be, if all differences between them are bounded.
+/// Most work between two points where a search can pause: finding which parts overlap one of the most parts
+/// possible, with all differences bounded.
 pub const UNIT: u64 = 40_000;
 
-/// What it takes to give a slot of a request of one part, in units of work: it is copied.
+/// Work to return a slot of a request with one part, which is copied.
 const LISTED_WORK: usize = 32;
 
-/// How far a search came.
+/// Result of a slice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Progress {
-    /// The best candidate that was not given yet.
+    /// The next best candidate.
     Found(Candidate),
     /// There are no more candidates.
     Exhausted,
     /// There may be more candidates, but the budget is used up.
     OutOfBudget,
-    /// The slice is over, and the search is not.
+    /// The slice is used up; the search can continue.
     More,
 }
 
-/// What is not to be used any more.
+/// Slots that must not be used any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Excluded {
-    /// Every slot of a resource, for whatever part, that could begin then.
+    /// Every slot of a resource, for any part, that could start at this time.
     Slot {
-        /// Who offers it.
+        /// The peer that offers it.
         peer: Name,
-        /// Which resource.
+        /// The resource, by its name at the peer.
         resource: Name,
-        /// The begin that could not be had.
+        /// The start that was refused.
         start: Time,
     },
     /// A resource.
     Resource {
-        /// Who offers it.
+        /// The peer that offers it.
         peer: Name,
-        /// Which.
+        /// The resource, by its name at the peer.
         resource: Name,
     },
-    /// All that somebody offers.
+    /// All resources of a peer.
     Peer(Name),
 }
 
-/// A slot and a begin for one part.
+/// A slot and a start for one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pick {
-    /// Which part.
+    /// Index of the part.
     pub part: usize,
-    /// Which of the slots found for it.
+    /// Index of the slot among those found for the part.
     pub found: usize,
-    /// When it begins.
+    /// The start.
     pub start: Time,
 }
 
-/// A way to fulfil the request: all constraints hold.
+/// A solution: all constraints are satisfied.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Candidate {
-    /// One for each part, in their order.
+    /// One for each part, in order.
     pub picks: Vec<Pick>,
-    /// When the last part ends.
+    /// End of the last part.
     pub end: Time,
     slots: Vec<Found>,
-    /// By how much each part could begin later in its slot, whatever becomes of the others.
+    /// How much later each part could start in its slot, without regard to the others.
     later: Vec<Seconds>,
 }
 
 impl Candidate {
-    /// For each part who offers it and what exactly: the slot that was found, with the begin that was chosen.
+    /// Part index, peer and slot for each part. The slot has the chosen start.
     pub fn slots(&self) -> impl Iterator<Item = (usize, &Name, &Slot)> {
         self.slots.iter().enumerate().map(|(part, found)| (part, &found.peer, &found.slot))
     }
 }
 
-/// A search that goes on as long as it is asked for the next candidate. It is a value: a copy goes on in the same
-/// way.
+/// A search that continues whenever the next candidate is requested. It is a value: a clone continues in the
+/// same way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Search {
     found: Arc<Vec<Vec<Found>>>,
     table: Arc<Table>,
-    /// For each part, which of the slots found were excluded.
+    /// For each part, which of its slots are excluded.
     gone: Vec<Vec<bool>>,
     queue: Queue,
-    /// Of a request of one part: its choices that were not given yet, the best last. Nothing is to be decided there.
+    /// For a request with one part: the remaining choices, best last.
     listed: Vec<usize>,
     task: Option<Task>,
     work: u64,
     budget: Budget,
 }
 
-/// What a search is in the middle of.
+/// The current step of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Task {
     Prepare(Box<Preparing>),
-    /// The decision in which nothing is decided.
+    /// The bound of the root, in which nothing is decided.
     Root(Box<Bounding>),
     Branch(Box<Branching>),
 }
 
 impl Search {
-    /// Begins with the slots `found` for each part of the `request`. A request that is malformed has no candidates. It
-    /// does no work yet that grows with the slots but to note that none is excluded.
+    /// Starts a search of the slots `found` for each part of `request`. A malformed request has no
+    /// candidates. Most work is done later, by [`Search::advance`].
     pub fn new(request: &Request, found: Vec<Vec<Found>>, budget: Budget) -> Search {
         Search::over(request, Arc::new(found), budget)
     }
 
-    /// Another search of the same slots, also of those that were excluded.
+    /// A new search of the same slots; excluded ones are included again.
     pub fn again(&self, request: &Request, budget: Budget) -> Search {
         Search::over(request, self.found.clone(), budget)
     }
@@ -176,7 +176,7 @@ impl Search {
         Search { found, table, gone, queue, listed, task, work: 0, budget }
     }
 
-    /// Goes on without what could not be had.
+    /// Continues without the excluded slots.
     pub fn without(&mut self, what: &Excluded) {
         for (found, gone) in self.found.iter().zip(&mut self.gone) {
             for (found, gone) in found.iter().zip(gone) {
@@ -185,23 +185,23 @@ impl Search {
         }
     }
 
-    /// The slots it was given, for each part.
+    /// The slots that it searches, for each part.
     pub fn found(&self) -> &[Vec<Found>] {
         &self.found
     }
 
-    /// Gives them back.
+    /// Returns the slots that it searched, for each part.
     pub fn into_found(self) -> Vec<Vec<Found>> {
         Arc::unwrap_or_clone(self.found)
     }
 
-    /// The work it took until now.
+    /// Work done so far.
     pub fn work(&self) -> u64 {
         self.work
     }
 
-    /// Goes on for so much `work`, and at most [`UNIT`] more, or to the next candidate. Without work it only says whether
-    /// there may be more.
+    /// Continues for at most `work` plus [`UNIT`], or to the next candidate. With zero work it only tells
+    /// whether there may be more.
     pub fn advance(&mut self, work: u64) -> Progress {
         let pause_at = self.work.saturating_add(work).min(self.budget.work);
         let mut meter = Meter::new(self.work, pause_at);
@@ -236,6 +236,7 @@ impl Search {
             }
             let Some(node) = self.queue.pop() else { return Poll::Ready(None) };
             meter.charge(node.picks.len());
+            // Slots may have been excluded after the decision was queued.
             if self.is_gone(&node) {
                 continue;
             }
@@ -249,7 +250,7 @@ impl Search {
         }
     }
 
-    /// Brings what it is in the middle of to its end, and begins what follows from it.
+    /// Finishes the current step, and starts the next one that follows from it.
     fn go_on_with_task(&mut self, meter: &mut Meter) -> Poll<()> {
         let scope = Scope { table: &self.table, gone: &self.gone, domains: &[] };
         self.task = match &mut self.task {
@@ -288,7 +289,7 @@ impl Search {
         })
     }
 
-    /// Of a decision in which all parts are decided.
+    /// From a decision in which all parts are decided.
     fn candidate(&self, key: &Key, choices: &[Option<usize>]) -> Candidate {
         let picked = key.found.iter().zip(&key.begins).enumerate();
         let picks: Vec<Pick> = picked.map(|(part, (&found, &start))| Pick { part, found, start }).collect();
@@ -311,7 +312,7 @@ impl Search {
 impl Iterator for Search {
     type Item = Candidate;
 
-    /// The best candidate that was not given yet, in one slice.
+    /// The next best candidate, without pausing.
     fn next(&mut self) -> Option<Candidate> {
         match self.advance(u64::MAX) {
             Progress::Found(candidate) => Some(candidate),

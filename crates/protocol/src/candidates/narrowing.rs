@@ -1,16 +1,17 @@
-//! Narrowing moves the earliest begins of all parts forward until each is one that some slot allows. Settling then puts parts
-//! one after the other that do not fit together on one resource: every order of every two is tried, since intervals that
-//! overlap two by two all overlap at one instant. There can be very many orders. Both can pause.
+//! Narrowing moves the earliest starts of all parts forward until each is possible in some slot. Settling
+//! then orders parts that do not fit together on one resource: every order of every pair is tried. This is
+//! enough, because intervals that overlap pairwise all overlap at one instant. There can be very many orders.
+//! Both can pause.
 
 use super::scope::{Meter, Scan, Scope};
 use super::table::{Bounds, Choice, Difference};
 use bookahead_plan::{Capacity, Interval, Time};
 use std::task::{Poll, ready};
 
-/// What it takes to begin, in units of work: memory for the bounds. Measured.
+/// Measured work to start a narrowing, for the memory of the bounds.
 const NARROWING_WORK: usize = 16;
 
-/// A narrowing under way.
+/// A narrowing in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Narrowing {
     bounds: Bounds,
@@ -19,14 +20,14 @@ pub(super) struct Narrowing {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Stage {
-    /// So many rounds over the differences were made.
+    /// Number of rounds over the differences.
     Rounds(usize),
-    /// Parts before this one are at a begin that a slot allows.
+    /// Parts before this one are at a start that a slot allows.
     Jump { part: usize, scan: Option<Scan>, moved: bool },
 }
 
 impl Narrowing {
-    /// Begins with the earliest and the latest that is in question at all; None where a part has no choices.
+    /// Starts with the widest possible bounds. None if a part has no choices.
     pub(super) fn new(scope: Scope<'_>) -> Option<Narrowing> {
         let of = |part: usize| match scope.choice(part) {
             Some(choice) => Some((choice.earliest, choice.latest)),
@@ -39,8 +40,8 @@ impl Narrowing {
         Some(Narrowing { bounds: Bounds { earliest, latest }, stage: Stage::Rounds(0) })
     }
 
-    /// When each part can begin, if `orders` hold too; None where some part cannot. `scope` and `orders` are the same
-    /// from the beginning to the end.
+    /// The possible starts of each part, with `orders` kept too. None if a part has none. `scope` and
+    /// `orders` must be the same in all calls.
     pub(super) fn advance(
         &mut self,
         scope: Scope<'_>,
@@ -60,7 +61,8 @@ impl Narrowing {
                     *rounds += 1;
                     match moved {
                         Some(false) => self.stage = Stage::Jump { part: 0, scan: None, moved: false },
-                        // A bound travels over each part once at most; whatever still moves then moves forever.
+                        // A bound passes each part at most once. A bound that still moves then would move
+                        // forever.
                         Some(true) if *rounds <= parts => {}
                         _ => return Poll::Ready(None),
                     }
@@ -77,7 +79,8 @@ impl Narrowing {
                     let latest = self.bounds.latest[*part];
                     let walk = scan.get_or_insert_with(|| Scan::new(scope.table, *part, earliest, latest));
                     let Some(at) = ready!(walk.next(scope, meter)) else { return Poll::Ready(None) };
-                    // In the order of begins, the first that is not over has the earliest begin from here.
+                    // Choices come by start, so the first one that is not over has the earliest possible
+                    // start.
                     let next = scope.table.rows[*part].choices[at].earliest.max(earliest);
                     *moved |= next > earliest;
                     self.bounds.earliest[*part] = next;
@@ -88,32 +91,32 @@ impl Narrowing {
     }
 }
 
-/// What it takes to list the parts that share a resource with one, in units of work, beside looking at each. Measured.
+/// Measured work to list the parts that share a resource with one, without visiting them.
 const SHARING_WORK: usize = 8;
 
-/// Looks for the best begins with which all parts that are decided fit together: depth first over the orders.
+/// Searches the best starts with which all decided parts fit together, depth first over the orders.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Settling {
-    /// The conflicts that the orders so far have led to, the first at the bottom.
+    /// The conflicts on the current path, the first at the bottom.
     conflicts: Vec<Conflict>,
-    /// The order that is tried for each of these conflicts.
+    /// The order tried for each of these conflicts.
     orders: Vec<Difference>,
     stage: SettleStage,
-    /// The end of all parts, and their begins.
+    /// End of the last part, and all starts.
     best: Option<(Time, Vec<Time>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum SettleStage {
-    /// With the orders so far, parts begin then at the earliest.
+    /// The earliest starts with the orders so far.
     Begins(Vec<Time>),
-    /// How early they begin with the last order is being worked out.
+    /// The earliest starts with the last order are being computed.
     Narrow(Narrowing),
-    /// The last conflict has a next order to be tried.
+    /// The next order of the last conflict is due.
     NextOrder,
 }
 
-/// Parts that do not fit together, and how many of the pairs of them were tried.
+/// Parts that do not fit together, and the number of pairs tried.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Conflict {
     parts: Vec<usize>,
@@ -121,7 +124,7 @@ struct Conflict {
 }
 
 impl Conflict {
-    /// The next pair: one part, and another that begins after it ends.
+    /// The next pair: the second part starts after the end of the first.
     fn next(&mut self) -> Option<(usize, usize)> {
         let many = self.parts.len();
         loop {
@@ -136,13 +139,13 @@ impl Conflict {
 }
 
 impl Settling {
-    /// `bounds` are what narrowing left.
+    /// `bounds` is the result of narrowing.
     pub(super) fn new(bounds: Bounds) -> Settling {
         let stage = SettleStage::Begins(bounds.earliest);
         Settling { conflicts: Vec::new(), orders: Vec::new(), stage, best: None }
     }
 
-    /// The begins with the earliest end, then the earliest begins part by part; None where nothing fits.
+    /// The starts with the earliest end, then the earliest starts part by part. None if nothing fits.
     pub(super) fn advance(&mut self, scope: Scope<'_>, meter: &mut Meter) -> Poll<Option<Vec<Time>>> {
         loop {
             match &mut self.stage {
@@ -177,7 +180,7 @@ impl Settling {
         }
     }
 
-    /// Takes the last order back where it cannot be kept, otherwise goes on with it.
+    /// Undoes the last order if it is not possible; otherwise continues with it.
     fn leave_or_enter(&mut self, narrowed: Option<Bounds>) {
         self.stage = match narrowed {
             Some(bounds) => SettleStage::Begins(bounds.earliest),
@@ -191,7 +194,7 @@ impl Settling {
     fn settle(&mut self, begins: Vec<Time>, scope: Scope<'_>, meter: &mut Meter) {
         meter.charge(begins.len());
         let settled = (scope.table.end(&begins), begins);
-        // More orders never make it better.
+        // More orders only make starts later, so a path that is not better can be cut.
         if self.best.as_ref().is_none_or(|best| *best > settled) {
             let parts = scope.conflict(&settled.1, meter);
             if !parts.is_empty() {
@@ -205,7 +208,7 @@ impl Settling {
 }
 
 impl Scope<'_> {
-    /// Parts that do not fit together, of which none could be left out; empty where all fit.
+    /// A minimal set of parts that do not fit together; empty if all fit.
     fn conflict(&self, begins: &[Time], meter: &mut Meter) -> Vec<usize> {
         let decided = || (0..begins.len()).filter_map(|part| Some((part, self.choice(part)?)));
         for (part, choice) in decided() {
@@ -219,6 +222,7 @@ impl Scope<'_> {
                 continue;
             }
             meter.charge(together.len() * together.len());
+            // Minimal, because every pair in the conflict is one more branch to try.
             for other in together.clone() {
                 let fewer: Vec<usize> = together.iter().copied().filter(|&part| part != other).collect();
                 if !self.fit(&fewer) {
@@ -230,7 +234,8 @@ impl Scope<'_> {
         Vec::new()
     }
 
-    /// Whether a choice cannot be had together with one that is made already: on one resource, at the same time.
+    /// Whether a choice conflicts with one already made: same resource, always overlapping, too little
+    /// capacity.
     pub(super) fn clashes(&self, part: usize, choice: &Choice) -> bool {
         self.table.rows[part].overlaps.iter().any(|&other| match self.choice(other) {
             Some(decided) if decided.resource == choice.resource => {
@@ -245,7 +250,7 @@ impl Scope<'_> {
         })
     }
 
-    /// Whether parts that share a resource fit into the least that any of their slots says is free.
+    /// Whether parts that share a resource fit into the smallest free capacity of their slots.
     fn fit(&self, parts: &[usize]) -> bool {
         let taken: u64 = parts.iter().map(|&part| u64::from(self.table.rows[part].capacity.0)).sum();
         let free = parts.iter().filter_map(|&part| self.choice(part)?.free).min();

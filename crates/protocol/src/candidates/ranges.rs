@@ -1,6 +1,6 @@
-//! By how much the parts of a candidate may begin later. Constraints about time and the turns that parts take on a resource bound
-//! the differences of begins; what a part may do is what is left of its own slot by these bounds. It never changes the
-//! candidate or the search.
+//! How much later the parts of a candidate may start. Time constraints, and the order of parts that take
+//! turns on a resource, bound the differences of starts; the slack of a part is the rest of its slot within
+//! these bounds. Neither the candidate nor the search changes.
 
 use super::table::{Bounds, Difference};
 use super::{Candidate, Search};
@@ -8,16 +8,16 @@ use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::BTreeMap;
 
 impl Search {
-    /// By how much each part of a candidate of this search may begin later. For every begin of a part in this range there are
-    /// begins of the other parts in theirs with which the candidate still fulfils the request. Parts that take turns on a
-    /// resource keep their order: what another order would allow is not in the range.
+    /// How much later each part of a candidate of this search may start. For every start of a part in its
+    /// range, the others have starts in theirs with which the candidate still satisfies the request. Parts
+    /// that take turns on a resource keep their order: the range does not cover other orders.
     pub fn slack(&mut self, candidate: &Candidate) -> Vec<Seconds> {
         let begins: Vec<Time> = candidate.picks.iter().map(|pick| pick.start).collect();
         let latest = begins.iter().zip(&candidate.later).map(|(&begin, &later)| begin + later).collect();
         let mut bounds = Bounds { earliest: begins.clone(), latest };
         let (differences, turns) = (&self.table.differences, self.turns(candidate));
         let round = (differences.len() + turns.len() + begins.len()) as u64;
-        // A bound travels over each part once at most.
+        // A bound passes each part at most once, so this many rounds are enough.
         for _ in 0..=begins.len() {
             self.work = self.work.saturating_add(round);
             if bounds.round(differences, &turns) != Some(true) {
@@ -27,8 +27,8 @@ impl Search {
         bounds.latest.iter().zip(&begins).map(|(&latest, &begin)| latest - begin).collect()
     }
 
-    /// The order of parts that follow each other on a resource which has no room for all of its parts at once. Then no more
-    /// parts overlap at any instant than do in the candidate, where they fit.
+    /// The order of parts that follow each other on a resource without room for all of them at once. With the
+    /// order kept, no more parts overlap at any instant than in the candidate, where they fit.
     fn turns(&self, candidate: &Candidate) -> Vec<Difference> {
         let mut sharing: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (part, peer, slot) in candidate.slots() {

@@ -1,6 +1,6 @@
-//! The decisions of a search: choices for some parts and what is open for the others, the walk over the choices of one part, the
-//! queue of decisions to be looked at, and the meter of work. Work is counted in elementary operations, so that the cost of a
-//! unit does not depend on the request. Nothing here decides.
+//! The state of a search: choices for some parts and the range of the others, an iteration over the choices
+//! of one part, the queue of decisions, and the meter of work. Work is counted in elementary operations, so
+//! the cost of a unit does not depend on the request. Nothing here decides.
 
 use super::bound::Cheapest;
 use super::table::{Bounds, Choice, Cost, Table, possible};
@@ -8,25 +8,25 @@ use bookahead_plan::Time;
 use std::collections::BTreeSet;
 use std::task::Poll;
 
-/// What is open for one part.
+/// The state of one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Domain {
-    /// The choice that was made.
+    /// The choice, if made.
     pub(super) pick: Option<usize>,
-    /// Otherwise: it begins no earlier.
+    /// Without a choice: the earliest start.
     pub(super) floor: Time,
 }
 
-/// What is open for all of them.
+/// The state of all parts.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub(super) table: &'a Table,
-    /// For each part, which of the slots found were excluded.
+    /// For each part, which of its slots are excluded.
     pub(super) gone: &'a [Vec<bool>],
     pub(super) domains: &'a [Domain],
 }
 
-/// A walk over the choices for a part that can begin between two times, in the order of their begins.
+/// An iteration over the choices of a part that can start between two times, by start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Scan {
     part: usize,
@@ -36,12 +36,10 @@ pub(super) struct Scan {
 }
 
 impl Domain {
-    /// Nothing is decided.
     pub(super) const OPEN: Domain = Domain { pick: None, floor: Time::MIN };
 }
 
 impl<'a> Scope<'a> {
-    /// The same with other domains.
     pub(super) fn with<'b>(self, domains: &'b [Domain]) -> Scope<'b>
     where
         'a: 'b,
@@ -49,7 +47,6 @@ impl<'a> Scope<'a> {
         Scope { domains, ..self }
     }
 
-    /// What was chosen for a part.
     pub(super) fn choice(self, part: usize) -> Option<&'a Choice> {
         self.domains[part].pick.map(|at| &self.table.rows[part].choices[at])
     }
@@ -71,11 +68,12 @@ impl<'a> Scope<'a> {
 impl Scan {
     pub(super) fn new(table: &Table, part: usize, earliest: Time, latest: Time) -> Scan {
         let row = &table.rows[part];
+        // A choice that starts earlier by more than the largest slack cannot reach `earliest`.
         let next = row.choices.partition_point(|choice| choice.earliest < earliest - row.widest);
         Scan { part, earliest, latest, next }
     }
 
-    /// The next choice that can be had in the scope; none at the end of the walk.
+    /// The next choice that the scope allows. None at the end.
     pub(super) fn next(&mut self, scope: Scope<'_>, meter: &mut Meter) -> Poll<Option<usize>> {
         let choices = &scope.table.rows[self.part].choices;
         while let Some(choice) = choices.get(self.next).filter(|choice| choice.earliest <= self.latest) {
@@ -93,49 +91,48 @@ impl Scan {
     }
 }
 
-/// How good a candidate is, the least being the best; or what no candidate of a decision can beat.
+/// Sort key of a candidate, the least is the best; or a bound that no candidate of a decision can beat.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Key {
     pub(super) cost: Cost,
     pub(super) end: Time,
     pub(super) begins: Vec<Time>,
-    /// The places of slots in the order found.
+    /// Indexes of slots, in the order found.
     pub(super) found: Vec<usize>,
 }
 
-/// What every candidate of a decision keeps to: when each part can begin, and the least that it costs.
+/// Bounds on every candidate of a decision: possible starts and least cost of each part.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Narrowed {
     pub(super) bounds: Bounds,
     pub(super) cheapest: Vec<Cheapest>,
 }
 
-/// Ordered by the key, which comes first.
+/// Ordered by the key, which is the first field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Node {
     pub(super) key: Key,
     pub(super) picks: Vec<Option<usize>>,
     pub(super) narrowed: Narrowed,
-    /// Some of what is left for the next part, the best last; none before the first was taken.
+    /// Some of the remaining choices for the next part, best last. None before the first was taken.
     pub(super) choices: Option<Vec<usize>>,
 }
 
 impl Node {
-    /// What is open in it.
     pub(super) fn domains(&self) -> Vec<Domain> {
         let floors = &self.narrowed.bounds.earliest;
         let domain = |(&pick, &floor)| Domain { pick, floor };
         self.picks.iter().zip(floors).map(domain).collect()
     }
 
-    /// About how much memory it keeps. Counted as work, this bounds the memory of a search by its budget, and covers what
-    /// it takes to put a decision in order among thousands of others and to drop it.
+    /// Approximate memory use. Counted as work, it bounds the memory of a search by its budget, and covers
+    /// the cost of sorting and dropping thousands of decisions.
     fn bytes(&self) -> usize {
         256 + 96 * self.picks.len() + 8 * self.choices.as_ref().map_or(0, Vec::len)
     }
 }
 
-/// Decisions to be looked at, the best first.
+/// Decisions to process, best first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Queue(BTreeSet<Node>);
 
@@ -154,7 +151,7 @@ impl Queue {
     }
 }
 
-/// The work of one slice.
+/// Counter for the work of one slice.
 #[derive(Debug)]
 pub(super) struct Meter {
     work: u64,
@@ -162,7 +159,6 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Goes on counting from `work`, up to `pause_at`.
     pub(super) fn new(work: u64, pause_at: u64) -> Meter {
         Meter { work, pause_at }
     }
@@ -171,7 +167,7 @@ impl Meter {
         self.work = self.work.saturating_add(operations as u64);
     }
 
-    /// Whether nothing more may be begun. What has begun is charged in full, also beyond the limit.
+    /// Whether no new operation may start. A started one is charged in full, even beyond the limit.
     pub(super) fn is_spent(&self) -> bool {
         self.work >= self.pause_at
     }

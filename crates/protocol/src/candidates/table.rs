@@ -1,6 +1,6 @@
-//! What is searched, made ready once: for each part the slots that can serve it at all, in the order of their begins, with
-//! numbers instead of names. It never changes while the search goes on. Constraints about time become bounds on differences of
-//! begins, a simple temporal network; constraints about places are checked as far as sites are chosen already.
+//! The input of a search, prepared once: for each part the slots that can serve it, by start, with numbers
+//! instead of names. It does not change during the search. Time constraints become bounds on differences of
+//! starts, a simple temporal network. Place constraints are checked as far as sites are chosen.
 
 use super::Found;
 use super::scope::Meter;
@@ -13,41 +13,42 @@ use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::task::Poll;
 
-/// What the objective makes smallest: two figures, of which the second decides between equals. None of them where
-/// the objective is the earliest end.
+/// The quantity that the objective minimizes, and a second one for ties. Zero for the earliest end, which the
+/// key compares next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Cost([i128; 2]);
 
-/// What it takes to make a slot ready, in units of work: its names are looked up, and it is put in order. Measured.
+/// Measured work to prepare a slot: looking up its names and sorting it.
 const SLOT_WORK: usize = 24;
 
-/// All that can be chosen.
+/// All choices.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Table {
     /// One for each part.
     pub(super) rows: Vec<Row>,
     pub(super) differences: Vec<Difference>,
-    /// In which order parts are decided on: those that leave the fewest choices, to themselves or to others, first.
+    /// The order in which parts are decided: those that leave the fewest choices to themselves or to others
+    /// first.
     pub(super) order: Vec<usize>,
-    /// Whether slots differ in what they cost.
+    /// Whether slots may differ in cost.
     pub(super) costly: bool,
 }
 
-/// What can be chosen for one part.
+/// The choices for one part.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Row {
     pub(super) duration: Seconds,
     pub(super) capacity: Capacity,
-    /// By their earliest begin, then as found.
+    /// By earliest start, then in the order found.
     pub(super) choices: Vec<Choice>,
-    /// By how much a choice can begin later at most.
+    /// The largest slack of a choice.
     pub(super) widest: Seconds,
-    /// The latest begin of all.
+    /// The latest start of all choices.
     pub(super) latest: Time,
     pub(super) cheapest: Cost,
-    /// What must be true of its place.
+    /// Constraints on its place.
     pub(super) spatial: Vec<Constraint>,
-    /// The parts that overlap it in time, whenever they begin.
+    /// Parts that always overlap it in time.
     pub(super) overlaps: Vec<usize>,
 }
 
@@ -59,24 +60,24 @@ pub(super) struct Choice {
     pub(super) found: usize,
     pub(super) cost: Cost,
     pub(super) place: Place,
-    /// Its peer, and its name there.
+    /// Numbers of its peer and of its name there.
     pub(super) resource: [usize; 2],
     pub(super) free: Option<Capacity>,
 }
 
-/// A table that is being made, slot by slot.
+/// A table being made, slot by slot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Preparing {
     request: Request,
     numbers: Numbers,
     table: Table,
-    /// The row that is being made, and how many slots were looked at for it.
+    /// The row being made, and the number of slots processed for it.
     row: Row,
     slots: usize,
 }
 
 impl Preparing {
-    /// None where the request is malformed or has not as many parts as there are answers.
+    /// None if the request is malformed or the number of parts does not match.
     pub(super) fn new(request: &Request, found: &[Vec<Found>]) -> Option<Preparing> {
         if request.check().is_err() || found.len() != request.parts.len() {
             return None;
@@ -91,7 +92,7 @@ impl Preparing {
         Some(Preparing { request, numbers: Numbers::default(), table, row, slots: 0 })
     }
 
-    /// `found` is the same from the beginning to the end.
+    /// `found` must be the same in all calls.
     pub(super) fn advance(&mut self, found: &[Vec<Found>], meter: &mut Meter) -> Poll<Table> {
         while self.table.rows.len() < found.len() {
             let part = self.table.rows.len();
@@ -118,12 +119,12 @@ impl Preparing {
         table.order = (0..table.rows.len()).collect();
         table.order.sort_by_cached_key(|&at| {
             let Row { choices, spatial, .. } = &table.rows[at];
+            // Parts with a single choice come first: deciding them narrows the others at no cost.
             (choices.len() > 1, rank(spatial, at), choices.len(), at)
         });
         Poll::Ready(table)
     }
 
-    /// Looks at the next slot for a part.
     fn add(&mut self, at: usize, found: &Found) {
         let part = &self.request.parts[at];
         let (slot, wanted) = (&found.slot, part.wanted.capacity);
@@ -131,6 +132,7 @@ impl Preparing {
             return;
         }
         let choice = self.numbers.choice(part, self.slots, found, self.request.objective);
+        // Checks what is known without other parts, such as a link that joins no sites.
         let here = |part| (part == at).then_some(choice.place);
         if choice.earliest <= choice.latest
             && self.row.spatial.iter().all(|constraint| possible(constraint, here))
@@ -141,7 +143,7 @@ impl Preparing {
 }
 
 impl Row {
-    /// Without choices. There is none to be made after that of the last part.
+    /// Without choices. Also called once past the last part; that row is never used.
     fn new(request: &Request, at: usize) -> Row {
         let about_place = |constraint: &&Constraint| concerns(constraint, at);
         let wanted = request.parts.get(at).map(|part| part.wanted);
@@ -157,7 +159,7 @@ impl Row {
         }
     }
 
-    /// Puts the choices in order.
+    /// Sorts the choices and computes the summaries.
     fn complete(&mut self) {
         let choices = &mut self.choices;
         choices.sort_by_cached_key(|choice| (choice.earliest, choice.found));
@@ -168,7 +170,7 @@ impl Row {
 }
 
 impl Row {
-    /// Its choices in the reverse order of candidates, where there is no other part.
+    /// Its choices from worst to best, if there is no other part.
     pub(super) fn best_last(&self) -> Vec<usize> {
         let mut all: Vec<usize> = (0..self.choices.len()).collect();
         all.sort_by_cached_key(|&at| {
@@ -180,18 +182,18 @@ impl Row {
 }
 
 impl Table {
-    /// When the last part ends.
+    /// End of the last part.
     pub(super) fn end(&self, begins: &[Time]) -> Time {
         let ends = self.rows.iter().zip(begins).map(|(row, &begin)| begin + row.duration);
         ends.max().unwrap_or(Time::MIN)
     }
 }
 
-/// Numbers for names: these are compared far more often than there are names.
+/// Numbers for names, because they are compared far more often than there are names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Numbers {
     numbers: BTreeMap<Name, usize>,
-    /// The last name in each of these roles: slots of one answer come one after the other.
+    /// The last name in each role: slots of one answer come in a row, so most lookups hit it.
     last: [Option<(Name, usize)>; 5],
 }
 
@@ -250,15 +252,15 @@ impl Sum for Cost {
     }
 }
 
-/// Where a choice is. Sites are numbers here; two are the same where their names are.
+/// Where a choice is. Two sites have the same number if they have the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) site: usize,
-    /// Of a link: the sites that it joins.
+    /// For a link: the sites that it joins.
     pub(super) joins: Option<[usize; 2]>,
 }
 
-/// Whether a constraint can still be fulfilled, where `place` tells the places that are chosen.
+/// Whether a constraint can still be satisfied, with the places chosen so far.
 pub(super) fn possible(constraint: &Constraint, place: impl Fn(usize) -> Option<Place>) -> bool {
     let site = |part| place(part).map(|place| place.site);
     let same = |one, other| Some(site(one)? == site(other)?);
@@ -288,8 +290,8 @@ fn concerns(constraint: &Constraint, part: usize) -> bool {
     }
 }
 
-/// How much the choice of a part narrows the places of others: 0 for a link, which leaves two sites, 1 where it
-/// leaves one site, 2 where it hardly does.
+/// How much the choice of a part narrows the places of others: 0 for a link, which leaves two sites; 1 if it
+/// leaves one site; 2 if it hardly narrows.
 pub(super) fn rank(constraints: &[Constraint], part: usize) -> u8 {
     let rank = |constraint: &Constraint| match constraint {
         Constraint::Joins { link, .. } if *link == part => 0,
@@ -299,7 +301,7 @@ pub(super) fn rank(constraints: &[Constraint], part: usize) -> u8 {
     constraints.iter().filter(|one| concerns(one, part)).map(rank).min().unwrap_or(2)
 }
 
-/// One part begins at least so long after the beginning of another; less than zero is before.
+/// `to` starts at least `least` after the start of `from`. Negative: before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Difference {
     pub(super) from: usize,
@@ -307,14 +309,14 @@ pub(super) struct Difference {
     pub(super) least: Seconds,
 }
 
-/// When parts can begin.
+/// Possible starts of each part.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Bounds {
     pub(super) earliest: Vec<Time>,
     pub(super) latest: Vec<Time>,
 }
 
-/// What a constraint means for differences; those about places mean nothing.
+/// The bounds on differences that follow from a constraint. None for constraints on places.
 fn differences(constraint: &Constraint, parts: &[Part]) -> Vec<Difference> {
     let least = |from, to, least| Difference { from, to, least: Seconds(least) };
     let most = |from, to, most: i64| least(to, from, most.saturating_neg());
@@ -337,7 +339,7 @@ fn differences(constraint: &Constraint, parts: &[Part]) -> Vec<Difference> {
 }
 
 impl Bounds {
-    /// One round over all differences: whether a bound moved; None where nothing is left.
+    /// One round over all differences. Returns whether a bound moved; None if a part has no start left.
     pub(super) fn round(&mut self, always: &[Difference], orders: &[Difference]) -> Option<bool> {
         let mut moved = false;
         for &Difference { from, to, least } in always.iter().chain(orders) {
@@ -352,8 +354,8 @@ impl Bounds {
     }
 }
 
-/// The strongest difference for each two parts, in the order of the parts: there are no more than pairs of parts, however
-/// many constraints say the same or less.
+/// The strongest difference for each ordered pair of parts: at most one per pair, however many constraints
+/// there are.
 fn folded(constraints: &[Constraint], parts: &[Part]) -> Vec<Difference> {
     let mut strongest: BTreeMap<(usize, usize), Seconds> = BTreeMap::new();
     for Difference { from, to, least } in constraints.iter().flat_map(|one| differences(one, parts)) {
@@ -363,7 +365,7 @@ fn folded(constraints: &[Constraint], parts: &[Part]) -> Vec<Difference> {
     strongest.into_iter().map(|((from, to), least)| Difference { from, to, least }).collect()
 }
 
-/// The parts that overlap `part` in time, whenever it begins.
+/// The parts that overlap `part` in time in every solution.
 pub(super) fn overlaps(
     part: usize,
     differences: &[Difference],
@@ -385,9 +387,9 @@ pub(super) fn overlaps(
         let (earliest, latest) = (from_here.earliest[*other], from_here.latest[*other]);
         *other != part && earliest + lasts[*other] > Time(0) && latest < Time(0) + lasts[part]
     };
-    // Whatever still moves moves forever: then there is no candidate.
+    // A bound that still moves would move forever; then there is no candidate.
     if moved == Some(false) { (0..lasts.len()).filter(overlap).collect() } else { Vec::new() }
 }
 
-/// More than any difference between times that can be asked for, and far from where sums saturate.
+/// Larger than any difference of valid times, and far below the limit where sums saturate.
 const ANY: i64 = 1 << 60;

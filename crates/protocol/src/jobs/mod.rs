@@ -1,11 +1,13 @@
-//! Jobs without a reservation of their own: which site would have them done first, and how to get them there once.
+//! Jobs without a reservation of their own: which site would finish them first, and how to submit them there
+//! exactly once.
 //!
-//! - [`words`]: what is to be run, and how it stands; sites by the shortest expected delay
-//! - [`choice`]: the best of three reservations, for a job that is to run in one
-//! - [`race`]: copies of a best-effort job at several sites, of which one runs
+//! - [`words`]: jobs and their states; sites ranked by expected delay
+//! - [`choice`]: the best of three reservations, for a job that should run in one
+//! - [`race`]: copies of a best-effort job at several sites, only one of which runs
 //!
-//! After Migol's Job Broker Service. The heads are values: messages and the time go in; events, messages and an outcome
-//! come out. Events are journalled before anything is sent, and are all that a restart needs.
+//! Modelled after Migol's Job Broker Service. State machines without I/O: messages and the time go in;
+//! events, messages and an outcome come out. Events are journalled before anything is sent, and a restart
+//! needs nothing else.
 
 pub mod choice;
 pub mod race;
@@ -20,42 +22,41 @@ pub use words::{
 use crate::clock::{Millis, Moment};
 use serde::{Deserialize, Serialize};
 
-/// When to say the same again.
+/// Intervals between repetitions of an unanswered message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Patience {
-    /// After so long for the first time; then after twice as long, and so on.
+    /// First interval; doubled with each repetition.
     pub first: Millis,
-    /// Never less often than this.
+    /// Longest interval.
     pub longest: Millis,
 }
 
 impl Default for Patience {
-    /// A second at first, a minute in the end.
+    /// From one second to one minute.
     fn default() -> Patience {
         Patience { first: Millis::seconds(1), longest: Millis::seconds(60) }
     }
 }
 
-/// A message that is repeated until it is answered.
+/// Timer of a message that is repeated until it is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Repeated {
-    /// When next.
+    /// Time of the next repetition.
     pub(super) at: Moment,
     pause: Millis,
 }
 
 impl Repeated {
-    /// It is not sent.
+    /// For a message that was not sent.
     pub(super) const NEVER: Repeated = Repeated { at: Moment::MAX, pause: Millis(1) };
 
-    /// It is sent now for the first time.
     pub(super) fn new(patience: &Patience, now: Moment) -> Repeated {
-        // A pause below a millisecond would repeat without end in one instant.
+        // An interval below a millisecond would repeat forever within one instant.
         let pause = patience.first.max(Millis(1));
         Repeated { at: now + pause, pause }
     }
 
-    /// Whether it is to be sent again now; if so, the next time is further away.
+    /// Whether a repetition is due; if so, schedules the next one.
     pub(super) fn is_due(&mut self, patience: &Patience, now: Moment) -> bool {
         if now < self.at {
             return false;

@@ -1,9 +1,9 @@
-//! Jobs as their owners, sites and brokers speak of them, and sites by the shortest expected delay of a job: transfer of its
-//! files, wait in the queue, run. The ranking is a rough forecast from what sites publish, good enough to choose whom to ask; it
-//! never says when a job will start.
+//! Jobs as owners, sites and brokers see them, and sites ranked by the expected delay of a job: file
+//! transfer, wait in the queue, run time. The ranking is a rough forecast from data that sites publish, good
+//! enough to choose the sites to ask. It does not predict when a job starts.
 //!
-//! The formulas are those of Migol's Job Broker Service, in whole milliseconds, bytes and megahertz. Sums saturate, and
-//! where something cannot be divided by, the site would never be done.
+//! The formulas are those of Migol's Job Broker Service, in milliseconds, bytes and megahertz. Sums saturate.
+//! A division by zero means that the site would never finish.
 
 use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Name, ReservationId};
@@ -14,85 +14,87 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A job has at most this many copies at the same time: each costs its site room in its queue and its broker a call a second.
+/// Most copies of a job at the same time. Each takes a place in its site's queue and costs its broker one
+/// call per second.
 pub const MOST_COPIES: u32 = 32;
 
-/// A job that somebody wants to be run. Its id is told beside it.
+/// A job to run. Its id is passed separately.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobRequest {
-    /// The reservation that it is to run in; without one it waits in the queue.
+    /// The reservation to run in. Without one it waits in the queue.
     #[serde(default)]
     pub reservation: Option<ReservationId>,
-    /// On this very resource; without one, on any of its kind that has what is required.
+    /// The resource to run on. Default: any suitable one.
     #[serde(default)]
     pub resource: Option<Name>,
-    /// What kind of resource.
+    /// Kind of resource.
     pub kind: Name,
-    /// How much of it.
+    /// Required capacity.
     pub capacity: Capacity,
-    /// It is ended when it has run for so long.
+    /// Time limit, after which it is cancelled.
     pub limit: Seconds,
-    /// Latest useful end. Of a broker only.
+    /// Latest useful end time. Broker only.
     #[serde(default)]
     pub latest_end: Option<Time>,
-    /// What the resource must have.
+    /// Required attributes of the resource.
     #[serde(default)]
     pub requirements: Vec<Requirement>,
-    /// The clock rate in MHz of the machine that `limit` was measured on. Of a broker only.
+    /// Clock rate in MHz of the machine that `limit` was measured on. Broker only.
     #[serde(default)]
     pub reference_mhz: Option<u32>,
-    /// How many bytes must be at the site before it can start. Of a broker only.
+    /// Bytes that must be transferred to the site before it can start. Broker only.
     #[serde(default)]
     pub input_bytes: Option<u64>,
-    /// What it does.
+    /// Program or script.
     pub work: Work,
-    /// How a broker finds a place for it; None for the broker's default, and at a site.
+    /// How a broker places it. Default: the broker's setting. Broker only.
     #[serde(default)]
     pub mode: Option<Mode>,
-    /// Of a flooded job: how many copies wait at the same time.
+    /// For a flooded job: number of copies that wait at the same time.
     #[serde(default)]
     pub copies: Option<u32>,
-    /// Whether it is one of several copies, of which one may run: when its turn comes it claims, and runs only when it is
-    /// told to go.
+    /// Whether it is one of several copies, of which only one may run. When its turn comes it claims, and
+    /// runs only after a go.
     #[serde(default)]
     pub claims: bool,
 }
 
-/// How a broker finds a place for a job.
+/// How a broker places a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum Mode {
-    /// It asks the best sites for reservations, and keeps the one that is over first.
+    /// Asks the best sites for reservations, and keeps the one that ends first.
     #[default]
     Reserve,
-    /// It puts copies into the queues of the best sites; the first whose turn comes runs, and the others are cancelled.
+    /// Submits copies to the queues of the best sites. The first whose turn comes runs, the others are
+    /// cancelled.
     Flood,
 }
 
-/// What a job does.
+/// The work of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// A program with its arguments, run without a shell.
+    /// A program with arguments, run without a shell.
     Program {
-        /// A path, or a name that is looked for in the job's `PATH`.
+        /// A path, or a name to be found in the job's `PATH`.
         program: String,
-        /// As the program will see them.
+        /// Passed unchanged.
         arguments: Vec<String>,
-        /// Where it runs: an absolute path. The job's own folder where none is given.
+        /// Working directory, an absolute path. Default: the job's own directory.
         folder: Option<PathBuf>,
-        /// In addition to the variables that every job gets.
+        /// Added to the variables that every job gets.
         environment: BTreeMap<String, String>,
     },
-    /// A script, handed to the interpreter that its first line names after `#!`; to `/bin/sh` where it names none.
+    /// A script, run by the interpreter in its `#!` line. Default: `/bin/sh`.
     Script {
         /// The script itself.
         text: String,
-        /// As the script will see them.
+        /// Passed unchanged.
         arguments: Vec<String>,
     },
-    /// Takes so long and does nothing.
+    /// A placeholder that only occupies the slot.
     Pretended {
-        /// How long.
+        /// Run time.
         run: Seconds,
     },
 }
@@ -100,21 +102,21 @@ pub enum Work {
 /// A job as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobView {
-    /// Its id.
+    /// Chosen by the party that submitted it.
     pub id: JobId,
-    /// Whose it is.
+    /// The user it belongs to.
     pub owner: Name,
-    /// Where it is; None while a broker looks for a place.
+    /// Its site. None while a broker looks for one.
     pub site: Option<Name>,
-    /// On which resource; None while a broker looks for a place.
+    /// Its resource. None while a broker looks for one.
     pub resource: Option<Name>,
     /// The reservation that it runs in.
     pub reservation: Option<ReservationId>,
-    /// How much it takes.
+    /// Capacity that it uses.
     pub capacity: Capacity,
-    /// How long it may run.
+    /// Time limit.
     pub limit: Seconds,
-    /// How it stands.
+    /// Its state.
     pub state: JobWord,
     /// When it was submitted.
     pub submitted: Time,
@@ -122,47 +124,47 @@ pub struct JobView {
     pub started: Option<Time>,
     /// When it ended.
     pub ended: Option<Time>,
-    /// While it waits: when it would start by the plan of this moment.
+    /// Expected start by the current plan, while it waits.
     pub expected_start: Option<Time>,
-    /// Of a job that is done: the exit code.
+    /// Exit code, once it is done.
     pub exit: Option<i32>,
-    /// What the batch system calls it, such as the number that `squeue` shows.
+    /// Its id in the batch system, such as the number that `squeue` shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native_id: Option<String>,
-    /// What else there is to say, such as why it could not start.
+    /// Further information, such as why it could not start.
     pub detail: Option<String>,
 }
 
-/// What a site or a broker says of a job: how it stands, or why not.
+/// Answer of a site or broker about a job.
 pub type JobAnswer = Result<Box<JobView>, Problem>;
 
-/// How a job stands, in a word.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum JobWord {
-    /// A broker looks for a place for it, or is about to hand it over.
+    /// A broker looks for a site, or is about to submit it there.
     Placing,
-    /// It waits.
+    /// In the queue.
     Waiting,
-    /// Its turn has come, and it waits for the go of its broker.
+    /// Its turn has come; it waits for the go of its broker.
     Claiming,
-    /// It runs.
+    /// Running.
     Running,
-    /// It ended by itself; `exit` says how.
+    /// Ended by itself; `exit` has the exit code.
     Done,
-    /// It was ended because somebody wanted it.
+    /// Cancelled by its owner or an operator.
     Cancelled,
-    /// It was ended because it had run for as long as it may.
+    /// Cancelled because it reached its time limit.
     OutOfTime,
-    /// It was ended because its reservation was over.
+    /// Cancelled because its reservation ended.
     ReservationOver,
-    /// Its end is not known.
+    /// Its end is unknown.
     Lost,
-    /// It could not be started; `detail` says why.
+    /// Could not be started; `detail` has the reason.
     CouldNotStart,
 }
 
 impl JobWord {
-    /// Whether nothing will become of it any more.
+    /// Whether its state is final.
     pub fn is_over(self) -> bool {
         !matches!(self, JobWord::Placing | JobWord::Waiting | JobWord::Claiming | JobWord::Running)
     }
@@ -171,80 +173,80 @@ impl JobWord {
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Ending {
-    /// To its end.
+    /// Ended by itself.
     Finished,
     /// With an error, or stopped by the site.
     Failed,
-    /// The site went down after it had started the job; how far that went is not known.
+    /// The site went down after it had started the job. The job may have finished or not.
     Lost,
 }
 
-/// What a site tells of itself at the moment.
+/// A site's current state, as it publishes it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Site {
-    /// What it offers. Its capacity is the number of cores; its `site` is what the site is called.
+    /// The resource. Its capacity is the number of cores.
     pub resource: Resource,
-    /// The clock rates of its CPUs in MHz, each kind once; the slowest counts.
+    /// Clock rates of its CPUs in MHz, each kind once. The slowest counts.
     pub rates: Vec<u32>,
-    /// The cores that all its waiting and running jobs have asked for together.
+    /// Cores requested by all waiting and running jobs together.
     pub requested: u64,
-    /// The longest wall time of any of its jobs.
+    /// The longest time limit of its jobs.
     pub longest_wall_time: Millis,
-    /// Bytes a second between the job's files and the site, where that is known.
+    /// Bandwidth between the job's files and the site in bytes per second, if known.
     pub bandwidth: Option<u64>,
-    /// How long it may take to answer a hold.
+    /// Timeout for the site's answer to a hold.
     pub hold_time: Millis,
-    /// No reservation is asked for that begins sooner: a hold lasts until its start at the longest, and the site takes a while
-    /// to make and to commit it.
+    /// Shortest notice for a reservation there: a hold ends at its start at the latest, and the site needs
+    /// time to grant and commit it.
     pub notice: Millis,
 }
 
-/// What the owner of a job tells of it.
+/// A job's needs, as its owner states them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Task {
-    /// The cores that it needs.
+    /// Number of cores.
     pub cores: Capacity,
-    /// How long it takes on the machine that its owner knows.
+    /// Run time on the reference machine.
     pub run: Millis,
-    /// The clock rate of that machine, in MHz.
+    /// Clock rate of the reference machine in MHz.
     pub rate: u32,
-    /// The sizes of its input files, in bytes.
+    /// Sizes of its input files in bytes.
     pub files: Vec<u64>,
-    /// The kind of resource, such as "processors".
+    /// Kind of resource, such as "processors".
     pub kind: Name,
-    /// What the resource must have.
+    /// Required attributes of the resource.
     pub requirements: Vec<Requirement>,
 }
 
-/// How long until a job is done at a site, and why.
+/// Expected time until a job is done at a site, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Delay {
-    /// Until its files are there.
+    /// File transfer.
     pub transfer: Millis,
-    /// In the queue.
+    /// Wait in the queue.
     pub wait: Millis,
-    /// While it runs.
+    /// Run time.
     pub run: Millis,
 }
 
-/// A machine that a job could go to.
+/// A resource that could run a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ranked {
-    /// The site that it belongs to.
+    /// Its site.
     pub site: Name,
     /// Its name there.
     pub resource: Name,
-    /// How long the job would take there.
+    /// Expected delay of the job there.
     pub delay: Delay,
-    /// How long the site may take to answer a hold.
+    /// Timeout for the site's answer to a hold.
     #[serde(default)]
     pub hold_time: Millis,
-    /// No reservation is asked for there that begins sooner.
+    /// Shortest notice for a reservation there.
     #[serde(default)]
     pub notice: Millis,
 }
 
-/// The sites that suit the task, the shortest expected delay first; of equal ones the cheaper, then by name.
+/// The suitable resources, shortest expected delay first. Ties are broken by cost, then by name.
 pub fn rank(task: &Task, sites: &[Site]) -> Vec<Ranked> {
     let part = task.part(Time(0), Time(0), Seconds(1));
     let suitable = sites.iter().filter(|site| site.resource.suits(&part));
@@ -276,38 +278,38 @@ impl Delay {
         Delay { transfer: transfer(task, site), wait: wait(site), run: run(task, site) }
     }
 
-    /// All of it: formula (6).
+    /// The total: formula (6).
     pub fn total(&self) -> Millis {
         self.transfer + self.wait + self.run
     }
 
-    /// The earliest finish, now that a site has promised a start: formula (7), with what is left of the delay by then.
-    /// The reservation is asked for from the end of the transfer on, so the files are there at its start, and the
-    /// promised start takes the place of the guessed wait. What is left is the run. Read to the letter, the formula adds
-    /// the whole delay to the start, and so counts the wait and the transfer a second time.
+    /// The earliest finish with a promised start: formula (7) without the parts of the delay that are over by
+    /// then. The reservation is requested from the end of the transfer on, so the files are there at its
+    /// start, and the promised start replaces the estimated wait. Only the run time remains. Taken literally,
+    /// the formula adds the whole delay to the start, and so counts wait and transfer twice.
     pub fn finish(&self, start: Moment) -> Moment {
         start + self.run
     }
 
-    /// How long a reservation must last for the run, in whole seconds, at least one.
+    /// Duration of a reservation for the run, in seconds, at least one.
     pub fn duration(&self) -> Seconds {
         Seconds(seconds_up(self.run).max(1))
     }
 
-    /// When the files are there, if they are sent now: the first whole second.
+    /// The first second at which the files are there, if sent now.
     pub fn ready(&self, now: Moment) -> Time {
         first_second(now + self.transfer)
     }
 }
 
 impl Ranked {
-    /// The first whole second at which a reservation there may begin: the files are there, and the site has had notice.
+    /// The first second at which a reservation there may start: the files are there, and the notice is kept.
     pub fn ready(&self, now: Moment) -> Time {
         self.delay.ready(now).max(first_second(now + self.notice))
     }
 }
 
-/// Formula (5). Without network data there is nothing to compute, and it counts as no time, as in Migol.
+/// Formula (5). Zero without network data, as in Migol.
 fn transfer(task: &Task, site: &Site) -> Millis {
     let size: u128 = task.files.iter().map(|&bytes| u128::from(bytes)).sum();
     match site.bandwidth {
@@ -317,7 +319,7 @@ fn transfer(task: &Task, site: &Site) -> Millis {
     }
 }
 
-/// Formula (4): as many full rounds of the longest job as the requested cores fill the machine.
+/// Formula (4): the longest job, as many times as the requested cores fill the machine.
 fn wait(site: &Site) -> Millis {
     let cores = u64::from(site.resource.capacity.0);
     let Some(rounds) = site.requested.checked_div(cores) else { return Millis(i64::MAX) };
@@ -325,15 +327,15 @@ fn wait(site: &Site) -> Millis {
     Millis(i64::try_from(wait).unwrap_or(i64::MAX))
 }
 
-/// Formulas (1) to (3): the reference run time, scaled by the largest of the speed factors, which is that of the slowest
-/// CPU. It is rounded up, since a run that is cut short is worth nothing.
+/// Formulas (1) to (3): the reference run time scaled by the slowest CPU. Rounded up, because a run that is
+/// cut short is worthless.
 fn run(task: &Task, site: &Site) -> Millis {
     let slowest = site.rates.iter().copied().min().unwrap_or(0);
     let reference = u128::from(task.run.0.max(0).unsigned_abs()) * u128::from(task.rate);
     divided_up(reference, u128::from(slowest))
 }
 
-/// Rounded up; never where there is nothing to divide by.
+/// Rounded up. The maximum if the divisor is zero.
 fn divided_up(amount: u128, by: u128) -> Millis {
     if by == 0 {
         return Millis(i64::MAX);

@@ -1,6 +1,6 @@
-//! The room on one resource: what live reservations and failed capacity leave, and which reservations there are in order of
-//! time. All of it follows from the entries of the ledger; it is kept so that nothing has to be searched. And the arithmetic
-//! of spans: a reservation takes a few of them, without gaps, in order of time.
+//! The free capacity of one resource, and its live reservations by time. All of it is derived from the
+//! entries of the ledger and kept up to date to avoid searches. Also the arithmetic of spans: a reservation
+//! takes a few of them, without gaps, by time.
 
 use super::entry::Entry;
 use crate::ids::{Name, ReservationId};
@@ -8,24 +8,25 @@ use bookahead_plan::{Capacity, Interval, Profile, Seconds, Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one resource has promised.
+/// The reservations of one resource.
 #[derive(Clone)]
 pub(super) struct Book {
-    /// What is free of live reservations and of failures.
+    /// Capacity left by live reservations and failures.
     pub(super) profile: Profile,
-    /// Live reservations by their begin.
+    /// Live reservations by start.
     pub(super) begins: BTreeSet<(Time, ReservationId)>,
-    /// Live reservations of which something is missing, the oldest first.
+    /// Live reservations with missing capacity, oldest first.
     pub(super) degraded: BTreeSet<(u64, ReservationId)>,
-    /// What there would be if nothing had failed.
+    /// Configured capacity, failed capacity included.
     pub(super) capacity: Capacity,
-    /// What has failed.
+    /// Failed capacity.
     pub(super) lost: Capacity,
-    /// For each user with live reservations what they leave of everything; None where shares are not limited.
+    /// For each user with live reservations: [`u32::MAX`] less the capacity promised to the user. None if no
+    /// share is limited.
     pub(super) shares: Option<BTreeMap<Name, Profile>>,
 }
 
-/// What an entry means to a book.
+/// The effect of an entry on a book.
 pub(super) struct Footprint {
     begin: Time,
     serial: u64,
@@ -34,17 +35,16 @@ pub(super) struct Footprint {
     takes: Vec<Span>,
 }
 
-/// What is taken in one second.
+/// Capacity taken in one second.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Taken {
     /// By all live reservations.
     all: i64,
-    /// What each user was promised, where it is not nothing; None where shares are not limited.
+    /// Promised to each user, without zeros. None if no share is limited.
     by_user: Option<BTreeMap<Name, i64>>,
 }
 
 impl Footprint {
-    /// Of nothing.
     pub(super) const NONE: Footprint =
         Footprint { begin: Time::MIN, serial: 0, missing: false, promised: Vec::new(), takes: Vec::new() };
 
@@ -58,7 +58,7 @@ impl Footprint {
         }
     }
 
-    /// As if it took nothing, which is wrong on purpose.
+    /// For [`crate::flaw::Flaw::HoldsTakeNoRoom`].
     pub(super) fn without_room(self) -> Footprint {
         Footprint { takes: Vec::new(), ..self }
     }
@@ -71,7 +71,7 @@ impl Footprint {
         area(&self.promised)
     }
 
-    /// What of it is taken from an instant on.
+    /// The promised and the taken spans from an instant on.
     fn since(&self, instant: Time) -> (Vec<Span>, Vec<Span>) {
         (since(&self.promised, instant), since(&self.takes, instant))
     }
@@ -89,17 +89,16 @@ impl Book {
         }
     }
 
-    /// What has not failed.
+    /// Capacity that has not failed.
     pub(super) fn standing(&self) -> Capacity {
         Capacity(self.capacity.0 - self.lost.0)
     }
 
-    /// Forgets what is past.
     pub(super) fn advance(&mut self, now: Time) {
         self.profile.advance(now);
     }
 
-    /// So much has failed, from now on and until further notice.
+    /// Sets the total failed capacity, from now on.
     pub(super) fn set_lost(&mut self, lost: Capacity) {
         let always = |capacity| Span { interval: Interval::new(Time::MIN, Time::MAX), capacity };
         self.profile.remove(always(self.lost));
@@ -107,8 +106,8 @@ impl Book {
         self.profile.add(always(self.lost));
     }
 
-    /// Puts in an entry as it is now in the place of what it was, which, if it was live, is past up to
-    /// `instant`: what is past of it stays taken. Answers what it had from then on and what it has.
+    /// Replaces the old form of an entry by its new one. If it was live, its spans before `instant` stay
+    /// taken: the past cannot be given back. Returns its spans before and after the change, from then on.
     pub(super) fn replace(
         &mut self,
         id: ReservationId,
@@ -137,8 +136,8 @@ impl Book {
         (had, has)
     }
 
-    /// What is taken in a second that has begun. It need not be what the entries have in it: whoever gave
-    /// something back in the middle of the second keeps the rest of it.
+    /// Capacity taken in the current second. It may differ from the sum of the entries: capacity released in
+    /// the middle of a second stays taken until the end of the second.
     pub(super) fn taken_in(&self, second: Time) -> Taken {
         let promised = |left: &Profile| i64::from(u32::MAX).saturating_sub(left.free_at(second));
         let by_user = self.shares.as_ref().map(|shares| {
@@ -149,7 +148,7 @@ impl Book {
         Taken { all, by_user }
     }
 
-    /// Makes that so much is taken in a second, and changes no other.
+    /// Sets the capacity taken in one second; other seconds stay as they are.
     pub(super) fn set_taken_in(&mut self, second: Time, taken: &Taken) {
         let now = self.taken_in(second);
         take_more(&mut self.profile, second, taken.all.saturating_sub(now.all));
@@ -173,6 +172,8 @@ impl Book {
             share.advance(self.profile.origin());
             gave_back.iter().for_each(|&span| share.remove(span));
             took.iter().for_each(|&span| share.add(span));
+            // An empty profile is dropped, so the map stays as small as the number of users with live
+            // reservations.
             if share.breakpoints() == 0 {
                 shares.remove(owner);
             }
@@ -180,24 +181,24 @@ impl Book {
     }
 }
 
-/// The share of a user who has nothing.
+/// Profile of a user without reservations.
 fn nothing_promised() -> Profile {
     Profile::new(Capacity(u32::MAX), Time::MIN)
 }
 
-/// Takes so much more in one second; less where it is negative.
+/// Takes `more` capacity in one second; gives back if negative.
 fn take_more(profile: &mut Profile, second: Time, more: i64) {
     let capacity = Capacity(u32::try_from(more.unsigned_abs()).unwrap_or(u32::MAX));
     let span = Span::starting(second, Seconds(1), capacity);
     if more > 0 { profile.add(span) } else { profile.remove(span) }
 }
 
-/// What lies before an instant.
+/// The part of the spans before an instant.
 pub(super) fn until(spans: &[Span], instant: Time) -> Vec<Span> {
     clipped(spans, Interval::new(Time::MIN, instant))
 }
 
-/// What lies at and after an instant.
+/// The part of the spans from an instant on.
 pub(super) fn since(spans: &[Span], instant: Time) -> Vec<Span> {
     clipped(spans, Interval::new(instant, Time::MAX))
 }
@@ -210,7 +211,7 @@ fn clipped(spans: &[Span], within: Interval) -> Vec<Span> {
     spans.iter().map(clip).filter(|span| !span.interval.is_empty()).collect()
 }
 
-/// With no more than `keep` from an instant on.
+/// The spans with at most `keep` from an instant on.
 pub(super) fn lowered(spans: &[Span], from: Time, keep: Capacity) -> Vec<Span> {
     let mut left = until(spans, from);
     let rest = since(spans, from).into_iter();
@@ -219,14 +220,14 @@ pub(super) fn lowered(spans: &[Span], from: Time, keep: Capacity) -> Vec<Span> {
     left
 }
 
-/// With one more at their end.
+/// The spans with one more at their end.
 pub(super) fn extended(spans: &[Span], more: Span) -> Vec<Span> {
     let mut longer = spans.to_vec();
     append(&mut longer, more);
     longer
 }
 
-/// With so much less of each.
+/// Each span with its capacity reduced by `missing`; empty ones are dropped.
 pub fn less(spans: &[Span], missing: Capacity) -> Vec<Span> {
     let lowered = spans.iter().map(|span| {
         let capacity = Capacity(span.capacity.0.saturating_sub(missing.0));
@@ -235,7 +236,7 @@ pub fn less(spans: &[Span], missing: Capacity) -> Vec<Span> {
     lowered.filter(|span| span.capacity > Capacity::ZERO).collect()
 }
 
-/// The least spans that cover both: at every instant as much as the larger of the two takes.
+/// The maximum of two lists of spans at every instant.
 pub fn both(one: &[Span], other: &[Span]) -> Vec<Span> {
     let all = || one.iter().chain(other);
     let mut edges: Vec<Time> = all().flat_map(|span| [span.interval.begin, span.interval.end]).collect();
@@ -252,26 +253,27 @@ pub fn both(one: &[Span], other: &[Span]) -> Vec<Span> {
     covered
 }
 
-/// How much spans take at an instant.
+/// The capacity that spans take at an instant.
 pub fn taken(spans: &[Span], at: Time) -> Capacity {
     let then = spans.iter().filter(|span| span.interval.begin <= at && at < span.interval.end);
     Capacity(then.map(|span| span.capacity.0).sum())
 }
 
-/// The most that is kept too little of what was promised, at any instant from now on.
+/// The largest difference between promised and kept capacity at any instant from `now` on.
 pub fn shortfall(promised: &[Span], kept: &[Span], now: Time) -> u32 {
+    // The difference changes only at edges, and the past does not count.
     let edges = promised.iter().chain(kept).flat_map(|span| [span.interval.begin, span.interval.end]);
     let short =
         edges.map(|edge| edge.max(now)).map(|at| taken(promised, at).0.saturating_sub(taken(kept, at).0));
     short.max().unwrap_or(0)
 }
 
-/// Capacity times time.
+/// In capacity-seconds.
 pub(super) fn area(spans: &[Span]) -> i128 {
     spans.iter().map(Span::area).sum()
 }
 
-/// Adds a span, as part of the last one where it merely goes on.
+/// Appends a span; merges it with the last one if that continues with the same capacity.
 fn append(spans: &mut Vec<Span>, next: Span) {
     match spans.last_mut() {
         Some(last) if last.capacity == next.capacity && last.interval.end == next.interval.begin => {

@@ -1,7 +1,7 @@
-//! Other terms for what is committed or active. A plain change has its terms as soon as they are granted. A change that is
-//! prepared waits for the word of its owner: old and new terms are kept together, each counted once, until
-//! [`Call::FinishChange`](crate::Call::FinishChange) comes or its time is up. That is how the parts of a co-reservation change
-//! all together or not at all.
+//! New terms for committed and active reservations. A plain change takes effect as soon as the new terms are
+//! granted. A prepared change waits for its owner: old and new terms are both taken, at each instant the
+//! larger of the two, until [`Call::FinishChange`](crate::Call::FinishChange) arrives or the deadline passes.
+//! A broker uses this to change all parts of a co-reservation together or not at all.
 
 use super::Ledger;
 use super::book::{both, extended, lowered, since, until};
@@ -18,10 +18,10 @@ use crate::problem::{Impossible, Problem, Why};
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 
-/// Terms for which there is room.
+/// New terms that have room.
 struct Wanted {
     spans: Vec<Span>,
-    /// Whether it only lasts longer: what is missing of it is missing of the new terms too.
+    /// Whether only the end moves: capacity missing from the old terms is missing from the new ones too.
     extends: bool,
 }
 
@@ -35,6 +35,7 @@ impl Ledger {
     ) -> Decided {
         let wanted = self.changed(ctx, id, version, request)?;
         let entry = self.owned(id, ctx.caller)?;
+        // An active reservation that only shrinks needs no new capacity, so the batch system is not asked.
         if entry.state != State::Active || lasts_until(&wanted.spans) > entry.end() {
             return Ok(self.want(ctx.now, id, wanted));
         }
@@ -64,6 +65,8 @@ impl Ledger {
     ) -> Decided {
         let (change, hold_for) = prepares;
         let entry = self.owned(id, ctx.caller)?;
+        // A repetition must not start a second change, whether the first one is pending, prepared or
+        // finished.
         match entry.preparing().filter(|preparing| preparing.change == change) {
             Some(preparing) if preparing.ready => return Ok(Decision::show(id)),
             Some(_) => return Ok(Decision::wait_after(id, Vec::new())),
@@ -79,6 +82,7 @@ impl Ledger {
             NewTerms::Until(end) => self.extended(ctx, id, version, *end)?,
         };
         let entry = self.owned(id, ctx.caller)?;
+        // New terms within the old ones cannot fail, so they are prepared without asking the batch system.
         let needs_no_more = entry.missing == Capacity::ZERO && both(&entry.spans, &spans) == entry.spans;
         let prepares = Some(prepares);
         if let Some(limit) = self.rules.consent.filter(|_| !needs_no_more) {
@@ -117,12 +121,12 @@ impl Ledger {
             Some(_) => Err(Problem::new(Why::NotPrepared)),
             None if accept => Err(Problem::new(Why::NotPrepared)),
             None if !entry.is_live() => Ok(Decision::show(id)),
-            // Should the call that it takes back arrive later, it is known to be taken back.
+            // Remembered, in case the prepare call arrives after this one: it is then refused.
             None => Ok(Decision::show_after(id, vec![What::ChangeGivenUp { id, change }])),
         }
     }
 
-    /// The best terms of a request in place of those it has.
+    /// The best terms for a request in place of the current ones.
     fn changed(
         &mut self,
         ctx: Context<'_>,
@@ -135,7 +139,7 @@ impl Ledger {
         }
         let entry = self.changeable(id, ctx.caller, version, Move::RequestChange)?;
         let (resource, roles) = (entry.resource.clone(), ctx.caller.roles.clone());
-        // Limits are those of the owner, whoever acts for it.
+        // The owner's limits apply, even if an operator makes the change.
         let owner = Caller { user: entry.owner.clone(), roles };
         let wish = self.wish(Context { caller: &owner, ..ctx }, request, true)?;
         let wish = Wish { stays_on: Some(resource), ..self.wish_instead(ctx, id, wish)? };
@@ -143,7 +147,7 @@ impl Ledger {
         Ok(Wanted { spans: vec![best.span(&wish.part.wanted)], extends: false })
     }
 
-    /// The same wish, of somebody who would give back a reservation for it.
+    /// The same wish with a reservation given up in exchange.
     pub(super) fn wish_instead<'a>(
         &self,
         ctx: Context<'_>,
@@ -152,11 +156,11 @@ impl Ledger {
     ) -> Result<Wish<'a>, Problem> {
         let entry = self.owned(id, ctx.caller)?;
         let usage = self.usage_beside(&entry.owner, Some(entry.promised()));
-        // Of the second that has begun nothing can be given back, so nothing of it can be taken instead.
+        // The current second cannot be given back, so it cannot be taken in exchange either.
         Ok(Wish { usage, replaces: Some(id), first_begin: rest_from(ctx.now), ..wish })
     }
 
-    /// Of what has begun the end can change, and the capacity to less.
+    /// An active reservation can move its end and reduce its capacity, nothing else.
     fn changed_active(
         &mut self,
         ctx: Context<'_>,
@@ -190,7 +194,7 @@ impl Ledger {
         Ok(Wanted { spans, extends: true })
     }
 
-    /// More time at its end, with the capacity that it has there; what it has where that lasts as long.
+    /// A later end with the capacity at the current end. The current terms if they last that long already.
     fn extended(
         &mut self,
         ctx: Context<'_>,
@@ -206,7 +210,7 @@ impl Ledger {
         self.lengthened(ctx, id, &spans, end)
     }
 
-    /// Lets these spans last until a later end, if there is room for the rest.
+    /// The spans until a later end, if there is room for the extension.
     fn lengthened(
         &mut self,
         ctx: Context<'_>,
@@ -221,7 +225,8 @@ impl Ledger {
         let spans = extended(spans, more);
         let mut request = entry.request.clone();
         if let Some(part) = request.parts.first_mut() {
-            // Beside what it has, as if somebody asked for this alone; and where it is.
+            // Searched like a request for the extension alone, on the same resource. The current terms stay
+            // taken.
             part.resource = Some(entry.resource.clone());
             part.wanted = placement::Request {
                 earliest_start: more.interval.begin,
@@ -230,13 +235,14 @@ impl Ledger {
                 capacity: more.capacity,
             };
         }
+        // It is the same reservation, so it must not count twice; its area does count.
         let usage = self.usage_beside(&owner.user, Some(&[]));
         let wish = self.wish(Context { caller: &owner, ..ctx }, &request, true)?;
         self.best(&Wish { usage, ..wish })?;
         Ok(Wanted { spans, extends: true })
     }
 
-    /// A reservation whose terms the caller may change.
+    /// A reservation whose terms the caller may change now.
     fn changeable(
         &self,
         id: ReservationId,
@@ -255,7 +261,7 @@ impl Ledger {
         }
     }
 
-    /// Other terms: at once, or when the batch system has granted them.
+    /// Requests new terms from the batch system, or takes them at once without one.
     fn want(&self, now: Moment, id: ReservationId, Wanted { spans, extends }: Wanted) -> Decision {
         let prepares = None;
         match self.rules.consent {

@@ -1,5 +1,5 @@
-//! Every call that a site answers. Each decides from the book as it is at the moment and changes nothing;
-//! what is to happen is a list of events.
+//! The decision for each call to a site. Deciding changes nothing; the result is a list of events and an
+//! answer.
 
 use super::Ledger;
 use super::book::{lowered, since};
@@ -17,13 +17,12 @@ use crate::problem::{Impossible, NotReleased, Problem, Why};
 use crate::request::{Objective, Request};
 use bookahead_plan::{Capacity, Time};
 
-/// No reservation has more jobs, so that none grows without bound.
+/// Most jobs attached to one reservation. Bounds the size of an entry.
 const MOST_JOBS: usize = 65_536;
 
-/// What is to happen, or why not.
 pub(super) type Decided = Result<Decision, Problem>;
 
-/// The moment of a call, its caller, and what is to be seen on the resources then.
+/// A call's moment and caller, and the jobs and foreign reservations on the resources.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) now: Moment,
@@ -58,6 +57,7 @@ impl Ledger {
 
     fn probe(&mut self, ctx: Context<'_>, request: &Request, most: u32, starts: &[Time]) -> Decided {
         let wish = self.wish(ctx, request, false)?;
+        // A probe for new terms counts the room of the old ones as free, but only for their owner.
         let lives =
             |id: &ReservationId| self.owned(*id, ctx.caller).is_ok_and(|entry| entry.state.holds_capacity());
         let wish = match wish.part.changes.filter(lives) {
@@ -93,19 +93,22 @@ impl Ledger {
                 let resource = self.rules.resources[best.resource].resource.name.clone();
                 let request = request.clone();
                 if let Some(limit) = self.rules.consent {
-                    // What is booked may be granted after its begin, as long as something of it is left.
+                    // A booking may be granted after its start, as long as some of it remains. A hold must be
+                    // committed before.
                     let latest = if book { span.interval.end } else { span.interval.begin };
                     let until = self.answer_by(ctx.now, limit, latest);
                     let asks = What::Requested { id, owner, request, resource, span, hold_for, book, until };
                     return Ok(Decision::wait_after(id, vec![asks]));
                 }
-                // What is committed at once is held for no time at all.
+                // Committed at once, so the hold time is zero. It does not count in the statistics of holds.
                 let hold_for = if book { Millis::ZERO } else { hold_for };
                 let deadline = self.deadline(ctx.now, hold_for, best.slot.start);
                 let held = What::Held { id, owner, request, resource, span, deadline };
                 let committed = book.then(|| What::Committed { id, jobs: Vec::new(), late: None });
                 Ok(Decision::show_after(id, [held].into_iter().chain(committed).collect()))
             }
+            // The refusal is recorded under the id, so a repetition gets the same answer even if room appears
+            // later.
             Err(problem) => {
                 let owner = ctx.caller.user.clone();
                 let request = Digest::of(request);
@@ -115,12 +118,13 @@ impl Ledger {
         }
     }
 
-    /// What is said of an id that stands for something already.
+    /// The answer for an id that is in use or denied.
     fn known(&self, caller: &Caller, id: ReservationId, request: &Request) -> Option<Decided> {
         if let Some(entry) = self.entries.get(&id) {
             let same = caller.may_act_for(&entry.owner) && entry.request == *request;
             return Some(match (same, entry.state) {
                 (false, _) => Err(Problem::new(Why::IdTaken(id))),
+                // A late commit is pending. Its result is no answer to a reserve call.
                 (true, State::Requested) if entry.is_committed_late() => Err(Problem::new(Why::Busy)),
                 (true, State::Requested) => Ok(Decision::wait_after(id, Vec::new())),
                 (true, _) => Ok(Decision::show(id)),
@@ -139,13 +143,14 @@ impl Ledger {
         let entry = self.owned(id, ctx.caller)?;
         match entry.state {
             State::Held => {
-                // All of it together lasts no longer than one hold may: nobody takes a cluster without a commit.
+                // The whole hold, prolongations included, is limited: otherwise a client could block a
+                // cluster without ever committing.
                 let most = entry.accepted + self.rules.holds.longest;
                 let deadline = self.deadline(ctx.now, hold_for, entry.begin()).min(most);
                 let longer = (deadline > entry.deadline).then_some(What::HeldLonger { id, deadline });
                 Ok(Decision::show_after(id, longer.into_iter().collect()))
             }
-            // It is held for good.
+            // Committed: it is held until its end anyway.
             State::Committed | State::ChangeRequested | State::Active => Ok(Decision::show(id)),
             State::Requested => Err(Problem::new(Why::Busy)),
             State::Expired => Err(Problem::new(Why::Expired)),
@@ -166,6 +171,8 @@ impl Ledger {
             None => {}
         }
         entry.state.after(Move::Commit)?;
+        // A late commit must find its capacity free again. On a committed reservation, a commit only attaches
+        // jobs.
         let late = match entry.state {
             State::Expired if !self.rules.holds.late_commits => return Err(Problem::new(Why::Expired)),
             State::Expired => Some(self.still_free(ctx, id)?),
@@ -224,6 +231,7 @@ impl Ledger {
         if let Some(has) = most.filter(|has| keep > *has) {
             return Err(Problem::new(Why::NotReleased(NotReleased::KeepsMore { has, keep })));
         }
+        // Keeping nothing from the start or from now on means giving it up.
         let over = keep == Capacity::ZERO && from <= rest.max(entry.begin());
         let event = match entry.state {
             State::Active if over => What::Completed { id },
@@ -240,6 +248,8 @@ impl Ledger {
     }
 
     fn cancel(&self, caller: &Caller, id: ReservationId) -> Decided {
+        // A cancel for an unknown id leaves a tombstone: the reserve call may still be on its way, and must
+        // not book when it arrives.
         if self.entries.contains_key(&id) {
         } else if let Some(Denied { owner, refusal: Some(_), .. }) = self.known_denied(id, caller) {
             return Ok(Decision::say(Answer::Reservation(rejected(id, owner.clone()))));
@@ -254,8 +264,7 @@ impl Ledger {
             State::ChangeRequested if entry.has_begun() => {
                 Ok(Decision::show_after(id, vec![What::Terminated { id, because }]))
             }
-            // It is over, which is what the caller wanted. A hold that expired is not: it might be committed
-            // late.
+            // Already over, as the caller wanted. An expired hold is not: it can still be committed late.
             State::Cancelled | State::Terminated => Ok(Decision::show(id)),
             state => {
                 state.after(Move::Cancel)?;
@@ -264,13 +273,13 @@ impl Ledger {
         }
     }
 
-    /// Why an id was denied to somebody for whom the caller may act: to the caller, before all others.
+    /// The denial of an id that concerns the caller: its own first, then those of users it may act for.
     fn known_denied(&self, id: ReservationId, caller: &Caller) -> Option<&Denied> {
         let others = || self.all_denied(id).find(|denied| caller.may_act_for(&denied.owner));
         self.denied_to(id, &caller.user).or_else(others)
     }
 
-    /// A reservation that the caller may act on; what is known of the id otherwise.
+    /// A reservation that the caller may act on. The error tells what else is known about the id.
     pub(super) fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Entry, Problem> {
         if let Some(entry) = self.entries.get(&id) {
             let allowed = caller.may_act_for(&entry.owner);
@@ -288,7 +297,7 @@ fn only_part(part: usize) -> Result<(), Problem> {
     if part == 0 { Ok(()) } else { Err(Problem::new(Why::NoSuchPart(part))) }
 }
 
-/// The jobs that it does not have yet, each once.
+/// The jobs that are not attached yet, each once.
 fn new_jobs(entry: &Entry, jobs: &[JobId]) -> Result<Vec<JobId>, Problem> {
     let mut new: Vec<JobId> = Vec::new();
     for job in jobs {
@@ -302,7 +311,7 @@ fn new_jobs(entry: &Entry, jobs: &[JobId]) -> Result<Vec<JobId>, Problem> {
     Ok(new)
 }
 
-/// How a request that was refused looks as a reservation.
+/// A refused request in the form of a reservation.
 fn rejected(id: ReservationId, owner: Name) -> Reservation {
     Reservation {
         id,

@@ -1,6 +1,6 @@
-//! Events and entries: what happens to a book, which is what the journal of a site is made of; what a command gives back beside
-//! them; and one reservation in the book. An entry relies on the life cycle for its moves and knows when it must be looked at
-//! next.
+//! The events of a ledger, which the journal of a site consists of; the other results of a command; and one
+//! reservation as the ledger stores it. An entry leaves its state transitions to the life cycle, and computes
+//! when its next event is due.
 
 use super::book;
 use crate::clock::{Millis, Moment};
@@ -13,133 +13,133 @@ use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// A reservation: what was asked for, what is promised, and how it stands.
+/// A reservation: its request, its terms and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
-    /// Whose it is.
+    /// The user that limits count it for.
     pub owner: Name,
-    /// What was asked for at first.
+    /// The original request. Later changes do not touch it: a repeated reserve call is compared with it.
     pub request: Request,
-    /// Where in its life it is.
+    /// Its place in the life cycle.
     pub state: State,
-    /// The resource on which it is promised.
+    /// The resource it is promised on.
     pub resource: Name,
-    /// What is promised, or was: spans without gaps, in order.
+    /// The capacity promised, or promised until it ended: spans without gaps, by time.
     pub spans: Vec<Span>,
-    /// Its place among all that were ever accepted.
+    /// Position among all reservations ever accepted. A failure takes capacity from the highest serials
+    /// first.
     pub serial: u64,
     /// When it was accepted.
     pub accepted: Moment,
-    /// Until when it is, or was, held if not committed.
+    /// End of its hold, unless it is or was committed first.
     pub deadline: Moment,
-    /// The jobs attached.
+    /// Native jobs attached to it, each once.
     pub jobs: Vec<JobId>,
-    /// How much of it is missing since capacity failed.
+    /// Capacity lost to failures and not replaced yet.
     pub missing: Capacity,
-    /// Grows with every change of terms.
+    /// Incremented with every change of terms, starting at 1.
     pub version: u32,
-    /// When it was over; meaningless before.
+    /// When it ended. Has no meaning before that.
     pub ended: Moment,
-    /// Who gave it up.
+    /// Why it was given up, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Because>,
-    /// What the batch system is asked for, while it has not answered; and a change that is prepared.
+    /// The pending request to the batch system, or a prepared change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// The last change that was prepared or given up, and whether it was accepted: for those who say it again.
+    /// The last change that was finished, and whether it was accepted. Repeated calls are answered from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_change: Option<(ChangeId, bool)>,
 }
 
-/// What a reservation waits for in [`State::Requested`] or [`State::ChangeRequested`]: the batch system, or, of a change that
-/// is prepared, the word of its owner.
+/// A pending step in [`State::Requested`] or [`State::ChangeRequested`]. It is pending at the batch system; a
+/// prepared change is pending at its owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Waiting {
-    /// It is refused if the batch system has not answered by then; a change that is prepared is given up.
+    /// Deadline. The batch system counts as having refused after it; a prepared change is given up.
     pub until: Moment,
-    /// Since when.
+    /// When the wait started.
     pub since: Moment,
-    /// What comes of a grant.
+    /// The effect of a grant.
     pub then: Then,
-    /// The call that is answered when the wait is over.
+    /// The call to answer when the wait ends.
     pub asked: Option<Box<Envelope>>,
 }
 
-/// What comes of a grant.
+/// The effect of a grant by the batch system.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Then {
     /// It is held for this long.
     Hold(Millis),
     /// It is committed at once.
     Book,
-    /// It was expired, and is committed with these jobs.
+    /// The expired hold is committed with these jobs.
     CommitLate(Vec<JobId>),
-    /// It has these terms.
+    /// It gets new terms.
     Change {
         /// The new terms.
         spans: Vec<Span>,
-        /// Old and new terms together: what is taken meanwhile.
+        /// Maximum of old and new terms at each instant: the capacity taken while the change is pending.
         both: Vec<Span>,
-        /// Whether it had begun when the change was asked for.
+        /// Whether the reservation had started when the change was requested.
         begun: bool,
-        /// Whether it only lasts longer.
+        /// Whether only its end moves.
         extends: bool,
-        /// Where it is only to be prepared.
+        /// Set if the change is only prepared, not made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         preparing: Option<Preparing>,
     },
 }
 
-/// A change that is not taken before its owner says so.
+/// A two-phase change: new terms that take effect only when the owner finishes the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Preparing {
-    /// Its name.
+    /// Chosen by the owner.
     pub change: ChangeId,
-    /// How long both terms are to be kept.
+    /// How long to keep both terms.
     pub hold_for: Millis,
-    /// Whether both are kept for sure: only the word of the owner is outstanding.
+    /// Whether both terms are guaranteed, so that only the owner's decision is missing.
     pub ready: bool,
 }
 
-/// An id under which nothing is reserved for its owner, for a reason that is remembered. It binds its owner alone: others may reserve
-/// under the same id.
+/// An id that its owner can no longer reserve under, and why. Other users may reserve under the same id: ids
+/// are chosen by clients, and one user must not block another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Denied {
-    /// Who asked.
+    /// The user that the id is denied to.
     pub owner: Name,
-    /// When.
+    /// When it was denied; it is forgotten after the retention time.
     pub at: Moment,
-    /// What was asked for, and why it was refused; None where it was cancelled before it was asked for.
+    /// The refused request and the reason. None if the id was cancelled before it was reserved.
     pub refusal: Option<(Digest<Request>, Problem)>,
 }
 
 impl Entry {
-    /// When its start comes.
+    /// Start of its first span; [`Time::MIN`] without spans.
     pub fn begin(&self) -> Time {
         self.spans.first().map_or(Time::MIN, |span| span.interval.begin)
     }
 
-    /// When its end comes.
+    /// End of its last span; [`Time::MIN`] without spans.
     pub fn end(&self) -> Time {
         self.spans.last().map_or(Time::MIN, |span| span.interval.end)
     }
 
-    /// From its start to its end.
+    /// From [`Entry::begin`] to [`Entry::end`].
     pub fn interval(&self) -> Interval {
         Interval::new(self.begin(), self.end())
     }
 
-    /// Why it is given up where this caller says so, who may.
     pub(super) fn given_up_by(&self, caller: &Caller) -> Because {
         if self.owner == caller.user { Because::Owner } else { Because::Operator }
     }
 
-    /// Whether it takes capacity.
+    /// Whether it takes capacity. Holds and pending requests do.
     pub fn is_live(&self) -> bool {
         self.state.holds_capacity()
     }
 
-    /// What it was promised, while it is live; while a change waits, old and new terms together.
+    /// The capacity promised while it is live. During a pending change: the maximum of old and new terms.
     pub fn promised(&self) -> &[Span] {
         match &self.waiting {
             _ if !self.is_live() => &[],
@@ -148,10 +148,13 @@ impl Entry {
         }
     }
 
-    /// What it really has, while it is live. What is missing of it is not missing of new terms that wait: these have room.
+    /// The capacity it really has while it is live: its promise less [`Entry::missing`]. New terms of a
+    /// pending change were found to have room, so nothing is missing from them.
     pub fn takes(&self) -> Vec<Span> {
         match &self.waiting {
             Some(Waiting { then: Then::Change { spans, extends, .. }, .. }) if self.is_live() => {
+                // An extension keeps the missing capacity up to the old end; only the part after it is added
+                // in full.
                 let from = if *extends { self.end() } else { Time::MIN };
                 book::both(&book::less(&self.spans, self.missing), &book::since(spans, from))
             }
@@ -159,13 +162,14 @@ impl Entry {
         }
     }
 
-    /// What it was promised at an instant; before its start, at its start, and after its end, at its end.
+    /// The capacity promised at an instant. Before its start the capacity at its start; after its end the
+    /// capacity at its end.
     pub fn capacity_at(&self, instant: Time) -> Capacity {
         let later = self.spans.iter().find(|span| instant < span.interval.end);
         later.or(self.spans.last()).map_or(Capacity::ZERO, |span| span.capacity)
     }
 
-    /// When time makes its next move: the end of a hold, its start, its end; and, once it is over, when it is
+    /// When time causes its next event: the end of its hold, its start, its end; after that, when it is
     /// forgotten.
     pub(super) fn due(&self, retention: Seconds) -> Moment {
         match self.state {
@@ -178,22 +182,22 @@ impl Entry {
         }
     }
 
-    /// Without a wait there is nothing to wait for: it is due at once.
+    /// Deadline of the pending step; at once if nothing is pending.
     fn waits_until(&self) -> Moment {
         self.waiting.as_ref().map_or(Moment(i64::MIN), |waiting| waiting.until)
     }
 
-    /// While a change waits: when its old terms make it begin or end.
+    /// During a pending change: when the old terms make it start or end.
     fn changes_state_at(&self) -> Moment {
         Moment::of(if self.has_begun() { self.end() } else { self.begin() })
     }
 
-    /// While a change waits: whether it was active when the change was asked for.
+    /// During a pending change: whether it was active when the change was requested.
     pub(super) fn has_begun(&self) -> bool {
         matches!(&self.waiting, Some(Waiting { then: Then::Change { begun: true, .. }, .. }))
     }
 
-    /// The change that is prepared, or about to be.
+    /// The two-phase change, prepared or being prepared.
     pub fn preparing(&self) -> Option<Preparing> {
         match self.waiting.as_ref()?.then {
             Then::Change { preparing, .. } => preparing,
@@ -201,12 +205,12 @@ impl Entry {
         }
     }
 
-    /// Whether old and new terms are both kept, and only the word of its owner is outstanding.
+    /// Whether old and new terms are both guaranteed and only the owner's decision is missing.
     pub fn is_prepared(&self) -> bool {
         self.preparing().is_some_and(|preparing| preparing.ready)
     }
 
-    /// The terms of a change that is prepared.
+    /// The new terms of a prepared change.
     pub(super) fn prepared(&self) -> Option<&[Span]> {
         match &self.waiting.as_ref()?.then {
             Then::Change { spans, preparing: Some(Preparing { ready: true, .. }), .. } => Some(spans),
@@ -214,23 +218,23 @@ impl Entry {
         }
     }
 
-    /// Why a call about it has to wait.
     pub(super) fn busy(&self) -> Problem {
         let changing = self.state == State::ChangeRequested;
         Problem::new(if changing { Why::ChangeUnderWay } else { Why::Busy })
     }
 
-    /// Whether it waits for a late commit.
     pub(super) fn is_committed_late(&self) -> bool {
         matches!(&self.waiting, Some(Waiting { then: Then::CommitLate(_), .. }))
     }
 
-    /// What time does to it when it is due.
+    /// The event that time causes when it is due.
     pub(super) fn due_event(&self, id: ReservationId) -> What {
         match self.state {
             State::Held => What::Expired { id },
             State::Committed => What::Begun { id },
             State::Active => What::Completed { id },
+            // Start and end by the old terms win over the deadline of the wait: time does not stop for a
+            // pending change.
             State::ChangeRequested if self.changes_state_at() <= self.waits_until() => {
                 if self.has_begun() {
                     What::Completed { id }
@@ -252,19 +256,19 @@ impl Entry {
     }
 }
 
-/// A call that was answered, as far as it takes to know it again.
+/// A recorded call, reduced to a digest that recognises its repetitions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Written")]
 pub struct AnsweredCall {
-    /// Its key.
+    /// The idempotency key.
     pub key: Key,
-    /// Who called.
+    /// The caller. Bounds on recorded answers are per user.
     pub user: Name,
-    /// All of it.
+    /// Digest of the whole envelope: the same key with another call is an error.
     pub digest: Digest<Envelope>,
 }
 
-/// How it was written: the first release kept the whole call.
+/// Serialized form. The first release stored the whole call, and its journals must stay readable.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -292,127 +296,126 @@ impl AnsweredCall {
     }
 }
 
-/// When something that was over at a moment is forgotten.
 pub(super) fn forgotten_at(ended: Moment, retention: Seconds) -> Moment {
     ended + Millis::seconds(retention.0)
 }
 
-/// Something that happened.
+/// An entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {
-    /// When.
+    /// When it happened; for events caused by time, when they were due.
     pub at: Moment,
-    /// What.
+    /// The change to the ledger.
     pub what: What,
 }
 
-/// What can happen.
+/// The kinds of events. Serialized in journals: variants and fields must stay readable.
 #[allow(missing_docs, reason = "`id` is the reservation that it happened to")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum What {
-    /// A request has room in the book; the batch system is asked for it. Its room is taken meanwhile.
+    /// The ledger has room for a request; it waits for the batch system. Its capacity is taken meanwhile.
     Requested {
         id: ReservationId,
         owner: Name,
         request: Request,
-        /// The resource on which it is placed.
+        /// Where it is placed.
         resource: Name,
-        /// What is wanted there.
+        /// The capacity requested there.
         span: Span,
-        /// How long it is to be held once it is granted.
+        /// Hold time once granted.
         hold_for: Millis,
-        /// Whether it is to be committed as soon as it is granted.
+        /// Whether to commit it as soon as it is granted.
         book: bool,
-        /// It is refused if the batch system has not answered by then.
+        /// Deadline for the batch system's answer.
         until: Moment,
     },
-    /// The batch system granted a request: its room is held.
+    /// The batch system granted a request: its capacity is held.
     Granted {
         id: ReservationId,
-        /// Until when it is held if nobody commits it.
+        /// End of the hold.
         deadline: Moment,
     },
-    /// The batch system did not grant a request, a late commit or a change, or did not answer in time.
+    /// The batch system refused a request, a late commit or a change, or did not answer in time.
     NotGranted { id: ReservationId, problem: Problem },
-    /// A request was accepted: its room is held.
+    /// A request was accepted: its capacity is held.
     Held {
         id: ReservationId,
         owner: Name,
         request: Request,
-        /// The resource on which it is promised.
+        /// Where it is promised.
         resource: Name,
-        /// What is promised.
+        /// The capacity promised.
         span: Span,
-        /// Until when it is held if nobody commits it.
+        /// End of the hold.
         deadline: Moment,
     },
     /// A request was refused.
     Refused {
         id: ReservationId,
-        /// Whose it would have been.
+        /// The requester.
         owner: Name,
         request: Digest<Request>,
-        /// Why it cannot be had.
+        /// Why it was refused.
         problem: Problem,
     },
-    /// A hold lasts longer.
+    /// A hold was prolonged.
     HeldLonger {
         id: ReservationId,
-        /// Until when.
+        /// New end of the hold.
         deadline: Moment,
     },
-    /// A hold was committed, in time or late, or jobs were attached to what was committed.
+    /// A hold was committed, in time or late, or jobs were attached to a committed reservation.
     Committed {
         id: ReservationId,
         /// Jobs that were not attached before.
         jobs: Vec<JobId>,
-        /// Of a late commit: what was still to be had.
+        /// For a late commit: the spans that were still available.
         late: Option<Vec<Span>>,
     },
-    /// A late commit has room in the book; the batch system is asked for it.
+    /// The ledger has room for a late commit; it waits for the batch system.
     CommitRequested {
         id: ReservationId,
         /// Jobs that were not attached before.
         jobs: Vec<JobId>,
-        /// What is still to be had.
+        /// The spans that are still available.
         spans: Vec<Span>,
-        /// It is refused if the batch system has not answered by then.
+        /// Deadline for the batch system's answer.
         until: Moment,
     },
-    /// Nobody committed it in time.
+    /// A hold reached its deadline without a commit.
     Expired { id: ReservationId },
-    /// Its owner wants other terms, for which there is room. Old and new terms are taken until it is settled.
+    /// New terms were requested and have room. Old and new terms are both taken until the change is settled.
     ChangeRequested {
         id: ReservationId,
         /// The new terms.
         spans: Vec<Span>,
-        /// Whether it only lasts longer: what is missing of it is missing of the new terms too.
+        /// Whether only its end moves: capacity missing from the old terms is missing from the new ones too.
         extends: bool,
-        /// It is refused if the batch system has not answered by then.
+        /// Deadline for the batch system's answer.
         until: Moment,
-        /// Where it is only to be prepared: the name of the change, and how long both terms are to be kept.
+        /// For a change that is only prepared: its id, and how long to keep both terms.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prepares: Option<(ChangeId, Millis)>,
     },
-    /// Old and new terms are both kept until its owner has said which.
+    /// Old and new terms are both guaranteed until the owner finishes the change.
     ChangePrepared {
         id: ReservationId,
-        /// Until when.
+        /// Deadline for the owner; the change is given up after it.
         until: Moment,
     },
-    /// The new terms are promised now.
+    /// The new terms took effect.
     ChangeSettled { id: ReservationId },
-    /// The new terms are not taken: the owner said so, or nothing in time.
+    /// The old terms stay: the owner rejected the change or let its deadline pass.
     ChangeGivenUp { id: ReservationId, change: ChangeId },
-    /// Part of it was given back early.
+    /// Capacity was released early.
     Released {
         id: ReservationId,
-        /// What is left.
+        /// The remaining terms.
         spans: Vec<Span>,
     },
-    /// Its start came.
+    /// Its start was reached.
     Begun { id: ReservationId },
-    /// Its end came, or its owner gave back the rest.
+    /// Its end was reached, or its owner released the rest.
     Completed { id: ReservationId },
     /// It was given up before its start.
     Cancelled { id: ReservationId, because: Because },
@@ -422,41 +425,41 @@ pub enum What {
         #[serde(default)]
         because: Because,
     },
-    /// An id was cancelled before anything was reserved under it, so its owner will reserve nothing under it.
+    /// An id was cancelled before it was reserved. A reserve call that arrives later is refused.
     CancelledBefore { id: ReservationId, owner: Name },
-    /// Capacity failed.
+    /// Capacity of a resource failed.
     Lost {
         resource: Name,
-        /// How much more.
+        /// Newly failed capacity.
         capacity: Capacity,
     },
-    /// Capacity is back.
+    /// Failed capacity came back.
     Restored {
         resource: Name,
-        /// How much.
+        /// Recovered capacity.
         capacity: Capacity,
     },
-    /// So much of a reservation is missing now, since capacity failed.
+    /// The capacity missing from a reservation changed.
     Missing {
         id: ReservationId,
-        /// How much; zero where it is whole again.
+        /// Total missing capacity; zero if the reservation is whole again.
         capacity: Capacity,
     },
-    /// The call because of which a reservation waits for the batch system. It is answered when that is settled.
+    /// The call that caused a wait for the batch system. It is answered when the wait ends.
     Asked { envelope: Box<Envelope> },
-    /// A call was answered, and a repeat will get the same answer.
+    /// A call was answered. Repetitions get the same answer.
     Answered {
         #[serde(alias = "envelope")]
         call: AnsweredCall,
         answer: Answer,
     },
-    /// What was over for long is forgotten.
+    /// A finished reservation was dropped after the retention time.
     Forgotten { id: ReservationId },
-    /// It is forgotten that somebody was refused an id, or cancelled it before it was reserved.
+    /// A denied id was dropped after the retention time.
     DenialForgotten { id: ReservationId, owner: Name },
-    /// An answer is no longer remembered.
+    /// A recorded answer was dropped.
     AnswerForgotten {
-        /// The key of its call.
+        /// Key of its call.
         key: Key,
     },
 }
@@ -464,17 +467,17 @@ pub enum What {
 /// Why a reservation was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum Because {
-    /// Its owner said so.
+    /// Its owner cancelled it.
     #[default]
     Owner,
-    /// An operator of the site said so.
+    /// An operator of the site cancelled it.
     Operator,
-    /// It was a hold, and the capacity for it failed.
+    /// It was a hold, and its capacity failed.
     Lost,
 }
 
 impl Because {
-    /// A word for people and programs.
+    /// Stable name, used in the API and in output.
     pub fn word(self) -> &'static str {
         match self {
             Because::Owner => "owner",
@@ -484,44 +487,45 @@ impl Because {
     }
 }
 
-/// What whoever keeps a schedule of the resource must do to it: give back what the reservation had from that
-/// moment on, and take what it has instead.
+/// A change to the schedule of a resource: give back the spans that the reservation had from this moment on,
+/// and take the ones it has now.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {
-    /// On which resource.
+    /// The resource to change.
     pub resource: Name,
-    /// For which reservation.
+    /// The reservation that changed.
     pub id: ReservationId,
-    /// All that it had.
+    /// All its spans before.
     pub gave_back: Vec<Span>,
-    /// All that it has.
+    /// All its spans now.
     pub took: Vec<Span>,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handled {
-    /// For the caller, once the events are in the journal.
+    /// For the caller, to be sent after the events are durable.
     pub answer: Answer,
-    /// The reservation that waits for the batch system. The caller gets its answer when that has come, not this one.
+    /// The reservation that waits for the batch system. If set, the caller gets the answer at the end of the
+    /// wait, not this one.
     pub waits: Option<ReservationId>,
-    /// For the journal, in order; they are in the book already.
+    /// For the journal, in order. Already applied.
     pub events: Vec<Event>,
-    /// For schedules of the resources, in order.
+    /// For the schedules of the resources, in order.
     pub changes: Vec<Change>,
 }
 
-/// What came of time or of a failure.
+/// The result of a tick, a failure or a grant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ticked {
-    /// For the journal, in order; they are in the book already.
+    /// For the journal, in order. Already applied.
     pub events: Vec<Event>,
-    /// For schedules of the resources, in order.
+    /// For the schedules of the resources, in order.
     pub changes: Vec<Change>,
 }
 
 impl What {
-    /// The reservation that it is about, if it is about one.
+    /// The reservation that the event is about, if it is about one.
     pub fn id(&self) -> Option<ReservationId> {
         match self {
             What::Requested { id, .. }
@@ -554,7 +558,7 @@ impl What {
         }
     }
 
-    /// A word for people and programs.
+    /// Stable name, used in the API and in output.
     pub fn word(&self) -> &'static str {
         match self {
             What::Requested { .. } => "requested",

@@ -1,8 +1,8 @@
-//! Capacity that fails, and comes back. A batch system that is asked says itself which reservations miss something
-//! ([`Ledger::kept`]). Without one, where the book is overfull, the newest promises are hit first, and those that are in use
-//! last: of them as much is marked as missing as must be. What only waits for the batch system is refused. Whenever room
-//! appears, the oldest that miss something get it first. A book that was lost is made anew from what is kept free on the
-//! machines ([`Ledger::adopt`]).
+//! Capacity that fails and comes back. With a batch system, the batch system reports which reservations lost
+//! capacity ([`Ledger::kept`]). Without one, an overbooked resource takes capacity from the newest promises
+//! first and from those in use last; they become degraded. Requests that are pending are refused. Capacity
+//! that becomes free goes to degraded reservations first, oldest first. A lost ledger is rebuilt from the
+//! reservations found in the batch system ([`Ledger::adopt`]).
 
 use super::entry::{Ticked, What};
 use super::fold::rest_from;
@@ -16,8 +16,9 @@ use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 use std::collections::BTreeSet;
 
 impl Ledger {
-    /// So much more of a resource has failed, from now on. Where the book is overfull then, all others are hit before those
-    /// that are `spared`: they are in use, or a batch system is known to keep them. Without `spared` nobody is hit yet.
+    /// More capacity of a resource has failed, from now on. If the resource is overbooked then, reservations
+    /// in `spared` lose capacity last: they are in use, or the batch system is known to keep them. With None,
+    /// no reservation loses capacity yet.
     pub fn lost(
         &mut self,
         now: Moment,
@@ -37,7 +38,7 @@ impl Ledger {
         course
     }
 
-    /// So much of what had failed is back.
+    /// Failed capacity has come back. Degraded reservations get it first.
     pub fn restored(&mut self, now: Moment, resource: &Name, capacity: Capacity) -> Ticked {
         let mut course = self.tick(now);
         let Some(at) = self.at(resource) else { return course };
@@ -49,8 +50,8 @@ impl Ledger {
         course
     }
 
-    /// Where the rules offer less of a resource than was promised before they changed, the newest promises are hit as if the
-    /// rest had failed.
+    /// Enforces the rules after a restart with less capacity: the newest promises lose capacity, as if the
+    /// difference had failed.
     pub fn fit_rules(&mut self, now: Moment) -> Ticked {
         let mut course = self.tick(now);
         for at in 0..self.books.len() {
@@ -60,8 +61,8 @@ impl Ledger {
         course
     }
 
-    /// Whoever keeps the machines has only so much for a reservation; or all of it again, as far as there is room. For what is
-    /// only requested nothing has to be kept.
+    /// The batch system keeps `kept` capacity for a reservation. It becomes degraded, or recovers as far as
+    /// there is room. Pending requests are ignored: nothing is kept for them yet.
     pub fn kept(&mut self, now: Moment, id: ReservationId, kept: Capacity) -> Ticked {
         let mut course = self.tick(now);
         let promised_to = |entry: &&super::Entry| entry.is_live() && entry.state != State::Requested;
@@ -69,6 +70,8 @@ impl Ledger {
         let promised = entry.spans.iter().map(|span| span.capacity.0).max().unwrap_or(0);
         let missing = promised.saturating_sub(kept.0);
         let free = self.at(&entry.resource).map_or(0, |at| self.free_beside(id, at));
+        // It recovers only as far as there is room: the lost capacity may have been promised to others
+        // meanwhile.
         let missing = Capacity(missing.max(entry.missing.0.saturating_sub(free)));
         if missing != entry.missing {
             self.record_as_it_is(self.latest, What::Missing { id, capacity: missing }, &mut course);
@@ -76,14 +79,15 @@ impl Ledger {
         course
     }
 
-    /// Those that miss something of a resource, the oldest first.
+    /// Degraded reservations of a resource, oldest first.
     pub fn degraded(&self, resource: &Name) -> impl Iterator<Item = ReservationId> {
         let book = self.at(resource).map(|at| &self.books[at]);
         book.into_iter().flat_map(|book| book.degraded.iter().map(|(_, id)| *id))
     }
 
-    /// How much of its promise a reservation could have for the rest of its time, beside other promises and beside what a
-    /// batch system shows. Rather too little than too much.
+    /// How much of its promise a reservation could have for the rest of its time, next to other promises,
+    /// running jobs and foreign reservations. A lower bound: jobs and foreign reservations count over the
+    /// whole span that they overlap.
     pub fn could_have(&self, id: ReservationId, view: &View) -> Capacity {
         let Some(entry) = self.entries.get(&id) else { return Capacity::ZERO };
         let Some(at) = self.at(&entry.resource) else { return Capacity::ZERO };
@@ -104,7 +108,6 @@ impl Ledger {
         rest.iter().map(could_have).min().unwrap_or(Capacity::ZERO)
     }
 
-    /// How much more a reservation could have, for the rest of its time.
     fn free_beside(&self, id: ReservationId, at: usize) -> u32 {
         let Some(entry) = self.entries.get(&id) else { return 0 };
         let rest = book::since(&entry.spans, rest_from(self.latest));
@@ -112,14 +115,16 @@ impl Ledger {
         u32::try_from(free.unwrap_or(0)).unwrap_or(0)
     }
 
-    /// Takes from the newest promises until nothing is overfull, and from those that are spared last.
+    /// Takes capacity from the newest promises until nothing is overbooked, and from `spared` ones last.
     fn hit(&mut self, at: usize, spared: &BTreeSet<ReservationId>, course: &mut Ticked) {
-        // Of the second that has begun nothing can be given back.
+        // The current second cannot be given back.
         let (now, from) = (self.latest, rest_from(self.latest));
         if self.books[at].profile.min_free(Interval::new(from, Time::MAX)) >= 0 {
             return;
         }
         let mut newest_last: Vec<(bool, u64, ReservationId)> = Vec::new();
+        // Sorted so that `pop` yields the newest reservation that is not spared first, and spared ones at the
+        // end.
         for (_, id) in &self.books[at].begins {
             let idle = !spared.contains(id);
             newest_last.extend(self.entries.get(id).map(|entry| (idle, entry.serial, *id)));
@@ -134,7 +139,7 @@ impl Ledger {
                 let rest = Interval::new(span.interval.begin.max(from), span.interval.end);
                 let free = self.books[at].profile.min_free(rest);
                 let too_much = u32::try_from(-free.min(0)).unwrap_or(u32::MAX);
-                // What is missing is missing of the whole promise, also where that is larger.
+                // Missing capacity is counted against the whole promise, even where a span is larger.
                 let missing = too_much.min(span.capacity.0).saturating_add(entry.missing.0);
                 if too_much == 0 { 0 } else { missing }
             });
@@ -146,7 +151,7 @@ impl Ledger {
                 State::Requested | State::ChangeRequested => {
                     let problem = Problem::new(Why::NotGranted("capacity failed while it waited".to_owned()));
                     self.happen(now, vec![What::NotGranted { id, problem }], course);
-                    // What it was promised before may have to be hit as well.
+                    // Its previous terms may have to lose capacity too.
                     newest_last.push(next);
                     continue;
                 }
@@ -156,8 +161,8 @@ impl Ledger {
         }
     }
 
-    /// Gives room to those that miss something, the oldest first. Where a batch system has to be asked, what is missing comes
-    /// back when it is kept there ([`Ledger::kept`]), and not before.
+    /// Gives free capacity to degraded reservations, oldest first. With a batch system they recover when it
+    /// reports so ([`Ledger::kept`]).
     pub(super) fn mend(&mut self, now: Moment, at: usize, course: &mut Ticked) {
         if self.rules.consent.is_some() {
             return;
@@ -172,6 +177,7 @@ impl Ledger {
         }
     }
 
+    // Unlike `record`, does not call `mend`: this is called while capacity is being redistributed.
     fn record_as_it_is(&mut self, at: Moment, what: What, course: &mut Ticked) {
         let event = super::Event { at, what };
         course.changes.extend(self.apply(&event));
@@ -180,13 +186,13 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Whether nothing was ever promised by it.
+    /// Whether no reservation was ever accepted.
     pub fn is_unused(&self) -> bool {
         self.accepted == 0
     }
 
-    /// Takes over a reservation that is kept free already, as committed. It is not placed anew: it is where it is. Nothing
-    /// happens where the id is known, there is no such resource, or it is over.
+    /// Takes over an existing reservation of the batch system as committed, exactly where it is. Does nothing
+    /// if the id is known, the resource is unknown, or the reservation has ended.
     pub fn adopt(
         &mut self,
         now: Moment,
@@ -215,6 +221,7 @@ impl Ledger {
         let part = Part { resource: Some(resource.clone()), ..Part::new(wanted, offered.kind.clone()) };
         let request = Request::single(part);
         let (owner, resource, span) = (owner.clone(), offered.name.clone(), *first);
+        // A held event carries one span. The others follow as new terms after the commit.
         self.record(now, What::Held { id, owner, request, resource, span, deadline: now }, &mut course);
         self.record(now, What::Committed { id, jobs: Vec::new(), late: None }, &mut course);
         if left.len() > 1 {

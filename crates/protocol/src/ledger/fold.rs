@@ -1,7 +1,7 @@
-//! The fold: how each event changes the book. Used live and on replay, so it decides nothing and trusts
-//! nobody: an event that does not fit, such as a move that the life cycle does not have, changes nothing.
-//! What was promised on a resource that the rules no longer have is kept and goes on with its life, without
-//! room anywhere; see [`Ledger::check_resources`].
+//! How each event changes the ledger, live and on replay. It decides nothing and trusts nothing: an event
+//! that does not fit, such as a transition that the life cycle does not have, changes nothing. Reservations
+//! on a resource that the rules no longer have are kept and continue their life, without capacity; see
+//! [`Ledger::check_resources`].
 
 use super::Ledger;
 use super::book::{self, Footprint};
@@ -16,17 +16,18 @@ use crate::problem::Problem;
 use crate::request::Request;
 use bookahead_plan::{Capacity, Span, Time};
 
-/// What a remembered call takes beside its answer, roughly.
+/// Approximate memory use of a recorded call without its answer.
 const SMALL: usize = 256;
 
-/// The most bytes of answers that are remembered for one user: those of thousands of calls.
+/// Most bytes of answers recorded for one user: room for thousands of calls. One user must not push out the
+/// answers of others.
 const MOST_ANSWER_BYTES: usize = 4 << 20;
 
-/// The most bytes of refusals and of cancelled ids that are remembered for one user.
+/// Most bytes of denied ids recorded for one user.
 const MOST_DENIED_BYTES: usize = 1 << 20;
 
 impl Ledger {
-    /// Applies an event; answers what it means for the schedule of a resource.
+    /// Applies an event. Returns its effect on the schedule of a resource, if it has one.
     pub fn apply(&mut self, event: &Event) -> Option<Change> {
         let at = event.at;
         self.latest = self.latest.max(at);
@@ -83,10 +84,11 @@ impl Ledger {
         }
     }
 
-    /// Events about a reservation that there is.
+    /// Events about an existing reservation.
     fn apply_to_entry(&mut self, at: Moment, what: &What) -> Option<Change> {
         let id = what.id()?;
         let state = self.entries.get(&id)?.state;
+        // Must run before the edit: the statistics depend on the state that the event ends.
         if !matches!(what, What::HeldLonger { .. } | What::Released { .. } | What::Missing { .. }) {
             self.observe(id, what);
         }
@@ -134,6 +136,7 @@ impl Ledger {
     }
 
     fn accept(&mut self, id: ReservationId, entry: Entry) -> Option<Change> {
+        // An event for a known id does not fit, and must change nothing.
         if self.entries.contains_key(&id) || self.denied_to(id, &entry.owner).is_some() {
             return None;
         }
@@ -144,7 +147,7 @@ impl Ledger {
         self.enter(id, entry)
     }
 
-    /// Puts in an entry that was not there, with all that follows from it.
+    /// Adds an entry and updates everything derived from the entries.
     pub(super) fn enter(&mut self, id: ReservationId, entry: Entry) -> Option<Change> {
         let footprint = footprint(self.broken, &entry);
         self.add_usage(&entry.owner, i32::from(footprint.is_live()), footprint.area());
@@ -158,7 +161,7 @@ impl Ledger {
         change
     }
 
-    /// Changes an entry, and all that follows from it.
+    /// Changes an entry and updates everything derived from the entries.
     fn edit(&mut self, at: Moment, id: ReservationId, change: impl FnOnce(&mut Entry)) -> Option<Change> {
         let (broken, retention) = (self.broken, self.rules.retention);
         let entry = self.entries.get_mut(&id)?;
@@ -180,7 +183,8 @@ impl Ledger {
         (!nothing).then_some(Change { resource, id, gave_back, took })
     }
 
-    /// What was never promised is remembered as refused; an expired hold and a committed reservation go on as before.
+    /// A request is moved to the denied ids. An expired hold stays expired, and a committed reservation keeps
+    /// its old terms.
     fn refuse_waiting(&mut self, at: Moment, id: ReservationId, problem: &Problem) -> Option<Change> {
         let entry = self.entries.get(&id).filter(|entry| entry.state.is_waiting())?;
         let (state, late) = (entry.state, entry.is_committed_late());
@@ -216,19 +220,18 @@ impl Ledger {
         self.answers.remember((at, &user), &key, answered, bytes, MOST_ANSWER_BYTES);
     }
 
-    /// Why somebody is denied an id.
     pub(super) fn denied_to(&self, id: ReservationId, user: &Name) -> Option<&Denied> {
         self.denied.get(&(id, user.clone()))
     }
 
-    /// All who are denied an id.
+    /// The denials of an id to all users.
     pub(super) fn all_denied(&self, id: ReservationId) -> impl Iterator<Item = &Denied> {
         let from = self.denied.from((id, Name::from("")));
         from.take_while(move |((of, _), _)| *of == id).map(|(_, denied)| denied)
     }
 
     fn forget(&mut self, id: ReservationId) -> Option<Change> {
-        // The first release forgot denials by this event, too.
+        // Journals of the first release drop denials with this event, too.
         let denied: Vec<Name> = self.all_denied(id).map(|denied| denied.owner.clone()).collect();
         denied.into_iter().for_each(|owner| self.denied.forget(&(id, owner)));
         if let Some(entry) = self.entries.get(&id).filter(|entry| entry.state.is_over()) {
@@ -286,7 +289,6 @@ impl Entry {
         self.waiting = Some(Waiting { until, since, then, asked: None });
     }
 
-    /// It was expired, and is to be committed all the same.
     fn commits_late(&mut self, at: Moment, jobs: &[JobId], spans: &[Span], until: Moment) {
         if self.moves(Move::Request) {
             self.take_new(spans);
@@ -294,7 +296,7 @@ impl Entry {
         }
     }
 
-    /// The batch system granted what it was asked for. What it held before a late commit it was granted before.
+    /// The batch system granted a request. For a late commit, the time of the original hold is kept.
     fn granted(&mut self, at: Moment, deadline: Moment) {
         let late = self.is_committed_late();
         if self.moves(Move::Hold) {
@@ -304,7 +306,6 @@ impl Entry {
         }
     }
 
-    /// Other terms are wanted.
     fn wants(
         &mut self,
         at: Moment,
@@ -321,7 +322,6 @@ impl Entry {
         }
     }
 
-    /// Old and new terms are both kept until then.
     fn prepared_until(&mut self, deadline: Moment) {
         if let Some(Waiting { until, then: Then::Change { preparing: Some(preparing), .. }, asked, .. }) =
             &mut self.waiting
@@ -330,7 +330,8 @@ impl Entry {
         }
     }
 
-    /// The old terms stand. A change that has not come yet is known to be given up when it comes.
+    /// The old terms stay. If the change is not known yet, it is remembered as given up, in case its prepare
+    /// call arrives later.
     fn gives_up_change(&mut self, change: ChangeId) {
         if self.preparing().is_some_and(|preparing| preparing.change == change) {
             self.settles(false);
@@ -339,7 +340,7 @@ impl Entry {
         }
     }
 
-    /// Whatever it waited for has come, or will not. Of a change that was prepared: whether it was accepted.
+    /// Ends a wait. `accepted` tells the result of a prepared change.
     fn waits_no_more(&mut self, accepted: bool) {
         if let Some(preparing) = self.preparing() {
             self.last_change = Some((preparing.change, accepted));
@@ -347,19 +348,21 @@ impl Entry {
         self.waiting = None;
     }
 
-    /// It has the terms that it waited for.
+    /// The new terms take effect.
     fn changed(&mut self) {
         let waiting = self.waiting.clone();
         self.settles(true);
         if let Some(Waiting { then: Then::Change { spans, extends, .. }, .. }) = waiting {
             self.take_new(&spans);
             if !extends {
+                // New terms were placed with their full capacity free. An extension keeps the capacity
+                // missing from the old terms.
                 self.missing = Capacity::ZERO;
             }
         }
     }
 
-    /// It waits for other terms no more.
+    /// Ends a pending change.
     fn settles(&mut self, accepted: bool) {
         let begun = self.has_begun();
         if self.moves(Move::SettleChange) {
@@ -370,15 +373,15 @@ impl Entry {
         }
     }
 
-    /// Makes a move, if there is such a move from where it is.
+    /// Makes a transition if the life cycle has it; otherwise changes nothing and returns false.
     fn moves(&mut self, attempted: Move) -> bool {
         let after = self.state.after(attempted);
         self.state = after.unwrap_or(self.state);
         after.is_ok()
     }
 
-    /// Makes a move to its end. What was used stays in it; what never began stays whole, so that it can be
-    /// seen what was given up, and a hold be committed late.
+    /// Makes a transition to a final state. Used time stays in the spans. A reservation that never started
+    /// keeps its whole span: a cancelled one stays visible, and an expired hold can be committed late.
     fn ends(&mut self, attempted: Move, at: Moment) {
         if self.moves(attempted) {
             self.ended = at;
@@ -399,7 +402,7 @@ impl Entry {
     }
 }
 
-/// The first whole second that is not yet begun at a moment: what can still be given back.
+/// The first second that has not begun: from then on capacity can be given back.
 pub(super) fn rest_from(at: Moment) -> Time {
     Moment(at.0.saturating_add(999)).second()
 }

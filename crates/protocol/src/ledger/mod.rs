@@ -1,19 +1,19 @@
-//! The book of a site: a plain value. Commands and the time go in; an answer, events for the journal, and
-//! changes for the schedules of the resources come out. The state is the fold of the events
-//! ([`Ledger::apply`]), live and after a restart; a [`Snapshot`] stands for all events before it. It relies on
-//! its surroundings for jobs and foreign reservations ([`Views`]), and for keeping the events before they let
-//! the answer out. It never looks at a clock.
+//! The ledger of a site: all its reservations, as a plain value. A command and the time go in. An answer,
+//! events for the journal, and changes for the schedules of the resources come out. The state is the fold of
+//! the events ([`Ledger::apply`]), live and after a restart; a [`Snapshot`] replaces all events before it.
+//! The caller supplies jobs and foreign reservations ([`Views`]), and must store the events before it sends
+//! the answer. The ledger never reads a clock.
 //!
-//! - *Time* moves by commands and by [`Ledger::tick`]. Every command first does what a tick at its moment
-//!   would do, so it makes no difference when, or whether, anybody ticked. Time never goes back.
+//! - *Time* advances with commands and with [`Ledger::tick`]. Every command first does the work of a tick at
+//!   its moment, so the timing of ticks has no effect on the result. Time never goes back.
 //! - *Holding is pessimistic*: a hold takes its capacity at once, so a commit in time never fails for lack of
-//!   room. A hold lasts until its deadline or the begin of its slot, whichever is first; at exactly that
-//!   moment it is too late.
-//! - *Once*: a repeated call has no effect and gets the answer of the first time, with as much less of a hold
-//!   as time has passed. Beside that, the id of a reservation stands for one request for as long as it is
-//!   remembered.
-//! - *Seconds*: rooms are planned in whole seconds. Whoever gives something back in the middle of a second
-//!   keeps the rest of it.
+//!   room. A hold lasts until its deadline or the start of its slot, whichever is first. A commit at exactly
+//!   that moment is too late.
+//! - *Idempotence*: a repeated call has no effect and gets the first answer again, with the remaining hold
+//!   time reduced by the time passed. Independently of keys, a reservation id stands for one request for as
+//!   long as the id is remembered.
+//! - *Seconds*: capacity is planned in whole seconds. Capacity released in the middle of a second stays taken
+//!   until the end of that second.
 
 mod book;
 mod changing;
@@ -54,8 +54,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use waiting::{Answered, Decision};
 
-/// The book of a site. Two are equal if they would answer every sequence of commands alike, as long as time
-/// goes on.
+/// The reservations of a site and the answers it gave. Two ledgers are equal if they answer every future
+/// sequence of commands alike.
 #[derive(Clone)]
 pub struct Ledger {
     rules: Arc<Rules>,
@@ -64,22 +64,22 @@ pub struct Ledger {
     answers: PerUser<Key, Answered>,
     observed: Observed,
     holds: waiting::Granted,
-    /// How many were ever accepted.
+    /// Number of reservations ever accepted; gives each entry its serial.
     accepted: u64,
-    /// For each resource of the rules.
+    /// Same order as `rules.resources`.
     books: Vec<Book>,
-    /// Follows from the entries.
+    /// Derived from the entries.
     usage: BTreeMap<Name, Usage>,
-    /// When each entry and each denied id is due to be looked at. Follows from them.
+    /// When each entry needs its next event. Derived from the entries.
     agenda: BTreeSet<(Moment, ReservationId)>,
-    /// The latest moment seen. It is no part of the state: whoever only asks leaves no trace.
+    /// The latest moment seen. Not part of the state that equality compares: a query leaves no trace.
     latest: Moment,
     memory: Memory,
     broken: Broken,
 }
 
 impl Ledger {
-    /// An empty book.
+    /// An empty ledger. Fails if the rules contradict themselves.
     pub fn new(rules: Rules) -> Result<Ledger, RulesError> {
         rules.check()?;
         let limit_shares = rules.limits.limit_shares();
@@ -101,21 +101,21 @@ impl Ledger {
         })
     }
 
-    /// Breaks it on purpose, before anything is in it: what tests must catch.
+    /// Breaks the ledger on purpose, so that tests can prove they would notice. Call it before the first
+    /// command.
     #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: crate::flaw::Flaw) {
         self.broken = Broken::by(flaw);
     }
 
-    /// Takes a command. What it decides it decides without changing anything; what it changes it changes by
-    /// events.
+    /// Handles a command. Deciding changes nothing; every change to the state is made by an event.
     pub fn handle(&mut self, now: Moment, envelope: &Envelope, views: &Views) -> Handled {
         let mut course = self.tick(now);
         let (answer, waits) = self.answer(envelope, views, &mut course);
         Handled { answer, waits, events: course.events, changes: course.changes }
     }
 
-    /// Answers a call that changes nothing, from the book as it is: time does not pass by it.
+    /// Answers a call that changes nothing, without advancing time. Answers `busy` to any other call.
     pub fn ask(&mut self, now: Moment, caller: &Caller, call: &Call, views: &Views) -> Answer {
         let now = now.max(self.latest);
         if !call.only_asks() {
@@ -136,11 +136,15 @@ impl Ledger {
             let decision = self.decide(Context { now, caller: &envelope.caller, views }, &envelope.call);
             return (self.carry_out(now, decision, course), None);
         }
+        // The key is checked before the id: a repeated call must get its first answer, even if the
+        // reservation has changed since.
         if let Some(known) = self.answers.get(&envelope.key) {
             let same = known.call.is(envelope);
             let again = || known.answer.again(now - known.at);
             return (if same { again() } else { key_taken(envelope) }, None);
         }
+        // A call that still waits for the batch system has no recorded answer yet; its envelope is in the
+        // entry.
         if let Some((id, asked)) = self.asked_by_key(envelope) {
             let same = *asked == *envelope;
             let decision = if same { Decision::show(id) } else { Decision::say(key_taken(envelope)) };
@@ -150,6 +154,8 @@ impl Ledger {
         let waits = decision.waits;
         let answer = self.carry_out(now, decision, course);
         let passing = matches!(&answer, Answer::Problem(problem) if problem.why.is_passing());
+        // The first call that waits is recorded now; its answer is recorded when the wait ends. Transient
+        // problems are not recorded, so a retry with the same key is decided anew.
         match waits {
             Some(id) if self.asked(id).is_none() => {
                 self.record(now, What::Asked { envelope: Box::new(envelope.clone()) }, course);
@@ -160,7 +166,8 @@ impl Ledger {
         (answer, waits)
     }
 
-    /// Whether a call was answered before, or what it reserves is known: then it is not decided anew.
+    /// Whether the call is a repetition: its key was answered before, or it reserves under a known id. Such a
+    /// call is not decided anew.
     pub fn knows(&self, envelope: &Envelope) -> bool {
         let reserved = match &envelope.call {
             Call::Reserve { id, .. } => {
@@ -181,11 +188,13 @@ impl Ledger {
         }
     }
 
-    /// Lets time pass: holds expire, reservations begin and complete, what is long over is forgotten. Each
-    /// event is of the moment at which it was due.
+    /// Advances time: holds expire, reservations start and complete, old records are dropped. Each event
+    /// carries the moment at which it was due, not `now`.
     pub fn tick(&mut self, now: Moment) -> Ticked {
         let mut course = Ticked::default();
         let now = now.max(self.latest);
+        // One event can make the next one due (a reservation that started may also have ended), so the
+        // earliest is looked up again each time.
         while let Some((due, what)) = self.next_due().filter(|(due, _)| *due <= now) {
             self.latest = self.latest.max(due);
             self.happen(self.latest, vec![what], &mut course);
@@ -195,7 +204,7 @@ impl Ledger {
         course
     }
 
-    /// When [`Ledger::tick`] has something to do.
+    /// When [`Ledger::tick`] has its next event; None if nothing is pending.
     pub fn next_deadline(&self) -> Option<Moment> {
         let answer = self.answers.oldest().map(|(at, _)| forgotten_at(at, self.rules.retention));
         let denied = self.denied.oldest().map(|(at, _)| forgotten_at(at, self.rules.retention));
@@ -217,8 +226,8 @@ impl Ledger {
         [entry, denied, answer].into_iter().flatten().min_by_key(|(due, _)| *due)
     }
 
-    /// Applies an event, and notes it with what it means for schedules. Where room appeared, reservations of
-    /// which something is missing get it before anybody else.
+    /// Applies an event and collects it together with its effect on schedules. Capacity that becomes free
+    /// goes to degraded reservations before any later event can use it.
     fn record(&mut self, at: Moment, what: What, course: &mut Ticked) {
         let event = Event { at, what };
         let change = self.apply(&event);
@@ -233,76 +242,75 @@ impl Ledger {
         }
     }
 
-    /// The place of a resource in the rules.
     fn at(&self, resource: &Name) -> Option<usize> {
         self.rules.at(resource)
     }
 
-    /// The rules it was made with.
+    /// The rules that the ledger was made with. They do not change during its life.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// A reservation.
+    /// A reservation in any state, as long as it is remembered.
     pub fn entry(&self, id: ReservationId) -> Option<&Entry> {
         self.entries.get(&id)
     }
 
-    /// A reservation as its owner may see it at a moment.
+    /// A reservation as its owner may see it at `now`.
     pub fn reservation(&self, now: Moment, id: ReservationId) -> Option<Reservation> {
         self.entries.get(&id).map(|entry| self.view(now, id, entry))
     }
 
-    /// The ids of all reservations that are remembered, in order, after one of them or from the first.
+    /// The ids of all remembered reservations, ascending, starting after `after`. For paging.
     pub fn ids_after(&self, after: Option<ReservationId>) -> impl Iterator<Item = ReservationId> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.entries.range((from, Bound::Unbounded)).map(|(id, _)| *id)
     }
 
-    /// All reservations that are remembered, by id.
+    /// All remembered reservations, by ascending id.
     pub fn entries(&self) -> impl Iterator<Item = (ReservationId, &Entry)> {
         self.entries.iter().map(|(id, entry)| (*id, entry))
     }
 
-    /// All ids under which nothing was reserved, and that are remembered.
+    /// All remembered ids that were refused, or cancelled before they were reserved.
     pub fn denied(&self) -> impl Iterator<Item = (ReservationId, &Denied)> {
         self.denied.all().map(|((id, _), denied)| (*id, denied))
     }
 
-    /// How many reservations are in each state that occurs.
+    /// Number of reservations by state. States without a reservation are left out.
     pub fn counts(&self) -> BTreeMap<State, usize> {
         let mut counts = BTreeMap::new();
         self.entries.values().for_each(|entry| *counts.entry(entry.state).or_default() += 1);
         counts
     }
 
-    /// Forgets the answers, which only who decides needs.
+    /// Drops the recorded answers. A read-only copy of the ledger does not need them.
     pub fn forget_answers(&mut self) {
         self.answers = PerUser::default();
     }
 
-    /// How many answers are remembered.
+    /// Number of recorded answers, for metrics.
     pub fn answers_remembered(&self) -> usize {
         self.answers.len()
     }
 
-    /// What each user with live reservations has.
+    /// Usage of each user that has live reservations.
     pub fn usage(&self) -> impl Iterator<Item = (&Name, &Usage)> {
         self.usage.iter()
     }
 
-    /// What was seen of holds.
+    /// Statistics about holds, input of [`crate::deadline`].
     pub fn observed(&self) -> &Observed {
         &self.observed
     }
 
-    /// How much of a resource has failed.
+    /// Capacity of a resource that has failed and not come back. Zero for an unknown resource.
     pub fn lost_capacity(&self, resource: &Name) -> Capacity {
         self.at(resource).map_or(Capacity::ZERO, |at| self.books[at].lost)
     }
 
-    /// What live reservations take of a resource, in order of their begins: what its scheduler must keep
-    /// free.
+    /// The spans that live reservations take on a resource, by start: the capacity that its scheduler must
+    /// keep free.
     pub fn reserved<'a>(&'a self, resource: &Name) -> impl Iterator<Item = (ReservationId, Span)> + 'a {
         let book = self.at(resource).map(|at| &self.books[at]);
         let ids = book.into_iter().flat_map(|book| &book.begins).map(|(_, id)| *id);

@@ -1,6 +1,7 @@
-//! Where a part could go: every suitable resource is looked at, within the limits of the caller. Nothing is booked here.
-//! A refusal says why, what stands in the way, and the smallest changes to the request with which it would be granted. Each
-//! is searched for in the profile and tried on the whole book before it is told; what is told is true at that moment.
+//! Finding slots for a part: every suitable resource is searched, within the limits of the caller. Nothing is
+//! booked here. A refusal contains the reason, the blockers, and the smallest changes to the request that
+//! would be granted. Each suggested change is searched in the profile and then tried on the whole ledger, so
+//! it is true at that moment.
 
 use super::Ledger;
 use super::commands::Context;
@@ -18,26 +19,26 @@ use bookahead_plan::placement::{self, Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Need, Seconds, Span, Time};
 use std::mem::discriminant;
 
-/// A part that somebody wants at a moment.
+/// A request for one part at a moment.
 pub(super) struct Wish<'a> {
     pub(super) ctx: Context<'a>,
     pub(super) part: &'a Part,
     pub(super) objective: Objective,
     pub(super) limits: UserLimits,
-    /// What the user has already.
+    /// What counts against the limits already.
     pub(super) usage: Usage,
-    /// It may begin no earlier, whatever is wanted.
+    /// Earliest allowed start, whatever the request says.
     pub(super) first_begin: Time,
-    /// The reservation that it is to replace, whose room counts as free.
+    /// The reservation that it replaces. The capacity of that one counts as free.
     pub(super) replaces: Option<ReservationId>,
-    /// The reservation that is given up for it later: its room is taken, but limits do not count it.
+    /// The reservation that will be given up for it later. Its capacity is taken, but limits do not count it.
     pub(super) beside: Option<ReservationId>,
-    /// The only resource that will do.
+    /// The only allowed resource.
     pub(super) stays_on: Option<Name>,
 }
 
 impl Wish<'_> {
-    /// What of `wanted` the caller may have at all.
+    /// The request reduced to the limits of the caller.
     pub(super) fn allowed(&self, wanted: &placement::Request) -> Result<placement::Request, Why> {
         let earliest_start = wanted.earliest_start.max(self.first_begin);
         let allowed = self.limits.window(self.ctx.now, &placement::Request { earliest_start, ..*wanted })?;
@@ -58,8 +59,8 @@ impl Wish<'_> {
 }
 
 impl Ledger {
-    /// The one part of a request that a site takes, with the limits of the caller. What is held must begin
-    /// after now, so that there is time to commit it.
+    /// The only part of a request, with the limits of the caller. A hold must start after the current second,
+    /// to leave time for a commit; `at_once` lifts that.
     pub(super) fn wish<'a>(
         &self,
         ctx: Context<'a>,
@@ -85,22 +86,21 @@ impl Ledger {
         })
     }
 
-    /// The best slot.
     pub(super) fn best(&mut self, wish: &Wish<'_>) -> Result<Candidate, Problem> {
         let found = self.place(wish, &self.search_for_one(wish))?;
         let best = found.into_iter().min_by_key(|candidate| candidate.order(wish.objective));
-        // There is one, or `place` would have said why not.
+        // `place` returns at least one slot or an error, so this is unreachable.
         best.ok_or_else(|| Problem::new(Why::NoSlot(Reason::NoRoom)))
     }
 
-    /// The first one does where all that fit are equally good; the least impact must be looked for.
+    /// The first slot is enough if all slots are equally good. The least impact needs several to compare.
     fn search_for_one(&self, wish: &Wish<'_>) -> Search<'static> {
         let least_impact = wish.objective == Objective::LeastImpact;
         let most = if least_impact { self.rules.reveal.slots.max(2) } else { 1 };
         Search { most, runs: !least_impact, impacts: least_impact, ..Search::FIRST }
     }
 
-    /// Slots on all suitable resources: at least one, or why there is none.
+    /// Slots on all suitable resources. At least one, or the reason why there is none.
     pub(super) fn place(&mut self, wish: &Wish<'_>, search: &Search<'_>) -> Result<Vec<Candidate>, Problem> {
         let suitable = self.suitable(wish);
         if suitable.is_empty() {
@@ -112,6 +112,8 @@ impl Ledger {
         if !found.is_empty() {
             return Ok(found);
         }
+        // If there is room beyond the user's share, the share is the reason. Otherwise it would be misleading
+        // to name it.
         if wish.limits.share.is_some() {
             let beyond = self.found(&suitable, wish, &allowed, &Search::FIRST, false);
             if let Some(first) = beyond.first() {
@@ -121,8 +123,7 @@ impl Ledger {
         Err(refuse(self, wish, &suitable))
     }
 
-    /// The resources that could serve it, if they had the time. What was promised on one resource stays
-    /// there.
+    /// The resources that match the part, whether free or not. A reservation cannot move to another resource.
     fn suitable(&self, wish: &Wish<'_>) -> Vec<usize> {
         let bound_to = wish.stays_on.as_ref();
         let offered = self.rules.resources.iter().enumerate();
@@ -155,7 +156,7 @@ impl Ledger {
         all
     }
 
-    /// How much of the resource the user would have, had it the slot that others could have.
+    /// The limit error for a slot that only the user's share forbids.
     fn beyond_share(&mut self, wish: &Wish<'_>, slot: &Candidate) -> Why {
         let (wanted, capacity) = (wish.part.wanted, self.rules.resources[slot.resource].resource.capacity);
         let interval = slot.span(&wanted).interval;
@@ -167,7 +168,7 @@ impl Ledger {
         Why::Limit { limit: Limit::Share, most: i64::from(wish.limits.share.unwrap_or(0)), asked }
     }
 
-    /// Whether the room of a hold that expired is still there, from now on, and what is left of it.
+    /// The spans of an expired hold from now on, if their capacity is still free.
     pub(super) fn still_free(&mut self, ctx: Context<'_>, id: ReservationId) -> Result<Vec<Span>, Why> {
         let Some(entry) = self.entries.get(&id) else { return Err(Why::Unknown(id)) };
         entry.state.after(Move::Commit)?;
@@ -189,14 +190,14 @@ impl Ledger {
     }
 }
 
-/// Of the reservations that begin before the end of the slot so many are looked at, the last first,
+/// Most reservations searched for blockers, latest start first. Bounds the cost of a refusal.
 const LOOKED_AT: usize = 1_000;
-/// and of everything in the way no more is told.
+/// Most blockers in an answer. Bounds its size.
 const MOST_BLOCKERS: usize = 32;
-/// So many vacancies of a window are looked at to find the longest.
+/// Most vacancies of a window compared to find the longest. Bounds the cost of a refusal.
 const VACANCIES: usize = 256;
 
-/// What is found on one resource, and at last on all.
+/// The refusal on one resource; combined for all.
 struct Refusal {
     reason: Reason,
     blockers: Vec<Blocker>,
@@ -204,7 +205,6 @@ struct Refusal {
     relaxations: Vec<Relaxation>,
 }
 
-/// Of a wish for which none of the `suitable` resources has a slot.
 fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -> Problem {
     let tell_blockers = ledger.rules.reveal.blockers;
     let mut all: Option<Refusal> = None;
@@ -222,7 +222,7 @@ fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -> Problem {
 }
 
 impl Refusal {
-    /// Of either of two resources: what is nearer to being granted.
+    /// Combines the refusals of two resources: the one nearer to a grant wins.
     fn or(mut self, other: Refusal) -> Refusal {
         self.busy_for = [self.busy_for, other.busy_for].into_iter().flatten().min();
         if nearness(other.reason) > nearness(self.reason) {
@@ -249,17 +249,17 @@ fn nearness(reason: Reason) -> u8 {
     }
 }
 
-/// How much is asked of the requester.
+/// How much the requester would have to give up.
 fn size(relaxation: &Relaxation) -> i64 {
     match *relaxation {
         Relaxation::Later(by) | Relaxation::Shorter(by) => by.0,
         Relaxation::Fewer(by) => i64::from(by.0),
-        // The later it begins, the nearer it is to what was wanted.
+        // The later it starts, the nearer it is to the request.
         Relaxation::Earlier(start) => start.0.saturating_neg(),
     }
 }
 
-/// The search for a way out on one resource.
+/// The search for alternatives on one resource.
 struct Way<'a, 's, 'w> {
     sight: &'a mut Sight<'s>,
     wish: &'a Wish<'w>,
@@ -296,7 +296,7 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
         if fit.is_none() { Reason::NoRoom } else { Reason::NotAdmitted }
     }
 
-    /// Whoever holds something while a slot at the beginning of the window would last.
+    /// Everything that takes capacity during a slot at the beginning of the window.
     fn blockers(&self) -> Vec<Blocker> {
         let slot = Interval::starting(self.from, self.wanted.duration);
         let now = self.sight.on.now;

@@ -1,5 +1,6 @@
-//! The rules of a site: what it offers, how much it tells, how long it holds, and how much one user may have. Fixed for the
-//! life of a ledger. What each user has is kept with every event, so that checking a limit costs nothing.
+//! The rules of a site: its resources, its limits for users, how long it holds, and how much it reveals. They
+//! do not change during the life of a ledger. The usage of each user is updated with every event, so a limit
+//! check needs no search.
 
 use super::Ledger;
 use crate::clock::{Millis, Moment};
@@ -14,100 +15,100 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// The rules of a site.
+/// The rules of a site. [`Rules::check`] finds contradictions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Its name.
+    /// Name of the site.
     pub site: Name,
-    /// What it offers; where several suit equally, the first is taken.
+    /// The resources on offer. If several suit equally well, the first one wins.
     pub resources: Vec<Offered>,
-    /// How much one user may have.
+    /// Limits for one user.
     pub limits: Limits,
-    /// How much it tells.
+    /// Which details answers contain.
     pub reveal: Reveal,
-    /// How long it holds.
+    /// Limits for holds.
     pub holds: HoldRules,
-    /// How long it remembers what is over, and the answers that it gave.
+    /// How long finished reservations and recorded answers are remembered.
     pub retention: Seconds,
-    /// It remembers at most so many answers; the oldest go first.
+    /// Most answers remembered for repeated calls; the oldest are dropped first.
     pub most_answers: usize,
-    /// How long the batch system may take to grant something before it is refused. None where nobody is asked: what the
-    /// book has room for is promised at once.
+    /// How long the batch system may take to grant a reservation before the request is refused. None: the
+    /// site has no batch system to ask, and promises whatever the ledger has room for.
     pub consent: Option<Millis>,
 }
 
-/// A resource, and how requests are placed on it.
+/// A resource and the rules by which requests are placed on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offered {
-    /// What it is.
+    /// Name, site, kind, capacity and price.
     pub resource: Resource,
     /// How slots are found and rated.
     pub placement: placement::Rules,
 }
 
-/// How much one user may have: what is said of him by name, else the most generous of what is said of his
-/// roles, else what is said of everybody.
+/// Limits for one user. A limit by user name wins. Otherwise the most generous limit among the user's roles
+/// applies, and without one the default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Of everybody else.
+    /// For users without an entry of their own or of one of their roles.
     pub default: UserLimits,
     /// By role.
     pub roles: BTreeMap<Name, UserLimits>,
-    /// By user.
+    /// By user name.
     pub users: BTreeMap<Name, UserLimits>,
 }
 
-/// Limits of one user. None is no limit.
+/// Limits of one user. None means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct UserLimits {
-    /// So many live reservations, holds included.
+    /// Most live reservations, holds included.
     pub count: Option<u32>,
-    /// So many capacity-seconds in live reservations, holds included.
+    /// Most capacity-seconds in live reservations, holds included.
     pub area: Option<i64>,
-    /// A reservation must have ended so long after it was asked for.
+    /// How far in the future a reservation may end, counted from the request.
     pub horizon: Option<Seconds>,
-    /// A reservation may begin only so long after it was asked for.
+    /// Shortest time between the request and the start of a reservation.
     pub notice: Option<Seconds>,
-    /// So many hundredths of a resource at the same time.
+    /// Largest share of a resource at any instant, in percent.
     pub share: Option<u32>,
-    /// So many jobs outside reservations, waiting or running; where it is not set, as many as `count` says.
+    /// Most jobs outside reservations, waiting or running. Default: `count`.
     pub jobs: Option<u32>,
-    /// So many hundredths of a resource, asked for by all of them together; else as many as `share` says.
+    /// Largest share of a resource that these jobs may request together, in percent. Default: `share`.
     pub job_share: Option<u32>,
-    /// None of them may run longer; else no longer than `horizon` says.
+    /// Longest run time of one such job. Default: `horizon`.
     pub longest_job: Option<Seconds>,
 }
 
-/// How much a site tells.
+/// Which details a site puts into its answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reveal {
-    /// At most so many slots to a probe, and so many begins that the requester names are looked at.
+    /// Most slots in the answer to a probe; also the most starts named by the requester that are tried.
     pub slots: usize,
     /// How well slots suit the site.
     pub ratings: bool,
-    /// What slots would do to waiting jobs.
+    /// How much slots would delay waiting jobs.
     pub impacts: bool,
-    /// What stands in the way of a request that is refused.
+    /// The jobs and reservations that block a refused request.
     pub blockers: bool,
-    /// What is free beside a slot.
+    /// The capacity that is free throughout a slot.
     pub free: bool,
-    /// How much later a slot may begin.
+    /// How much later a slot may start.
     pub slack: bool,
 }
 
-/// How long a site holds.
+/// How long a site holds capacity for an uncommitted reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HoldRules {
-    /// No hold is longer.
+    /// Longest hold, whatever the requester asks for.
     pub longest: Millis,
-    /// Where set, holds are as short as the share of those that are never committed demands.
+    /// If set, holds get shorter the more of them are never committed.
     pub adaptive: Option<Adaptive>,
-    /// Whether a commit that comes too late is accepted where the room is still free.
+    /// Whether an expired hold may still be committed if its capacity is free.
     pub late_commits: bool,
 }
 
-/// Rules that make no sense.
+/// A contradiction in the rules.
 #[allow(missing_docs, reason = "the messages say it")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
 pub enum RulesError {
@@ -115,26 +116,25 @@ pub enum RulesError {
     NoResource,
     #[error("two resources are called {0}; give each a name of its own")]
     SameName(Name),
-    #[error("resource {0} has no capacity")]
+    #[error("resource {0} has a capacity of 0")]
     NoCapacity(Name),
-    #[error("resource {resource} says that it belongs to {says}, not to {site}")]
+    #[error("resource {resource} belongs to site {says}, not to {site}")]
     OtherSite { resource: Name, says: Name, site: Name },
     #[error("{0} is negative")]
     Negative(&'static str),
     #[error("the time limit for the batch system to answer must be longer than zero")]
     NoTimeToAnswer,
-    #[error("the site reveals no slot; let it reveal at least one")]
+    #[error("a probe may reveal 0 slots; set it to at least 1")]
     NoSlots,
 }
 
 impl Rules {
-    /// The place of a resource among those that are offered.
     pub(super) fn at(&self, resource: &Name) -> Option<usize> {
         self.resources.iter().position(|offered| offered.resource.name == *resource)
     }
 
-    /// Of a site that tells everything, limits nobody, holds for up to five minutes, accepts late commits,
-    /// and remembers for a day.
+    /// A site that reveals everything, sets no limits, holds for up to five minutes, accepts late commits and
+    /// remembers for one day. At most 100,000 answers are remembered.
     pub fn new(site: impl Into<Name>, resources: Vec<Offered>) -> Rules {
         Rules {
             site: site.into(),
@@ -148,7 +148,7 @@ impl Rules {
         }
     }
 
-    /// Says what is wrong with them.
+    /// Finds the first contradiction.
     pub fn check(&self) -> Result<(), RulesError> {
         if self.resources.is_empty() {
             return Err(RulesError::NoResource);
@@ -193,7 +193,7 @@ impl Rules {
 }
 
 impl Limits {
-    /// What holds for a caller.
+    /// The limits that apply to a caller.
     pub fn of(&self, caller: &Caller) -> UserLimits {
         if let Some(own) = self.users.get(&caller.user) {
             return *own;
@@ -202,7 +202,7 @@ impl Limits {
         roles.reduce(UserLimits::more_generous).unwrap_or(self.default)
     }
 
-    /// Whether anybody's share of a resource is limited.
+    /// Whether any user has a limited share of a resource. If not, no per-user profiles are kept.
     pub(super) fn limit_shares(&self) -> bool {
         let all = [&self.default].into_iter().chain(self.roles.values()).chain(self.users.values());
         all.into_iter().any(|limits| limits.share.is_some())
@@ -210,7 +210,7 @@ impl Limits {
 }
 
 impl UserLimits {
-    /// Of each limit the one that allows more.
+    /// The more generous value of each limit. No limit is the most generous.
     fn more_generous(self, other: UserLimits) -> UserLimits {
         UserLimits {
             count: larger(self.count, other.count),
@@ -218,6 +218,8 @@ impl UserLimits {
             horizon: larger(self.horizon, other.horizon),
             notice: self.notice.zip(other.notice).map(|(one, other)| one.min(other)),
             share: larger(self.share, other.share),
+            // Defaults are filled in first: otherwise a role without `jobs` but with a `count` would count as
+            // unlimited.
             jobs: larger(self.jobs.or(self.count), other.jobs.or(other.count)),
             job_share: larger(self.job_share.or(self.share), other.job_share.or(other.share)),
             longest_job: larger(self.longest_job.or(self.horizon), other.longest_job.or(other.horizon)),
@@ -230,36 +232,36 @@ fn larger<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 }
 
 impl Default for Reveal {
-    /// Everything, of up to twenty slots.
+    /// Reveals everything, for up to 20 slots.
     fn default() -> Reveal {
         Reveal { slots: 20, ratings: true, impacts: true, blockers: true, free: true, slack: true }
     }
 }
 
 impl Default for HoldRules {
-    /// Five minutes, late commits accepted.
+    /// Five minutes; late commits accepted.
     fn default() -> HoldRules {
         HoldRules { longest: Millis::seconds(300), adaptive: None, late_commits: true }
     }
 }
 
-/// What one user has in live reservations.
+/// Live reservations of one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Usage {
-    /// How many.
+    /// Number of live reservations, holds included.
     pub count: u32,
-    /// Capacity times seconds, in all.
+    /// Capacity-seconds.
     pub area: i128,
 }
 
 /// Jobs of one user outside reservations, on one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JobUsage {
-    /// How many, on all resources.
+    /// Number of jobs on all resources.
     pub count: u32,
-    /// The capacity that they ask for.
+    /// Capacity that the jobs request.
     pub capacity: i64,
-    /// The capacity of the resource.
+    /// Capacity of the resource.
     pub of: Capacity,
 }
 
@@ -276,7 +278,7 @@ impl Ledger {
         }
     }
 
-    /// What a user has beside one that is to be replaced.
+    /// Usage without the reservation that a request would replace.
     pub(super) fn usage_beside(&self, user: &Name, replaced: Option<&[Span]>) -> Usage {
         let Usage { count, area } = self.usage.get(user).copied().unwrap_or_default();
         match replaced {
@@ -287,7 +289,6 @@ impl Ledger {
 }
 
 impl UserLimits {
-    /// Whether one more reservation would be too many.
     pub(super) fn check_count(&self, usage: &Usage) -> Result<(), Why> {
         let asked = i64::from(usage.count) + 1;
         match self.count.map(i64::from) {
@@ -296,7 +297,8 @@ impl UserLimits {
         }
     }
 
-    /// Whether a user may have one more job outside reservations, beside those that wait or run already.
+    /// Whether a user may submit one more job outside reservations. `beside` counts the jobs that already
+    /// wait or run.
     pub fn check_job(&self, beside: &JobUsage, job: &JobUsage, time: Seconds) -> Result<(), Why> {
         let refuse = |limit, most, asked| Err(Why::Limit { limit, most, asked });
         let count = i64::from(beside.count) + i64::from(job.count);
@@ -304,6 +306,7 @@ impl UserLimits {
             return refuse(Limit::Jobs, most, count);
         }
         let (capacity, of) = (beside.capacity + job.capacity, i64::from(job.of.0.max(1)));
+        // Rounded up: 1 of 3 nodes is 34 %, so it does not pass a limit of 33 %.
         let share = (capacity.saturating_mul(100) + of - 1) / of;
         if let Some(most) = self.job_share.or(self.share).map(i64::from).filter(|most| share > *most) {
             return refuse(Limit::JobShare, most, share);
@@ -314,7 +317,6 @@ impl UserLimits {
         }
     }
 
-    /// Whether so much more would be too much.
     pub(super) fn check_area(&self, usage: &Usage, more: i128) -> Result<(), Why> {
         let asked = usage.area + more;
         match self.area {
@@ -326,12 +328,15 @@ impl UserLimits {
         }
     }
 
-    /// What of a window is neither too soon nor too far ahead, if it is long enough.
+    /// The part of a request's window that is neither too soon nor too far ahead. Refuses if the rest is too
+    /// short.
     pub(super) fn window(&self, now: Moment, wanted: &Request) -> Result<Request, Why> {
         let mut allowed = *wanted;
         if let Some(notice) = self.notice {
             let first = super::fold::rest_from(now + Millis::seconds(notice.0));
             allowed.earliest_start = allowed.earliest_start.max(first);
+            // A window that was too short from the beginning is not the fault of the notice limit; its own
+            // error comes later.
             if allowed.latest_start() < allowed.earliest_start
                 && wanted.latest_start() >= wanted.earliest_start
             {

@@ -1,11 +1,11 @@
-//! One resource as somebody sees it who wants to reserve: what reservations, running jobs and promised jobs
-//! leave, and how good a begin is there.
+//! One resource from the view of a requester: the capacity left by reservations, running jobs and promised
+//! jobs, and the rating of a start.
 //!
-//! The jobs are put into the profile of the book for the time of the look and taken out again: a profile is a
-//! function of what is in it, so nothing remains. Plans of the queue are made with the reservations before a
-//! cut, and again with a later one as long as a plan reaches beyond it
-//! ([`bookahead_plan::placement::Prober::looked_until`]): they cost as much as there is reserved while the
-//! queue lasts, however far ahead the book reaches.
+//! Jobs are added to the ledger's own profile for the duration of a look and removed afterwards. A profile is
+//! a function of its contents, so no trace remains. Queue plans first use only reservations before a cut, and
+//! are repeated with a later cut as long as a plan reaches beyond it
+//! ([`bookahead_plan::placement::Prober::looked_until`]). Their cost depends on the reservations during the
+//! queue, not on how far ahead the ledger reaches.
 
 use super::Ledger;
 use super::book::Book;
@@ -19,16 +19,15 @@ use bookahead_plan::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who looks, and at what.
+/// The parameters of a look at a resource.
 #[derive(Clone, Copy)]
 pub(super) struct Looker<'a> {
-    /// The second of the look.
     pub(super) now: Time,
-    /// Whose share counts.
+    /// The user whose share counts.
     pub(super) user: &'a Name,
-    /// That share, in hundredths, where it is limited.
+    /// The share in percent, if limited.
     pub(super) share: Option<u32>,
-    /// A reservation whose room counts as free.
+    /// A reservation whose capacity counts as free.
     pub(super) without: Option<ReservationId>,
     /// A reservation that does not count for the share.
     pub(super) beside: Option<ReservationId>,
@@ -37,22 +36,22 @@ pub(super) struct Looker<'a> {
 }
 
 impl<'a> Looker<'a> {
-    /// One whose share is not limited, and for whom nothing counts as free.
+    /// Without a limited share, and with no reservation counted as free.
     pub(super) fn new(ctx: Context<'a>, user: &'a Name) -> Looker<'a> {
         Looker { now: ctx.now.second(), user, share: None, without: None, beside: None, views: ctx.views }
     }
 }
 
-/// What is seen.
+/// The view of one resource.
 pub(super) struct Sight<'a> {
     pub(super) on: Resource<'a>,
     pub(super) free: Free<'a>,
-    /// The waiting jobs that have their place in the room.
+    /// The waiting jobs that are in the profile.
     pub(super) promised: &'a [Span],
     pub(super) memory: &'a mut Memory,
 }
 
-/// Memory for planning; it has no meaning.
+/// Buffers for planning, without state. A clone starts empty.
 #[derive(Default)]
 pub(super) struct Memory {
     prober: Prober,
@@ -66,7 +65,7 @@ impl Clone for Memory {
     }
 }
 
-/// The reservations of one resource in order of their begins.
+/// The reservations of one resource by start.
 #[derive(Clone, Copy)]
 pub(super) struct Reservations<'a> {
     entries: &'a BTreeMap<ReservationId, Entry>,
@@ -75,14 +74,14 @@ pub(super) struct Reservations<'a> {
 }
 
 impl<'a> Reservations<'a> {
-    /// What those take that begin before an instant, the last first.
+    /// The intervals of reservations that start before an instant, latest first.
     pub(super) fn before_reversed(self, instant: Time) -> impl Iterator<Item = Interval> + 'a {
         let ids = self.begins.range(..(instant, ReservationId(0))).rev().map(|(_, id)| *id);
         let ids = ids.filter(move |id| Some(*id) != self.without);
         ids.filter_map(move |id| self.entries.get(&id)).map(Entry::interval)
     }
 
-    /// Lists what those take that begin before `cut`; answers whether that is all there is.
+    /// Lists the spans of reservations that start before `cut`; returns whether those are all.
     fn list(&self, cut: Time, into: &mut Vec<Span>) -> bool {
         let ids = self.begins.range(..(cut, ReservationId(0))).map(|(_, id)| id);
         for entry in ids.filter(|id| Some(**id) != self.without).filter_map(|id| self.entries.get(id)) {
@@ -97,7 +96,7 @@ impl<'a> Reservations<'a> {
 }
 
 impl Ledger {
-    /// Looks at a resource.
+    /// Calls `see` with the view of a resource. The profile is restored afterwards.
     pub(super) fn look<R>(
         &mut self,
         at: usize,
@@ -115,6 +114,7 @@ impl Ledger {
         let here = |entry: &&Entry| entry.resource == offered.resource.name;
         let beside = looker.beside.and_then(|id| entries.get(&id)).filter(here);
         let promised = own.or(beside).map(Entry::promised).unwrap_or_default();
+        // From here on everything done to the profiles is undone below, in the same function.
         taken.iter().for_each(|&span| profile.remove(span));
         if let Some(left) = &mut left {
             promised.iter().for_each(|&span| left.remove(span));
@@ -138,8 +138,9 @@ impl Ledger {
     }
 }
 
-/// What running jobs and foreign reservations take.
+/// The spans of running jobs and foreign reservations.
 fn present(view: &View, now: Time) -> Vec<Span> {
+    // A job beyond its expected end is still there, so it takes at least the current second.
     let running = view.running.iter().map(|job| {
         let length = (job.expected_end - now).max(Seconds(1));
         Span::starting(now, length, job.capacity)
@@ -147,26 +148,25 @@ fn present(view: &View, now: Time) -> Vec<Span> {
     running.chain(view.foreign.iter().copied()).collect()
 }
 
-/// So many hundredths of a resource, rounded down.
+/// A percentage of a resource, rounded down.
 fn hundredths(offered: &Offered, percent: u32) -> Capacity {
     let most = u64::from(offered.resource.capacity.0) * u64::from(percent) / 100;
     Capacity(u32::try_from(most).unwrap_or(u32::MAX))
 }
 
-/// The resource, its jobs, and its reservations.
 #[derive(Clone, Copy)]
 pub(super) struct Resource<'a> {
     pub(super) offered: &'a Offered,
     pub(super) view: &'a View,
     pub(super) now: Time,
-    /// What has not failed.
+    /// Capacity that has not failed.
     pub(super) capacity: Capacity,
     pub(super) reservations: Reservations<'a>,
 }
 
 impl Resource<'_> {
-    /// Puts those jobs into the profile that a reservation may not delay: the first in line, or, where local
-    /// jobs are preferred, all.
+    /// Adds the waiting jobs that a reservation must not delay: the first one, or all if local jobs are
+    /// preferred.
     fn add_promised(&self, profile: &mut Profile, memory: &mut Memory, added: &mut Vec<Span>) {
         if self.view.waiting.is_empty() {
             return;
@@ -187,13 +187,14 @@ impl Resource<'_> {
         added[from..].iter().for_each(|&span| profile.add(span));
     }
 
-    /// The first in line of those that can ever start.
+    /// The first waiting job that can ever start.
     fn first(&self) -> Option<&Waiting> {
         let able = self.view.waiting.iter().filter(|job| job.capacity <= self.capacity);
         able.min_by_key(|job| (std::cmp::Reverse(job.priority), job.submit))
     }
 
-    /// Makes plans on as many reservations as they depend on: `make` says until when that is.
+    /// Makes a plan with only the reservations it depends on. `make` returns the plan and the instant that it
+    /// depends on.
     pub(super) fn plan<R>(
         &self,
         memory: &mut Memory,
@@ -215,11 +216,12 @@ impl Resource<'_> {
             if all || until <= cut {
                 return made;
             }
+            // At least doubled, so the number of repetitions stays logarithmic.
             cut = (cut + (cut - self.now)).max(until);
         }
     }
 
-    /// When the queue may be worked off, with room to spare.
+    /// A guess when the queue will be empty, on the late side: twice the work at full capacity.
     fn first_cut(&self) -> Time {
         let work = self
             .view
@@ -238,33 +240,33 @@ fn place(start: Time, job: &Waiting) -> Span {
     Span::starting(start, job.estimate.max(Seconds(1)), job.capacity)
 }
 
-/// What a user may take.
+/// The capacity available to a user.
 #[derive(Clone, Copy)]
 pub(super) struct Free<'a> {
-    /// What anybody may take.
+    /// Available to all users.
     pub(super) room: &'a Profile,
-    /// What he may take at most.
+    /// The user's limited share.
     pub(super) share: Option<Share<'a>>,
 }
 
-/// The share of a user.
 #[derive(Clone, Copy)]
 pub(super) struct Share<'a> {
-    /// What he may have at the same time.
+    /// Most capacity at any instant.
     pub(super) most: Capacity,
-    /// All there could ever be, [`u32::MAX`], less what he has; None where he has nothing.
+    /// [`u32::MAX`] less the capacity promised to the user. None if the user has nothing.
     pub(super) left: Option<&'a Profile>,
 }
 
 impl Share<'_> {
-    /// The same need in terms of what is left; None where it is more than the whole share.
+    /// The need in terms of `left`. None if it exceeds the whole share.
     fn need(&self, need: Need) -> Option<Need> {
+        // `left` counts from u32::MAX, not from the share, so it stays valid when limits change.
         let beyond = u32::MAX - self.most.0;
         let capacity = need.capacity.0.checked_add(beyond)?;
         Some(Need { capacity: Capacity(capacity), ..need })
     }
 
-    /// What he has at most during an interval.
+    /// Most capacity that the user has at any instant of an interval.
     pub(super) fn has(&self, interval: Interval) -> u32 {
         let left = self.left.map_or(i64::from(u32::MAX), |left| left.min_free(interval));
         u32::try_from(i64::from(u32::MAX) - left).unwrap_or(u32::MAX)
@@ -272,7 +274,6 @@ impl Share<'_> {
 }
 
 impl Free<'_> {
-    /// Whether a need could begin at `start`.
     pub(super) fn fits(&self, start: Time, need: Need) -> bool {
         let in_share = self.share.is_none_or(|share| {
             let left = share.need(need).map(|need| share.left.is_none_or(|left| left.fits(start, need)));
@@ -281,11 +282,12 @@ impl Free<'_> {
         in_share && self.room.fits(start, need)
     }
 
-    /// The earliest start, not before `from` and over by a deadline.
+    /// The earliest start from `from` on that ends by the deadline.
     pub(super) fn earliest_fit(&self, from: Time, need: Need, deadline: Option<Time>) -> Option<Time> {
         let Some(share) = self.share else { return self.room.earliest_fit(from, need, deadline) };
         let own = share.need(need)?;
         let mut start = self.room.earliest_fit(from, need, deadline)?;
+        // Alternates between both profiles: each moves the start later until both agree.
         while let Some(left) = share.left {
             let later = left.earliest_fit(start, own, deadline)?;
             if later == start {
@@ -299,7 +301,7 @@ impl Free<'_> {
         Some(start)
     }
 
-    /// The starts from `first` on, which fits, to the last that fits without a break and is over by `end`.
+    /// The run of consecutive starts from `first`, which fits, to the last one that ends by `end`.
     pub(super) fn run(&self, first: Time, need: Need, end: Time) -> Starts {
         let below = self.room.first_below(first, i64::from(need.capacity.0)).map(|(below, _)| below);
         let own = self.share.and_then(|share| {
@@ -310,7 +312,6 @@ impl Free<'_> {
         Starts { first, last: blocked.min(end) - need.length.max(Seconds(1)) }
     }
 
-    /// The first `most` runs of starts in a window.
     pub(super) fn runs(&self, window: Interval, need: Need, most: usize) -> Vec<Starts> {
         let mut runs: Vec<Starts> = Vec::new();
         let mut from = window.begin;
@@ -319,7 +320,7 @@ impl Free<'_> {
         {
             let run = self.run(first, need, window.end);
             runs.push(run);
-            // What ends the run is in the way of the very next start.
+            // Whatever ends the run also blocks the very next start.
             from = run.last + Seconds(1);
             if run.last + need.length.max(Seconds(1)) >= window.end {
                 break;
@@ -328,8 +329,8 @@ impl Free<'_> {
         runs
     }
 
-    /// Runs of starts that cover a window: all of them where they are few, else the next one in each of
-    /// `most` parts.
+    /// Runs of starts that cover a window: all of them if there are at most `most`, otherwise the next one in
+    /// each of `most` equal parts.
     pub(super) fn cover(&self, window: Interval, need: Need, most: usize) -> Vec<Starts> {
         let mut runs = self.runs(window, need, most.saturating_add(1));
         if runs.len() <= most {
@@ -350,37 +351,37 @@ impl Free<'_> {
     }
 }
 
-/// What is to be seen on each resource. One that is missing has no jobs and no foreign reservations.
+/// Jobs and foreign reservations by resource. A resource without an entry has none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Views(pub BTreeMap<Name, View>);
 
-/// What is to be seen on one resource.
+/// Jobs and foreign reservations on one resource.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct View {
-    /// Jobs that run outside of reservations.
+    /// Running jobs outside reservations.
     pub running: Vec<Running>,
-    /// Jobs that wait, those with the same submit time in the order in which they were submitted.
+    /// Waiting jobs; those with equal submit times in submission order.
     pub waiting: Vec<Waiting>,
-    /// Reservations that are not in this ledger; never those that are.
+    /// Reservations that are not in this ledger, and only those: its own would count twice.
     pub foreign: Vec<Span>,
 }
 
 const NOTHING: &View = &View { running: Vec::new(), waiting: Vec::new(), foreign: Vec::new() };
 
 impl Views {
-    /// Of one resource, and nothing elsewhere.
+    /// One resource with a view; all others are empty.
     pub fn of(resource: Name, view: View) -> Views {
         Views(BTreeMap::from([(resource, view)]))
     }
 
-    /// What is to be seen on a resource.
+    /// The view of a resource, empty if unknown.
     pub fn on(&self, resource: &Name) -> &View {
         self.0.get(resource).unwrap_or(NOTHING)
     }
 }
 
 impl View {
-    /// Whether no job runs or waits, so that every begin that fits is as good as any other.
+    /// Whether there are no jobs, so that every start that fits is equally good.
     pub fn has_no_jobs(&self) -> bool {
         self.running.is_empty() && self.waiting.is_empty()
     }

@@ -1,6 +1,6 @@
-//! The slots of a request on one resource, and the offers made of them. Where a begin is as good as any other that fits, slots
-//! are runs of begins, found by searches in the profile; where begins are rated one by one, they are begins spread over the
-//! window.
+//! The slots for a request on one resource, and the offers made from them. If all starts that fit are equally
+//! good, slots are runs of starts, found in the profile. If starts are rated one by one, slots are single
+//! starts spread over the window.
 
 use super::entry::Entry;
 use super::fold::rest_from;
@@ -16,38 +16,38 @@ use bookahead_plan::{Capacity, Interval, Seconds, Span, Starts, Time};
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
-/// How slots are looked for.
+/// Parameters of a search for slots.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
-    /// At most so many where all are equally good.
+    /// Most slots, if all are equally good.
     pub(super) most: usize,
-    /// Begins that are of special interest.
+    /// Preferred starts.
     pub(super) starts: &'a [Time],
-    /// Whether a slot may stand for all begins of a run.
+    /// Whether one slot may stand for a run of starts.
     pub(super) runs: bool,
-    /// Whether it must be known what each does to waiting jobs.
+    /// Whether to compute the impact on waiting jobs.
     pub(super) impacts: bool,
 }
 
 impl Search<'_> {
-    /// For the first begin that can be had.
+    /// Finds the first possible start.
     pub(super) const FIRST: Search<'static> = Search { most: 1, starts: &[], runs: true, impacts: false };
 }
 
-/// A slot that can be had.
+/// An available slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) start: Time,
-    /// It may begin later by so much.
+    /// How much later it may start.
     pub(super) slack: Seconds,
     pub(super) rating: Rating,
     pub(super) impact: Option<Impact>,
-    /// Whether its begin is of special interest.
+    /// Whether it is a preferred start.
     pub(super) named: bool,
 }
 
 impl Sight<'_> {
-    /// Slots that can be had, in order of time.
+    /// Available slots by start.
     pub(super) fn slots(&mut self, request: &Request, search: &Search<'_>) -> Vec<Found> {
         if request.latest_start() < request.earliest_start || request.capacity > self.on.capacity {
             return Vec::new();
@@ -57,6 +57,7 @@ impl Sight<'_> {
         }
         let mut found =
             if search.runs { self.covering(request, search) } else { self.spread(request, search) };
+        // Without waiting jobs nothing can be delayed, and planning is skipped.
         if search.impacts && !self.on.view.waiting.is_empty() {
             self.add_impacts(request, &mut found);
         } else if search.impacts {
@@ -65,7 +66,7 @@ impl Sight<'_> {
         found
     }
 
-    /// Whether every begin that fits is as good as any other.
+    /// Whether all starts that fit are equally good.
     fn fitting_is_enough(&self) -> bool {
         let rules = &self.on.offered.placement;
         let by_vacancy = matches!(rules.method, Method::EarliestStart { .. });
@@ -94,6 +95,7 @@ impl Sight<'_> {
         let mut begins = self.begins(request, search);
         let earliest =
             self.free.earliest_fit(request.earliest_start, request.need(), Some(request.latest_end));
+        // Always included, even if it lies between the spread starts.
         if let Some(earliest) = earliest
             && let Err(at) = begins.binary_search_by_key(&earliest, |(start, _)| *start)
         {
@@ -110,7 +112,7 @@ impl Sight<'_> {
         let slots = self.on.plan(self.memory, |prober, cluster| {
             let mut slots = prober.probe_in(free.room, rules, cluster, request, &begins);
             let mut until = prober.looked_until();
-            // A probe knows nothing of shares.
+            // The prober does not know about shares.
             slots.retain(|slot| slot.availability > 0.0 && free.fits(slot.start, request.need()));
             if search.impacts && slots.iter().any(|slot| slot.impact.is_none()) {
                 prober.add_impacts(rules.policy, cluster, request, &mut slots);
@@ -128,7 +130,7 @@ impl Sight<'_> {
         found.collect()
     }
 
-    /// The begins to look at, in order, and whether each is of special interest.
+    /// The starts to try, ascending, and whether each is preferred.
     fn begins(&mut self, request: &Request, search: &Search<'_>) -> Vec<(Time, bool)> {
         let begins = &mut self.memory.begins;
         self.on.offered.placement.slots.starts(request, self.on.now, self.free.room, begins);
@@ -154,7 +156,7 @@ impl Sight<'_> {
         }
     }
 
-    /// What is free throughout a slot, also if it begins later.
+    /// Capacity free throughout a slot, even if it starts later.
     pub(super) fn free_beside(&self, request: &Request, slot: &Found) -> Capacity {
         let interval = Interval::new(slot.start, slot.start + slot.slack + request.duration);
         Capacity(u32::try_from(self.free.room.min_free(interval).max(0)).unwrap_or(u32::MAX))
@@ -166,18 +168,17 @@ impl Found {
         Found { start: run.first, slack: run.last - run.first, rating: Rating::BEST, impact: None, named }
     }
 
-    /// By how much it delays waiting jobs in all.
+    /// Sum of the delays of waiting jobs.
     pub(super) fn delay(&self) -> Seconds {
         self.impact.map_or(Seconds::ZERO, |impact| impact.total_delay)
     }
 }
 
-/// The begins that a request allows.
 fn allowed(request: &Request) -> RangeInclusive<Time> {
     request.earliest_start..=request.latest_start()
 }
 
-/// An impact without the names of jobs.
+/// An impact without job names, which must not leave the site.
 fn told(impact: &placement::Impact) -> Impact {
     Impact {
         delayed: u32::try_from(impact.delayed.len()).unwrap_or(u32::MAX),
@@ -198,8 +199,8 @@ pub(super) struct Candidate {
 type Order = (i128, Reverse<Rating>, u64, Seconds, Time, usize);
 
 impl Candidate {
-    /// The least is the best. Ties go to the better rating, the lower cost, the less impact, the earlier, then to the
-    /// resource that the site names first.
+    /// Sort key, best first. Ties are broken by rating, cost, impact, start, then the site's order of
+    /// resources.
     pub(super) fn order(&self, objective: Objective) -> Order {
         let (rating, delay, start) = (self.slot.rating, self.slot.delay(), self.slot.start);
         let first = match objective {
@@ -216,8 +217,8 @@ impl Candidate {
     }
 }
 
-/// The best of them by an objective, at most so many. Those whose begins are of special interest are told
-/// first; of the others the best rated, or, where all are rated alike, some that are spread over the window.
+/// At most `most` slots, best first. Preferred starts are kept first. Of the others the best rated are kept,
+/// or, if all have the same rating, some spread over the window.
 pub(super) fn choose(mut all: Vec<Candidate>, objective: Objective, most: usize) -> Vec<Candidate> {
     if all.len() > most {
         all.sort_by_key(|candidate| {
@@ -238,14 +239,14 @@ pub(super) fn choose(mut all: Vec<Candidate>, objective: Objective, most: usize)
     all
 }
 
-/// So many of them, from the first to the last.
+/// At most `most` of them, evenly from first to last.
 fn spread(all: &[Candidate], most: usize) -> impl Iterator<Item = Candidate> {
     let most = most.min(all.len());
     (0..most).map(move |at| all[if most == 1 { 0 } else { at * (all.len() - 1) / (most - 1) }])
 }
 
 impl Ledger {
-    /// An offer of a slot, as far as the site tells.
+    /// An offer with the details that the site reveals.
     pub(super) fn offer(&self, candidate: &Candidate, wanted: &Request) -> Offer {
         let Reveal { ratings, impacts, slack, .. } = self.rules.reveal;
         let found = &candidate.slot;
@@ -260,11 +261,12 @@ impl Ledger {
         Offer { slots: vec![slot] }
     }
 
-    /// A reservation as its owner may see it at a moment.
+    /// A reservation as its owner may see it at `now`.
     pub(super) fn view(&self, now: Moment, id: ReservationId, entry: &Entry) -> Reservation {
         let Entry { owner, jobs, .. } = entry;
         let Entry { state, missing, version, given_up, .. } = *entry;
-        // What was given back in the middle of a second is shown as gone.
+        // Capacity released in the current second is shown as gone, although the profile keeps it until the
+        // second ends.
         let capacity = entry.capacity_at(rest_from(now));
         let span = Span { interval: entry.interval(), capacity };
         let offered = self.rules.resources.iter().find(|offered| offered.resource.name == entry.resource);
@@ -298,7 +300,7 @@ impl Ledger {
     }
 }
 
-/// A slot with nothing told about it.
+/// A slot without ratings.
 fn slot(offered: &Offered, span: Span) -> Slot {
     let resource = &offered.resource;
     Slot {
@@ -315,7 +317,7 @@ fn slot(offered: &Offered, span: Span) -> Slot {
     }
 }
 
-/// What spans cost, in thousandths.
+/// Price in thousandths; prices are per unit and hour.
 fn cost(offered: &Offered, spans: &[Span]) -> u64 {
     let cost = super::book::area(spans) * i128::from(offered.resource.price) / 3_600;
     u64::try_from(cost).unwrap_or(u64::MAX)

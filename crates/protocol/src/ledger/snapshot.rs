@@ -1,15 +1,16 @@
-//! What of a book is kept in the place of all events before it: what two equal books have in common, and what
-//! is taken in the second that has begun. Rooms, totals and the agenda are made anew from it. It relies on the
-//! fold for what follows from an entry; it decides nothing and drops nothing.
+//! A snapshot of a ledger, which replaces all events before it. It contains the state that equality compares,
+//! and the capacity taken in the current second. Profiles, usage and the agenda are rebuilt from the entries
+//! by the same code that applies events. Nothing is dropped.
 //!
 //! The rules may have changed since:
-//! - *A resource is gone.* What was promised on it is kept and goes on with its life, but has room nowhere. As
-//!   long as something is live there the site cannot keep its word, which [`Ledger::check_resources`] says. It
-//!   is asked once the events after the snapshot are applied, since those may tell of the end. What is over
-//!   does no harm: it is remembered for as long as anything else, and shown without a slot. If the resource
-//!   comes back, its reservations have their room again; what of it had failed is to be reported anew.
-//! - *A resource is smaller.* All promises stand. Where they are more than there is, nothing new is granted.
-//! - *Other rules* hold from now on: for how long things are remembered, whose share is limited.
+//! - *A resource is gone.* Its reservations are kept and continue their life, but have capacity nowhere.
+//!   While any of them is live the site cannot keep its promises, and [`Ledger::check_resources`] says so.
+//!   Call it after the events that follow the snapshot are applied, because those may end reservations.
+//!   Finished reservations do no harm: they are remembered for the retention time and shown without a slot.
+//!   If the resource comes back, its reservations have their capacity again; failures on it must be reported
+//!   anew.
+//! - *A resource is smaller.* All promises stay. Nothing new is granted while it is overbooked.
+//! - *Other rules* apply from now on, such as the retention time and limited shares.
 
 use super::Ledger;
 use super::book::Taken;
@@ -26,13 +27,13 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use thiserror::Error;
 
-/// What the events so far come to. Whoever restores it and applies the events after it has the book that
-/// would have come of all events from the beginning.
+/// The state after all events so far. Restoring it and applying later events gives the same ledger as
+/// applying all events from the beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The latest moment seen.
     latest: Moment,
-    /// How many were ever accepted.
+    /// Number of reservations ever accepted.
     accepted: u64,
     observed: Observed,
     holds: Granted,
@@ -40,11 +41,11 @@ pub struct Snapshot {
     entries: BTreeMap<ReservationId, Entry>,
     #[serde(deserialize_with = "read_denied")]
     denied: Vec<(ReservationId, Denied)>,
-    /// In order of their keys.
+    /// By key.
     answers: Vec<Answered>,
 }
 
-/// In the first release an id was denied to everybody, and these were by their ids.
+/// The first release denied an id to all users, and stored a map by id.
 fn read_denied<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(ReservationId, Denied)>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -58,27 +59,27 @@ fn read_denied<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(Reserv
     })
 }
 
-/// How a resource stands.
+/// State of a resource that does not follow from the entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Standing {
-    /// What has failed.
+    /// Failed capacity.
     lost: Capacity,
-    /// What is taken in the second of the latest moment. From the next one on it follows from the entries.
+    /// Capacity taken in the second of `latest`. Later seconds follow from the entries.
     taken: Taken,
 }
 
-/// Why a site cannot go on with its book under these rules.
+/// Why a site cannot continue with its ledger under these rules.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Error)]
 pub enum RestoreError {
-    /// The rules make no sense.
+    /// The rules contradict themselves.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// These reservations are live, and the resources they are promised on are not in the rules.
+    /// Live reservations on resources that the rules no longer have.
     #[error("{}", tell_gone(.0))]
     ResourcesGone(Vec<(ReservationId, Name)>),
 }
 
-/// No more reservations are named in a message.
+/// Most reservations named in the error, to keep it readable.
 const MOST_NAMED: usize = 10;
 
 fn tell_gone(live: &[(ReservationId, Name)]) -> String {
@@ -89,13 +90,13 @@ fn tell_gone(live: &[(ReservationId, Name)]) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "there are live reservations on resources that the site no longer offers: {named}{more}; offer these \
-         resources until the reservations are over or cancelled"
+        "live reservations use resources that the site no longer offers: {named}{more}; keep these resources in \
+         the configuration until the reservations have ended or are cancelled"
     )
 }
 
 impl Ledger {
-    /// What stands for all events so far.
+    /// The state after all events so far.
     pub fn snapshot(&self) -> Snapshot {
         let second = self.latest.second();
         let names = self.rules.resources.iter().map(|offered| offered.resource.name.clone());
@@ -113,8 +114,8 @@ impl Ledger {
         }
     }
 
-    /// The book that all events before a snapshot make, under rules that may be others than then. The events
-    /// after it are to be applied next, and then [`Ledger::check_resources`] to be asked.
+    /// The ledger at a snapshot, under possibly different rules. Apply the later events next, then call
+    /// [`Ledger::check_resources`].
     pub fn restore(rules: Rules, snapshot: Snapshot) -> Result<Ledger, RestoreError> {
         let Snapshot { latest, accepted, observed, holds, resources, entries, denied, answers } = snapshot;
         let mut ledger = Ledger::new(rules)?;
@@ -137,8 +138,8 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Whether every live reservation has a resource; says which have none. To be asked after a restart, once
-    /// all events are applied: the rules may have changed.
+    /// Checks that every live reservation has a resource. Call it after a restart, when all events are
+    /// applied: the rules may have changed.
     pub fn check_resources(&self) -> Result<(), RestoreError> {
         let live = self.entries.iter().filter(|(_, entry)| entry.is_live());
         let gone = live.filter(|(_, entry)| self.at(&entry.resource).is_none());
@@ -165,7 +166,7 @@ impl PartialEq for Ledger {
     }
 }
 
-// Rules hold weights that are numbers between 0 and 1, and never anything that differs from itself.
+// Rules contain weights between 0 and 1, never NaN, so equality is reflexive.
 impl Eq for Ledger {}
 
 impl Hash for Ledger {

@@ -1,8 +1,9 @@
-//! How long holds last, how decisions are carried out and answers remembered, and waiting for the batch system. Where the rules
-//! name a time limit ([`Rules::consent`](super::Rules::consent)), nothing is promised before the batch system has granted it: a
-//! request, a late commit or a change rests in the book, takes its room, and is settled by [`Ledger::granted`],
-//! [`Ledger::not_granted`], a cancel, or time. The call because of which it waits is part of the book, so that its repetitions
-//! get the same answer, also after a restart. Others may wait for the same ([`Ledger::settled_answer`]).
+//! Hold times, carrying out decisions, recording answers, and waiting for the batch system. If the rules have
+//! a time limit ([`Rules::consent`](super::Rules::consent)), nothing is promised before the batch system has
+//! granted it. A request, a late commit or a change then stays in the ledger, takes its capacity, and is
+//! settled by [`Ledger::granted`], [`Ledger::not_granted`], a cancel, or time. The call that caused the wait
+//! is part of the ledger, so its repetitions get the same answer even after a restart. Other calls may wait
+//! for the same result ([`Ledger::settled_answer`]).
 
 use super::Ledger;
 use super::entry::{AnsweredCall, Entry, Then, Ticked, What};
@@ -17,13 +18,14 @@ use bookahead_plan::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 impl Ledger {
-    /// Until when the batch system may answer: not longer than the rules say, and not when it is of no use any more.
+    /// Deadline for the batch system: at most `limit` from now, and not after `latest`, when a grant would be
+    /// useless.
     pub(super) fn answer_by(&self, now: Moment, limit: Millis, latest: Time) -> Moment {
         (now + limit).min(Moment::of(latest)).max(now)
     }
 
-    /// The batch system granted what a reservation waited for. Nothing happens where it does not wait any more: then what
-    /// was granted is to be given back.
+    /// The batch system granted a pending step. Does nothing if the reservation no longer waits; the caller
+    /// must then release the grant.
     pub fn granted(&mut self, now: Moment, id: ReservationId) -> Ticked {
         let mut course = self.tick(now);
         let now = self.latest;
@@ -50,7 +52,7 @@ impl Ledger {
         course
     }
 
-    /// The batch system refused what a reservation waited for.
+    /// The batch system refused a pending step.
     pub fn not_granted(&mut self, now: Moment, id: ReservationId, why: Why) -> Ticked {
         let mut course = self.tick(now);
         if self.is_waiting(id) {
@@ -60,13 +62,13 @@ impl Ledger {
         course
     }
 
-    /// Whether a reservation waits for the batch system.
+    /// Whether a reservation waits for the batch system. A prepared change waits for its owner instead.
     pub fn is_waiting(&self, id: ReservationId) -> bool {
         self.entries.get(&id).is_some_and(|entry| entry.waiting.is_some() && !entry.is_prepared())
     }
 
-    /// Until when a change stays prepared: as long as a hold would, and not beyond the moment from which one of the two terms
-    /// could not be had whole any more.
+    /// Deadline of a prepared change: as for a hold, and not after the first instant at which old or new
+    /// terms would no longer be whole.
     pub(super) fn prepared_until(
         &self,
         now: Moment,
@@ -84,20 +86,20 @@ impl Ledger {
         self.deadline(now, hold_for, new.map_or(old, |new| new.min(old)))
     }
 
-    /// The call because of which a reservation waits.
+    /// The call that caused the wait of a reservation.
     pub(super) fn asked(&self, id: ReservationId) -> Option<&Envelope> {
         self.entries.get(&id)?.waiting.as_ref()?.asked.as_deref()
     }
 
-    /// The call with this key because of which the reservation of a call waits.
+    /// The pending call with the same key and reservation id.
     pub(super) fn asked_by_key(&self, envelope: &Envelope) -> Option<(ReservationId, &Envelope)> {
         let id = envelope.call.id()?;
         Some((id, self.asked(id).filter(|asked| asked.key == envelope.key)?))
     }
 
-    /// Lets events about one reservation happen. If it waits no longer then, the call because of which it waited is
-    /// answered.
+    /// Applies events about one reservation. If they end its wait, the call that caused the wait is answered.
     pub(super) fn happen(&mut self, at: Moment, events: Vec<What>, course: &mut Ticked) {
+        // Looked up before the events are applied: they remove the pending call from the entry.
         let by = events.first().and_then(|by| {
             let id = by.id()?;
             Some((id, self.asked(id)?.clone(), by.clone()))
@@ -111,7 +113,7 @@ impl Ledger {
         }
     }
 
-    /// What a call waited for has come, by this event: its answer, which is remembered for repetitions.
+    /// The answer to a call whose wait was ended by the event `by`. It is recorded for repetitions.
     pub fn settled_answer(&mut self, now: Moment, envelope: &Envelope, by: &What) -> (Answer, Ticked) {
         let mut course = Ticked::default();
         let now = now.max(self.latest);
@@ -127,7 +129,7 @@ impl Ledger {
     fn answer_after(&self, now: Moment, id: ReservationId, call: &Call, by: &What) -> Answer {
         match (by, call) {
             (What::NotGranted { problem, .. }, _) => problem.clone().into(),
-            // Its old terms made it begin or end before the new ones were granted.
+            // By its old terms it started or ended before the new ones were granted.
             (
                 What::Begun { .. } | What::Completed { .. },
                 Call::Change { .. } | Call::Extend { .. } | Call::PrepareChange { .. },
@@ -143,10 +145,10 @@ impl Ledger {
     }
 }
 
-/// So many resolved holds are looked back on, at most; when there are more, all counts are halved.
+/// Number of resolved holds after which all counts are halved, so that recent holds weigh more.
 const LOOKED_BACK_ON: u64 = 1_000;
 
-/// How long holds were granted for.
+/// Statistics of granted hold times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub(super) struct Granted {
     holds: u64,
@@ -160,8 +162,7 @@ impl Granted {
 }
 
 impl Ledger {
-    /// Until when a hold lasts that begins now: what was asked for, as far as the site grants it, and never
-    /// beyond the begin of the slot.
+    /// End of a hold that begins now: the requested time, limited by the rules and by the start of the slot.
     pub(super) fn deadline(&self, now: Moment, asked: Millis, begin: Time) -> Moment {
         let rules = &self.rules.holds;
         let adaptive = rules.adaptive.map(|adaptive| adaptive.hold(&self.observed, self.holds.mean()));
@@ -177,14 +178,14 @@ impl Ledger {
 
     pub(super) fn observe_grant(&mut self, entry: &Entry) {
         self.observed.granted = self.observed.granted.saturating_add(1);
-        // What is committed at once was never held for anybody to decide.
+        // A booking is committed at once; its hold time of zero would distort the mean.
         if entry.deadline > entry.accepted {
             self.holds.holds = self.holds.holds.saturating_add(1);
             self.holds.in_all = self.holds.in_all + (entry.deadline - entry.accepted);
         }
     }
 
-    /// Takes note of a hold that is resolved by an event, before it is.
+    /// Counts a hold that an event is about to resolve.
     pub(super) fn observe(&mut self, id: ReservationId, what: &What) {
         let Some(entry) = self.entries.get(&id) else { return };
         let seen = &mut self.observed;
@@ -192,11 +193,12 @@ impl Ledger {
         match (entry.state, what) {
             (State::Held, What::Committed { .. }) => seen.committed += 1,
             (State::Expired, What::Committed { .. }) => {
-                // It was confirmed after all.
+                // It was counted as evaporated when it expired.
                 seen.evaporated = seen.evaporated.saturating_sub(1);
                 seen.committed += 1;
             }
-            // A late commit was granted: the hold had not evaporated after all.
+            // A late commit was granted, so the hold did not evaporate. The commit event that follows is
+            // counted then.
             (State::Requested, What::Granted { .. }) if entry.is_committed_late() => {
                 seen.evaporated = seen.evaporated.saturating_sub(1);
                 return;
@@ -216,7 +218,7 @@ impl Ledger {
     }
 }
 
-/// A call, and the answer that it got.
+/// A call and its answer, recorded for repetitions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Answered {
     pub(super) at: Moment,
@@ -225,42 +227,38 @@ pub(super) struct Answered {
     pub(super) answer: Answer,
 }
 
-/// What is to happen, and what is to be said.
+/// Events to apply, and the reply.
 pub(super) struct Decision {
     events: Vec<What>,
     reply: Reply,
-    /// The reservation whose caller waits.
+    /// The reservation that the caller must wait for.
     pub(super) waits: Option<ReservationId>,
 }
 
 enum Reply {
-    /// The reservation as it is once the events have happened.
+    /// The reservation after the events are applied.
     View(ReservationId),
     Answer(Box<Answer>),
 }
 
 impl Decision {
-    /// Nothing is to happen.
     pub(super) fn say(answer: impl Into<Answer>) -> Decision {
         Decision::say_after(Vec::new(), answer)
     }
 
-    /// Something is to happen all the same.
     pub(super) fn say_after(events: Vec<What>, answer: impl Into<Answer>) -> Decision {
         Decision { events, reply: Reply::Answer(Box::new(answer.into())), waits: None }
     }
 
-    /// The reservation is to be shown.
     pub(super) fn show(id: ReservationId) -> Decision {
         Decision::show_after(id, Vec::new())
     }
 
-    /// The reservation is to be shown as it is afterwards.
     pub(super) fn show_after(id: ReservationId, events: Vec<What>) -> Decision {
         Decision { events, reply: Reply::View(id), waits: None }
     }
 
-    /// The caller waits until the batch system has answered for this reservation.
+    /// The caller must wait for the batch system's answer about this reservation.
     pub(super) fn wait_after(id: ReservationId, events: Vec<What>) -> Decision {
         Decision { waits: Some(id), ..Decision::show_after(id, events) }
     }

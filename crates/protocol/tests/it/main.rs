@@ -11,7 +11,7 @@ mod snapshots;
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;
 
-/// The same cases on every run, `./test --quick` a quarter of them; a failure prints its case.
+/// The same cases on every run; a quarter of them with `./test --quick`. A failure prints its case.
 #[allow(dead_code, reason = "the modules come one after another")]
 fn cases(cases: u32) -> ProptestConfig {
     let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();

@@ -1,6 +1,6 @@
-//! Every order of events: one broker and two sites negotiate a pair of reservations while one message is lost, one
-//! party crashes, and timers fire early. The very values that the daemons run are checked, exhaustively: at the end both
-//! parts are committed or none is, nobody was told otherwise, and nobody waits for ever.
+//! All orders of events: one broker and two sites negotiate a pair of reservations, while one message is
+//! lost, one party crashes, and timers fire early. The model checker runs the same values as the daemons. At
+//! the end both parts are committed or none is, all answers are consistent, and no caller waits forever.
 
 use crate::negotiation::town::{name, offered, part};
 use bookahead_plan::Seconds;
@@ -15,15 +15,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 const SITES: [&str; 2] = ["north", "south"];
 const ID: ReservationId = ReservationId(1);
-/// Nothing of interest happens later: parts begin after 600 seconds.
+/// End of the model: parts start after 600 seconds, and nothing of interest happens later.
 const END: Moment = Moment(500_000);
 
-/// What may go wrong.
+/// Number of faults of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Budget {
     lost: u8,
     crashes: u8,
-    /// How often a timer fires although messages are under way or somebody is down.
+    /// How often a timer may fire although messages are in flight or a party is down.
     early: u8,
 }
 
@@ -34,7 +34,7 @@ enum Party {
     Site(usize),
 }
 
-/// A message under way. Which of several equal ones is taken makes no difference, so they are a sorted list.
+/// Messages in flight. A sorted list, because the order of equal messages makes no difference.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Mail {
     from: Party,
@@ -56,7 +56,7 @@ enum Client {
     Committing,
     /// Was told that it is committed.
     Committed,
-    /// Was told that it cannot have it.
+    /// Was told that it is refused.
     Refused,
 }
 
@@ -78,11 +78,11 @@ struct World {
 enum Action {
     Deliver(usize),
     Lose(usize),
-    /// The receiver writes down what came of it and crashes before it says anything.
+    /// The receiver stores its events and crashes before it sends anything.
     DeliverAndCrash(usize),
     Crash(Party),
     Restart(Party),
-    /// Time goes on to the next timer.
+    /// Time advances to the next timer.
     Time,
 }
 
@@ -115,7 +115,7 @@ fn new_site(at: usize) -> Ledger {
 }
 
 fn new_broker() -> Broker {
-    // Looking after what is booked begins when the negotiation is over.
+    // Watching starts after the negotiation.
     let rules = broker::Rules { maker: 9, attempts: 1, watch_every: None, ..broker::Rules::default() };
     let mut broker = Broker::new(rules);
     SITES.iter().for_each(|site| broker.register(name(site), vec![resource(site)], None));
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// An equal message under way is enough: whatever comes twice is the same as what comes again later.
+    /// One equal message in flight is enough: a duplicate is the same as a later repetition.
     fn post(&mut self, mail: Mail) {
         if !self.mail.contains(&mail) {
             self.mail.push(mail);
@@ -289,7 +289,7 @@ impl World {
         all_up && broker && self.mail.is_empty() && self.client.call().is_none()
     }
 
-    /// Whether nothing but time can bring them further.
+    /// Whether only time can make progress.
     fn is_quiet(&self) -> bool {
         let all_up = [Party::Broker, Party::Site(0), Party::Site(1)].iter().all(|party| self.is_up(party));
         all_up && self.mail.is_empty()
@@ -423,7 +423,7 @@ fn check(budget: Budget) -> usize {
 fn the_negotiation_is_all_or_nothing_in_every_order_of_events() {
     let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
     let budget = |lost, crashes, early| Budget { lost, crashes, early };
-    // The counts are pinned: another count means that the protocol, or what is looked at, is another.
+    // The counts are pinned: another count means that the protocol or the model has changed.
     assert_eq!(check(budget(0, 0, 0)), 29);
     assert_eq!(check(budget(1, 1, 0)), 6_886);
     if !quick {

@@ -1,5 +1,5 @@
-//! A snapshot stands for all events before it: whoever restores it and applies the rest cannot be told from one who
-//! never stopped, also where the rules have changed as far as they allow it.
+//! A snapshot replaces all events before it: restoring it and applying the rest gives the same state as never
+//! stopping, even if the rules have changed in an allowed way.
 
 use crate::cases;
 use crate::negotiation::town::{Town, name, part, together};
@@ -16,17 +16,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 
-/// Written as text and read again.
+/// Serializes and deserializes a value.
 fn through_json<T: Serialize + DeserializeOwned>(value: &T) -> T {
     serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
 }
 
 // The ledger.
 
-/// A command, with few ids and users, so that they meet.
+/// A command. There are few ids and users, so that commands interact.
 #[derive(Debug, Clone)]
 struct Step {
-    /// How many milliseconds later than the one before.
+    /// Milliseconds after the previous command.
     later: i64,
     user: &'static str,
     id: u128,
@@ -123,12 +123,12 @@ fn some_rules() -> impl Strategy<Value = Rules> {
         .prop_map(|(retention, limit, consent)| Rules { consent, ..rules(&BOTH, retention, limit) })
 }
 
-/// How long the batch system may take to answer, where it is asked.
+/// Time limit for the batch system, if it is asked.
 fn consents() -> impl Strategy<Value = Option<Millis>> {
     prop_oneof![Just(None), (100..20_000i64).prop_map(|limit| Some(Millis(limit)))]
 }
 
-/// Other rules for the same site: what it offers is less or gone, what it remembers and limits is different.
+/// Other rules for the same site: fewer or smaller resources, other retention and limits.
 fn changed_rules() -> impl Strategy<Value = Rules> {
     let offers = (prop::option::of(1..=8u32), prop::option::of(1..=4u32));
     let offers = offers.prop_filter("something must be offered", |(one, two)| one.or(*two).is_some());
@@ -152,7 +152,7 @@ fn views(busy: bool, now: Moment) -> Views {
     Views::of("cluster".into(), View { running, waiting, ..View::default() })
 }
 
-/// Sends the commands; answers all that came of each: what was said and what is to be written and scheduled.
+/// Sends the commands. Returns the answer, events and changes of each.
 fn run(
     ledger: &mut Ledger,
     now: &mut Moment,
@@ -267,7 +267,7 @@ proptest! {
         let mut ledger = Ledger::new(rules.clone()).unwrap();
         let course = run(&mut ledger, &mut now, &mut key, &before);
         let events: Vec<Event> = course.into_iter().flat_map(|(_, events, _)| events).collect();
-        // Also in the middle of a command, as a journal may be cut off there.
+        // Also in the middle of a command: a journal may be cut off there.
         let cut = cut.index(events.len() + 1);
         let snapshot = replayed(&rules, &events[..cut]).snapshot();
         let mut again = restored(&rules, &snapshot, &events[cut..]);
@@ -310,7 +310,7 @@ proptest! {
     }
 }
 
-/// A ledger under these rules that was told these things at these milliseconds, and its events.
+/// A ledger under these rules after these commands at these milliseconds, and its events.
 fn told(rules: &Rules, calls: &[(i64, Call)]) -> (Ledger, Vec<Event>) {
     let mut ledger = Ledger::new(rules.clone()).unwrap();
     let mut events = Vec::new();
@@ -321,7 +321,7 @@ fn told(rules: &Rules, calls: &[(i64, Call)]) -> (Ledger, Vec<Event>) {
 }
 
 fn tell(ledger: &mut Ledger, now: i64, call: Call) -> (Answer, Vec<Event>) {
-    // A moment and a call are never the same twice in these tests.
+    // In these tests no moment and call occur twice.
     let key = Key(u128::try_from(now).unwrap() << 8 | call.word().len() as u128);
     let envelope = Envelope { key, caller: Caller { user: name("ada"), roles: vec![] }, call };
     let handled = ledger.handle(Moment(now), &envelope, &Views::default());
@@ -356,8 +356,8 @@ fn a_live_reservation_on_a_resource_that_is_gone_is_named_and_has_its_room_again
         assert_eq!(error, RestoreError::ResourcesGone(vec![(ONE, name("other"))]));
         assert_eq!(
             error.to_string(),
-            "there are live reservations on resources that the site no longer offers: rsv_1 on other; \
-             offer these resources until the reservations are over or cancelled"
+            "live reservations use resources that the site no longer offers: rsv_1 on other; keep these \
+             resources in the configuration until the reservations have ended or are cancelled"
         );
         let mut back = restored(&both, &without.snapshot(), &[]);
         assert_eq!(back.check_resources(), Ok(()));
@@ -374,7 +374,7 @@ fn a_resource_whose_reservations_ended_after_the_snapshot_may_go() {
     assert_eq!(without.check_resources(), Ok(()));
     let (shown, _) = tell(&mut without, 10_000, Call::Show { id: ONE });
     let Answer::Reservation(Reservation { state, slots, .. }) = shown else { panic!("{shown:?}") };
-    assert_eq!((state, slots), (State::Completed, vec![]), "it is remembered, on a resource nobody knows");
+    assert_eq!((state, slots), (State::Completed, vec![]), "it is remembered, on an unknown resource");
     without.tick(Moment(69_000));
     assert_eq!(without.entries().count(), 0);
 }

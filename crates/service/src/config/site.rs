@@ -363,7 +363,7 @@ mod tests {
     fn what_makes_no_sense_is_told_with_its_line_its_field_and_what_to_write() {
         refused("name = \"a/b\"\n", &["line 1", "name", "a/b", "letters"]);
         refused("name = \"a\"\n", &["resource", "at least one"]);
-        refused(&SMALL.replace("64", "0"), &["line 6", "resource[1].capacity", "no capacity", "give 1"]);
+        refused(&SMALL.replace("64", "0"), &["line 6", "resource[1].capacity", "capacity of 0", "give 1"]);
         refused(&format!("{SMALL}policy = \"sjf\"\n"), &["line 7", "resource[1].policy", "sjf", "easy"]);
         let twice = format!("{SMALL}[[resource]]\nname = \"cluster\"\nkind = \"x\"\ncapacity = 1\n");
         refused(&twice, &["line 8", "resource[2].name", "two resources"]);

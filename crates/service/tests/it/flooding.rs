@@ -239,7 +239,7 @@ async fn a_site_that_refuses_is_left_out_and_where_all_refuse_that_is_told() {
     let id = flood(&grid, script).await;
     let refused = state_of(&grid.asked(), id, api::JobState::CouldNotStart).await;
     let why = refused.detail.unwrap();
-    assert!(why.contains("north does not take it") && why.contains("south does not take it"), "{why}");
+    assert!(why.contains("north refused it") && why.contains("south refused it"), "{why}");
     grid.end().await;
 }
 
@@ -259,7 +259,9 @@ async fn a_copy_at_a_site_that_is_away_is_cancelled_when_it_is_back() {
     })
     .await;
     assert_eq!(running.site, Some("south".into()));
-    assert!(running.detail.unwrap().contains("a copy at north is cancelled as soon as the site answers"));
+    assert!(
+        running.detail.unwrap().contains("a copy at north will be cancelled as soon as the site answers")
+    );
     grid.start_site("north", "").await;
     grid.has("north", 1, api::JobState::Cancelled).await;
     grid.end().await;

@@ -141,7 +141,7 @@ async fn kill_and_restart(cluster: &Cluster, grid: &mut Grid, name: &str) -> Fou
     grid.of_mut(name).start(None).await;
     if found.unknown || found.given_up {
         until(async || match grid.of(name).said() {
-            said if said.contains("kept free for nobody") => Ok(()),
+            said if said.contains("deleting a reservation in the batch system") => Ok(()),
             said => Err(format!("an orphan should be told: {said}")),
         })
         .await;

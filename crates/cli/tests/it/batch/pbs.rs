@@ -252,5 +252,5 @@ fn the_log_tells_silence_once_when_it_begins_and_once_when_it_is_over() {
     });
     let lines = |word: &str| said().lines().filter(|line| line.contains(word)).count();
     assert_eq!((lines("batch_silent"), lines("batch_answers"), lines(" ERROR ")), (1, 1, 1), "{}", said());
-    assert!(said().contains("questions went unanswered"), "{}", said());
+    assert!(said().contains("queries failed"), "{}", said());
 }

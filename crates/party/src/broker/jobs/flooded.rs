@@ -1,5 +1,5 @@
-//! Best-effort jobs: copies wait at the best sites, the first whose turn comes runs, and the others are cancelled. What is decided
-//! about them is decided by [`Race`]; here its questions become calls, and reports of sites its input.
+//! Best-effort jobs: copies wait at the best sites, the first whose turn comes runs, and the others are
+//! cancelled. [`Race`] makes the decisions; here its messages become calls, and reports of sites its input.
 
 use super::record::{Course, Record};
 use super::sites::ranked;
@@ -13,15 +13,15 @@ use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobWord, Mode, Order as Be
 use bookahead_protocol::problem::Why;
 use bookahead_protocol::{JobId, Millis, Moment, Name};
 
-/// This many jobs are looked at as often as is configured; of more, each is looked at less often in proportion, so that peers are
-/// asked a few hundred times a second at most.
+/// Number of jobs that are queried at the configured interval. With more, the interval grows in proportion,
+/// so peers get at most a few hundred queries per second.
 const AT_FULL_PACE: i64 = 100;
 
-/// A site is not called silent before it was asked this often: a single lost message says nothing.
+/// Number of queries before a site counts as silent: a single lost message means nothing.
 const LOOKS_BEFORE_SILENCE: i64 = 20;
 
 impl Jobs {
-    /// Begins to flood a job.
+    /// Starts to flood a job.
     pub(super) fn flood(&mut self, id: JobId, around: Around<'_>, effects: &mut Effects) {
         let Some(record) = self.all.get(&id) else { return };
         let job = &record.job;
@@ -35,7 +35,7 @@ impl Jobs {
         self.race(id, effects, |race, now, pace| race.start(now, order, pace));
     }
 
-    /// A site tells how a copy is.
+    /// Handles a site's report about a copy.
     pub(super) fn copy_reported(
         &mut self,
         from: &Name,
@@ -44,7 +44,7 @@ impl Jobs {
         effects: &mut Effects,
     ) {
         let Some(report) = SiteReport::of(&answer) else { return };
-        // What is told late of an earlier copy says nothing of the job.
+        // A late report about an earlier copy says nothing about the job.
         let is_shown = self.all.get_mut(&id).filter(|record| record.over.is_none()).and_then(Record::race);
         let is_shown = is_shown
             .is_some_and(|race| race.places().any(|(entry, there)| entry.site == *from && there == copy));
@@ -57,19 +57,19 @@ impl Jobs {
         self.race(id, effects, |race, now, pace| race.on_answer(now, answer, pace));
     }
 
-    /// Goes on after a restart.
+    /// Continues after a restart.
     pub(super) fn resume_race(&mut self, id: JobId, effects: &mut Effects) {
         let unwanted = self.all.get(&id).is_some_and(|record| record.unwanted || record.over.is_some());
         self.race(id, effects, |race, now, pace| {
             let mut effects = if unwanted { race.withdraw(now, pace) } else { race::Effects::default() };
             let resumed = race.resume(now, pace);
             effects.events.extend(resumed.events);
-            // Whatever is to be asked is asked again.
+            // `resume` sends all pending messages, including those of `withdraw`.
             race::Effects { send: resumed.send, ..effects }
         });
     }
 
-    /// Has a race do something, and takes over what it decided.
+    /// Lets a race act, and applies its effects.
     pub(super) fn race(
         &mut self,
         id: JobId,
@@ -81,7 +81,8 @@ impl Jobs {
         #[cfg(feature = "flaws")]
         self.flaw.into_iter().for_each(|flaw| race.break_by(flaw));
         let raced = act(race, effects.now, &pace);
-        // Written before the rest: should that be lost in a crash, the copies are dropped all the same.
+        // Recorded before the events of the race: if a crash loses those, the copies are dropped all the
+        // same.
         if let Some(outcome) = raced.outcome {
             self.race_over(id, &outcome, effects);
         }
@@ -89,14 +90,14 @@ impl Jobs {
             if let race::Event::Gone { site, how: Gone::Dropped { ran } } = &event
                 && ran.0 > 0
             {
-                let why = format!("a copy ran {} s at a site that does not wait for a go", ran.0);
+                let why = format!("a copy ran {} s without a go; the site does not wait for one", ran.0);
                 let remark = Remark::new(Level::Warn, "copy_ran_without_go", why);
                 effects.remarks.push(remark.of_job(id).at(site.clone()));
             }
             if let race::Event::Sent(site) = &event {
                 self.forget_seen_at(id, site);
             }
-            // The race has taken it over already.
+            // The race has already applied it.
             let event = JobEvent::Race { id, event };
             self.take_note(&event);
             effects.events.push(event);
@@ -106,17 +107,17 @@ impl Jobs {
         }
     }
 
-    /// How copies are looked after at the moment.
+    /// Current intervals and timeouts for copies.
     pub(super) fn pace(&self) -> Pace {
         let usual = self.rules.flood;
         let look_every = Millis(usual.look_every.0.saturating_mul(1 + self.racing.max(0) / AT_FULL_PACE));
-        // A copy whose turn has come holds room until it is looked at.
+        // Not longer than the silence timeout: a claiming copy holds capacity until it is queried.
         let look_every = look_every.min(usual.silence).max(usual.look_every);
         let silence = usual.silence.max(Millis(look_every.0.saturating_mul(LOOKS_BEFORE_SILENCE)));
         Pace { look_every, silence, ..usual }
     }
 
-    /// The job is over, and this is how it is told.
+    /// Records the result of a race.
     fn race_over(&mut self, id: JobId, outcome: &Outcome, effects: &mut Effects) {
         let Some(record) = self.all.get(&id).filter(|record| record.over.is_none()) else { return };
         match outcome {
@@ -126,7 +127,7 @@ impl Jobs {
                 if ran {
                     self.note(JobEvent::Over { job: view, at: effects.now.second() }, effects);
                 } else {
-                    let why = format!("{site} knows nothing of it any more");
+                    let why = format!("{site} no longer knows it");
                     self.end(id, JobWord::Lost, Some(why), effects);
                 }
             }
@@ -140,7 +141,7 @@ impl Jobs {
 }
 
 impl Record {
-    /// What is sent to a site about its copy. A copy at a broker is flooded on by that, to one site of its own.
+    /// The call for a message about a copy. A copy at a broker is flooded there in turn, to one of its sites.
     fn copy_call(&self, out: &race::Outgoing) -> Option<crate::step::PeerCall> {
         let Course::Flooded(race) = &self.course else { return None };
         let job = match out.ask {
@@ -163,7 +164,7 @@ impl Record {
     }
 }
 
-/// Where copies could go, the best first, and why there is nowhere if that is so.
+/// Places for copies, best first; and the reason if there are none.
 fn entries(now: Moment, id: JobId, job: &JobRequest, mut ranked: Vec<Ranked>) -> (Vec<Entry>, Why) {
     let nowhere = match ranked.is_empty() {
         true => Why::NoSuchResource { part: 0, kind: job.kind.clone() },
@@ -187,13 +188,13 @@ fn entries(now: Moment, id: JobId, job: &JobRequest, mut ranked: Vec<Ranked>) ->
 fn why_nowhere(record: &Record) -> String {
     let Course::Flooded(race) = &record.course else { return String::new() };
     if race.is_late() {
-        return "no copy of it started early enough to end in time".to_owned();
+        return "no copy started early enough to end in time".to_owned();
     }
     let said = race.gone().iter().map(|(site, how)| match how {
-        Gone::Refused(why) => format!("{site} does not take it ({why})"),
-        Gone::NeverRan { why, .. } => format!("at {site} it was over before it ran ({why})"),
-        Gone::Lost | Gone::Dropped { .. } => format!("{site} knows nothing of it any more"),
+        Gone::Refused(why) => format!("{site} refused it ({why})"),
+        Gone::NeverRan { why, .. } => format!("it ended at {site} before it ran ({why})"),
+        Gone::Lost | Gone::Dropped { .. } => format!("{site} no longer knows it"),
     });
     let said = said.collect::<Vec<_>>().join("; ");
-    format!("no site is left that would run it: {said}")
+    format!("no site is left to run it: {said}")
 }

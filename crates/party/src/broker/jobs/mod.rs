@@ -1,6 +1,6 @@
-//! The job broker: jobs that were given to a broker, and where they are. It ranks the sites by the shortest expected delay. A job
-//! gets a reservation at one of the best ([`reserved`]), or waits at several of them until the turn of one copy comes
-//! ([`flooded`]); one that names a reservation runs in a part of that ([`part`]).
+//! The job broker: jobs submitted to a broker, and where they are. It ranks sites by expected delay. A job
+//! gets a reservation at one of the best sites ([`reserved`]), or waits at several of them until the turn of
+//! one copy comes ([`flooded`]). A job that names a reservation runs in a part of that ([`sites`]).
 
 mod flooded;
 mod record;
@@ -21,10 +21,10 @@ use record::{Course, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A broker looks after at most this many jobs at a time: each is asked after again and again.
+/// Most jobs in progress at a time. Each costs regular queries.
 const MOST_LIVE: usize = 10_000;
 
-/// What sites told last of jobs that are not over, by job and site.
+/// The last reports of sites about jobs that are not over.
 pub(super) type Seen = BTreeMap<(JobId, Name), Arc<JobView>>;
 
 /// All jobs of a broker.
@@ -32,19 +32,19 @@ pub(super) type Seen = BTreeMap<(JobId, Name), Arc<JobView>>;
 pub(super) struct Jobs {
     rules: JobRules,
     all: BTreeMap<JobId, Record>,
-    /// All that happened to each; None on a copy for readers.
+    /// All events of each job. None on a copy for readers.
     history: Option<BTreeMap<JobId, Vec<JobEvent>>>,
-    /// The keys of the calls by which jobs came. This and the next three follow from the events.
+    /// Jobs by the key of their submission. This and the next three are derived from the events.
     keys: BTreeMap<Key, JobId>,
-    /// The keys of the calls by which choices hold, commit and cancel.
+    /// Jobs by the keys of their reserve, commit and cancel calls.
     calls: BTreeMap<Key, JobId>,
-    /// Which job a copy belongs to.
+    /// Jobs by the ids of their copies.
     copies: BTreeMap<JobId, JobId>,
-    /// Those that are over, by when that became known.
+    /// Finished jobs, by the time when the broker learned that.
     over: BTreeSet<(Time, JobId)>,
-    /// When something is to be done about a job.
+    /// When to act on a job.
     agenda: BTreeSet<(Moment, JobId)>,
-    /// How many flooded jobs are in the agenda.
+    /// Number of flooded jobs in the agenda.
     racing: i64,
     identities: Identities,
     pub(super) seen: Arc<Seen>,
@@ -53,7 +53,7 @@ pub(super) struct Jobs {
     pub(super) flaw: Option<bookahead_protocol::flaw::Flaw>,
 }
 
-/// The moment of an input, and what has come of it so far: first written, then sent.
+/// The moment of an input, and its effects so far. Events are stored before calls are sent.
 #[derive(Debug)]
 pub(super) struct Effects {
     now: Moment,
@@ -68,20 +68,20 @@ impl Effects {
     }
 }
 
-/// What a job broker knows of its surroundings.
+/// The other components of the broker.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) head: &'a Head,
     pub(super) register: &'a Register,
 }
 
-/// A job that comes in.
+/// A submitted job.
 pub(super) struct Submission {
     pub(super) caller: Caller,
     pub(super) key: Key,
     pub(super) id: JobId,
     pub(super) job: Box<JobRequest>,
-    /// The brokers that it came through.
+    /// The brokers that it passed through.
     pub(super) via: Arc<[Name]>,
 }
 
@@ -105,34 +105,34 @@ impl Jobs {
         }
     }
 
-    /// From here on identities are made with this number and in this life.
+    /// Sets the maker and the number of the start for new identities.
     pub(super) fn live_as(&mut self, maker: u128, life: u32) {
         self.identities = Identities::new(maker, life);
     }
 
-    /// Begins with the jobs to which all this happened.
+    /// Replaces all jobs by those of a snapshot.
     pub(super) fn restore(&mut self, history: &[JobEvent]) {
         *self = Jobs::new(self.rules);
         history.iter().for_each(|event| self.apply(event));
     }
 
-    /// All that happened to the jobs that are remembered.
+    /// All events of remembered jobs.
     pub(super) fn history(&self) -> Vec<JobEvent> {
         self.history.iter().flat_map(BTreeMap::values).flatten().cloned().collect()
     }
 
-    /// One that only takes over events and is asked.
+    /// A copy for queries, to which events are applied.
     pub(super) fn read_copy(&self) -> Jobs {
         let (all, over, seen) = (self.all.clone(), self.over.clone(), self.seen.clone());
         Jobs { all, over, seen, history: None, ..Jobs::new(self.rules) }
     }
 
-    /// What sites told last, and a number that grows whenever that changes.
+    /// The last reports of sites, and a number that grows with every change.
     pub(super) fn seen(&self) -> (u64, Arc<Seen>) {
         (self.seen_changes, self.seen.clone())
     }
 
-    /// The fold.
+    /// Applies an event, live or on replay.
     pub(super) fn apply(&mut self, event: &JobEvent) {
         if let Some(record) = Record::of(event) {
             self.all.entry(record.id).or_insert(record);
@@ -143,7 +143,7 @@ impl Jobs {
         }
     }
 
-    /// Remembers an event that a record has taken over, and what follows from it.
+    /// Records an event that a record has already applied, and updates the indexes.
     fn take_note(&mut self, event: &JobEvent) {
         let id = event.id();
         if let Some(history) = &mut self.history {
@@ -171,7 +171,7 @@ impl Jobs {
         }
     }
 
-    /// What was over for as long as a broker remembers is forgotten, unless something of it may still be at a site.
+    /// Drops finished jobs after the retention time, unless something of them may still be at a site.
     fn forget_the_old(&mut self, now: Time) {
         let old = self.over.iter().take_while(|(at, _)| *at + self.rules.retention < now);
         let old = old.filter(|(_, id)| self.all.get(id).is_none_or(Record::is_settled));
@@ -197,10 +197,10 @@ impl Jobs {
         }
     }
 
-    /// A site has told how a job is that is not over.
+    /// Records a site's report about a job that is not over.
     fn note_seen(&mut self, id: JobId, site: &Name, view: Box<JobView>) {
         let place = (id, site.clone());
-        // Most looks show nothing new, and what is shared with readers is not copied for those.
+        // Most reports show nothing new. The map is shared with readers, so it is copied only for changes.
         if self.seen.get(&place).is_none_or(|known| **known != *view) {
             Arc::make_mut(&mut self.seen).insert(place, Arc::from(view));
             self.seen_changes += 1;
@@ -227,7 +227,7 @@ impl Jobs {
         effects.events.push(event);
     }
 
-    /// Takes a job; the same one twice is taken once.
+    /// Accepts a job. A repeated submission has no effect.
     pub(super) fn submit(
         &mut self,
         submission: Submission,
@@ -237,11 +237,13 @@ impl Jobs {
         let Submission { caller, key, id, job, via } = submission;
         let is_same = |known: &Record| known.job == job && known.caller.user == caller.user;
         let with_key = self.keys.get(&key).and_then(|known| self.all.get(known));
+        // The key is checked before the id: a key used for another job is an error, even with a new id.
         if with_key.is_some_and(|known| known.id != id || !is_same(known)) {
             return Err(Problem::new(Why::KeyTaken(key)));
         }
         match self.all.get(&id) {
             Some(known) if is_same(known) => return Ok(()),
+            // The id of a copy is taken: reports about it belong to the flooded job.
             None if !self.copies.contains_key(&id) => {}
             _ => return Err(Problem::new(Why::JobTaken(id))),
         }
@@ -269,7 +271,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// A site tells how a job is, or a copy of one.
+    /// Handles a site's report about a job or a copy of one.
     pub(super) fn on_report(
         &mut self,
         from: &Name,
@@ -290,7 +292,7 @@ impl Jobs {
         self.rearm(id);
     }
 
-    /// Its owner no longer wants it.
+    /// Cancels a job for its owner.
     pub(super) fn cancel(
         &mut self,
         caller: &Caller,
@@ -309,7 +311,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Another broker, whose copy a job is, lets it run.
+    /// Another broker, whose copy the job is, lets it run.
     pub(super) fn go(&mut self, caller: &Caller, id: JobId, effects: &mut Effects) -> Result<(), Problem> {
         self.owned(caller, id)?;
         self.race(id, effects, Race::go);
@@ -325,7 +327,7 @@ impl Jobs {
         }
     }
 
-    /// Time has passed.
+    /// Acts on the jobs that are due.
     pub(super) fn tick(&mut self, effects: &mut Effects) {
         let due = self.agenda.iter().take_while(|(due, _)| *due <= effects.now);
         for id in due.map(|(_, id)| *id).collect::<Vec<_>>() {
@@ -337,14 +339,14 @@ impl Jobs {
         }
     }
 
-    /// When [`Jobs::tick`] has something to do.
     pub(super) fn next_timer(&self) -> Option<Moment> {
         self.agenda.first().map(|(due, _)| *due)
     }
 
-    /// Goes on after a restart.
+    /// Continues after a restart.
     pub(super) fn resume(&mut self, effects: &mut Effects) {
         for id in self.all.keys().copied().collect::<Vec<_>>() {
+            // Submitted but not placed: its caller is gone, and nothing was sent to a site.
             if self.all.get(&id).is_some_and(Record::is_interrupted) {
                 let why = Why::Interrupted.to_string();
                 self.end(id, JobWord::CouldNotStart, Some(why), effects);
@@ -357,7 +359,7 @@ impl Jobs {
         }
     }
 
-    /// Notes when something is to be done next about a job.
+    /// Updates the agenda after a job changed.
     fn rearm(&mut self, id: JobId) {
         let pace = self.pace();
         let Some(record) = self.all.get_mut(&id) else { return };
@@ -372,8 +374,8 @@ impl Jobs {
         self.agenda.extend(due.map(|due| (due, id)));
     }
 
-    /// The job is over in this way; where its owner has taken it back, it is cancelled. A copy that may have run stays lost, so
-    /// that whoever may have sent it here does not run the job again.
+    /// Ends a job in this state, or as cancelled if its owner cancelled it. A flooded job that may have run
+    /// stays lost, so that a broker above does not run it again.
     fn end(&mut self, id: JobId, state: JobWord, detail: Option<String>, effects: &mut Effects) {
         let Some(record) = self.all.get(&id).filter(|record| record.over.is_none()) else { return };
         let may_have_run = state == JobWord::Lost && matches!(record.course, Course::Flooded(_));
@@ -387,18 +389,17 @@ impl Jobs {
         self.note(JobEvent::Over { job: Box::new(view), at: effects.now.second() }, effects);
     }
 
-    /// Of a job that its owner wants in a reservation: which, and in which of its parts.
+    /// For a job that names a reservation: the reservation and the index of its part.
     pub(super) fn part_of(&self, id: JobId) -> Option<(ReservationId, usize)> {
         let record = self.all.get(&id)?;
         record.job.reservation.zip(record.part().map(|part| part.number))
     }
 
-    /// One of them.
     pub(super) fn job(&self, id: JobId) -> Option<JobView> {
         self.all.get(&id).map(|record| record.shown(&self.seen))
     }
 
-    /// Those that a viewer may see, the newest last.
+    /// The jobs that a viewer may see, newest last.
     pub(super) fn shown(&self, viewer: &Viewer) -> Vec<JobView> {
         let visible = self.all.values().filter(|record| viewer.sees(&record.caller.user));
         let mut jobs: Vec<JobView> = visible.map(|record| record.shown(&self.seen)).collect();
@@ -408,13 +409,12 @@ impl Jobs {
 }
 
 impl Record {
-    /// A call to a site about the job, or about a copy of it.
     fn call(&self, to: Name, id: JobId, ask: JobCall, job: Option<JobRequest>) -> PeerCall {
         let request = PeerRequest::Job { caller: self.caller.clone(), id, ask, job: job.map(Box::new) };
         PeerCall { to, request, origin: self.origin() }
     }
 
-    /// Trace contexts do not outlive a call, and a job does.
+    /// Without a trace: trace contexts end with a call, and a job outlives it.
     fn origin(&self) -> Origin {
         Origin { trace: None, via: self.via.clone() }
     }
@@ -424,25 +424,21 @@ fn check(job: &JobRequest) -> Result<(), Problem> {
     let bad = |why: String| Err(Problem::new(Why::MalformedJob(why)));
     let floods = job.mode == Some(Mode::Flood);
     if job.capacity.0 == 0 || job.limit.0 < 1 {
-        return bad("a job has a capacity of at least 1 and a limit of at least one second".to_owned());
+        return bad("a job needs a capacity of at least 1 and a time limit of at least 1s".to_owned());
     }
     if job.reservation.is_some()
         && let Some(field) = sites::without_sense(job)
     {
-        return bad(format!(
-            "{field} is for a job that a broker finds a place for; leave it out with a reservation"
-        ));
+        return bad(format!("{field} has no meaning for a job that names a reservation; leave it out"));
     }
     if job.claims && !floods {
-        return bad("only a copy of a flooded job claims; give it the mode \"flood\"".to_owned());
+        return bad("claims is only for copies of a flooded job; set the mode to \"flood\"".to_owned());
     }
     match job.copies {
         Some(copies) if !(1..=MOST_COPIES).contains(&copies) => {
             bad(format!("copies is {copies}; give 1 to {MOST_COPIES}"))
         }
-        Some(_) if !floods => {
-            bad("copies is for the mode \"flood\"; a job in a reservation has none".to_owned())
-        }
+        Some(_) if !floods => bad("copies is only for the mode \"flood\"; leave it out".to_owned()),
         _ => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
-//! One job at a broker, and how far it has come. It changes by events alone; how sites see it at the moment is only remembered to
-//! be shown.
+//! One job at a broker and its progress. It changes only by events; reports of sites are kept only for
+//! display.
 
 use super::Seen;
 use crate::broker::event::{JobEvent, PartThere};
@@ -12,53 +12,53 @@ use bookahead_protocol::level::Received;
 use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
 use std::sync::Arc;
 
-/// A job.
+/// A job at a broker.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     pub(super) id: JobId,
-    /// The key of the call by which it came.
+    /// Key of its submission.
     pub(super) key: Key,
     pub(super) caller: Caller,
     pub(super) job: Box<JobRequest>,
     /// When it was submitted.
     pub(super) at: Time,
-    /// The brokers that it came through.
+    /// The brokers that it passed through.
     pub(super) via: Arc<[Name]>,
     pub(super) course: Course,
-    /// Whether its owner has taken it back.
+    /// Whether its owner cancelled it.
     pub(super) unwanted: bool,
-    /// When that became known, and how it was in the end.
+    /// When the broker learned that it is over, and its final state.
     pub(super) over: Option<(Time, Box<JobView>)>,
-    /// Its place in the agenda.
+    /// Its entry in the agenda.
     pub(super) due: Option<Moment>,
 }
 
-/// How a job comes to run.
+/// How a job is placed.
 #[derive(Debug, Clone)]
 pub(super) enum Course {
-    /// In a part of a reservation that its owner has.
+    /// In a part of a reservation that its owner named.
     Part(Box<PartThere>, Visits),
     /// In a reservation that the broker finds.
     Reserved(Box<Choice>, Visits),
-    /// As the first of several copies whose turn comes.
+    /// As one of several copies, the first whose turn comes.
     Flooded(Box<Race>),
 }
 
-/// How a job is looked after at the site of its reservation.
+/// Progress of a job at the site of its reservation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Visits {
-    /// Whether the site has it.
+    /// Whether the site has accepted it.
     pub(super) handed: bool,
-    /// When the site last told something of it, in this life of the broker.
+    /// Last report of the site since the broker started.
     pub(super) heard: Moment,
-    /// When the site is asked next.
+    /// Time of the next message to the site.
     pub(super) next: Moment,
-    /// When it was last sent to the site, or when this life began.
+    /// When it was last submitted to the site, or when the broker started.
     pub(super) sent: Moment,
 }
 
 impl Record {
-    /// Of a job that was just submitted; None where the event is another.
+    /// From a submission. None for other events.
     pub(super) fn of(event: &JobEvent) -> Option<Record> {
         let JobEvent::Submitted { id, key, caller, job, at, via, part } = event else { return None };
         let at_first = Moment::of(*at);
@@ -82,7 +82,7 @@ impl Record {
         })
     }
 
-    /// The fold.
+    /// Applies an event.
     pub(super) fn apply(&mut self, event: &JobEvent) {
         match (event, &mut self.course) {
             (JobEvent::Choice { event, .. }, Course::Reserved(choice, _)) => choice.apply(event),
@@ -117,7 +117,7 @@ impl Record {
         if let Course::Part(part, _) = &self.course { Some(part) } else { None }
     }
 
-    /// Whether it is over, and nothing is left of it anywhere that would have to be given back.
+    /// Whether it is over and nothing of it is left at any site.
     pub(super) fn is_settled(&self) -> bool {
         self.over.is_some()
             && match &self.course {
@@ -127,7 +127,7 @@ impl Record {
             }
     }
 
-    /// Whether the broker stopped before it was written down what is to be done.
+    /// Whether the broker stopped before its placement was recorded.
     pub(super) fn is_interrupted(&self) -> bool {
         match &self.course {
             Course::Part(..) => false,
@@ -136,7 +136,6 @@ impl Record {
         }
     }
 
-    /// When something is to be done about it.
     pub(super) fn next_timer(&self, pace: &Pace) -> Option<Moment> {
         let visit = |visits: &Visits| (self.over.is_none() && self.place().is_some()).then_some(visits.next);
         match &self.course {
@@ -146,7 +145,7 @@ impl Record {
         }
     }
 
-    /// Where it is to run, in which reservation, by its id there, and from when until when at the latest.
+    /// Its site, the id of its reservation there, and the time of that. None while it has no place.
     pub(super) fn place(&self) -> Option<(Name, ReservationId, Interval)> {
         match &self.course {
             Course::Part(part, _) => Some((part.site.clone(), part.reservation, part.when)),
@@ -160,8 +159,8 @@ impl Record {
         }
     }
 
-    /// A job in a reservation as it is told here. An owner who has named a reservation is told of that one, and of the resource
-    /// by the name that it has here.
+    /// A site's view of the job in the broker's terms. If its owner named a reservation, it shows that one
+    /// and the broker's name for the resource.
     pub(super) fn as_here(&self, site: &Name, view: JobView) -> JobView {
         let (mut resource, mut reservation) = (view.resource, view.reservation);
         if let Some(part) = self.part() {
@@ -171,19 +170,18 @@ impl Record {
         JobView { site: Some(site.clone()), resource, reservation, ..view }
     }
 
-    /// The job as its owner sees it.
     pub(super) fn shown(&self, seen: &Seen) -> JobView {
         let shown = match &self.over {
             Some((_, view)) => (**view).clone(),
             None => self.unfinished(seen),
         };
-        // What becomes of copies may be learnt after the job is over.
+        // Notes are added even to a finished job: copies may be dropped after it.
         let said = shown.detail.clone().into_iter().chain(self.notes());
         let detail = said.collect::<Vec<_>>().join("; ");
         JobView { detail: Some(detail).filter(|detail| !detail.is_empty()), ..shown }
     }
 
-    /// The job without notes on its copies, before it is over.
+    /// The job before it is over, without notes about its copies.
     pub(super) fn unfinished(&self, seen: &Seen) -> JobView {
         match &self.course {
             Course::Part(..) | Course::Reserved(..) => self.reserved(seen),
@@ -205,7 +203,7 @@ impl Record {
         self.as_here(&site, view)
     }
 
-    /// One job with its site, however many copies there are.
+    /// One job with one site, however many copies there are.
     fn flooded(&self, race: &Race, seen: &Seen) -> JobView {
         let plain = self.plain();
         if let Some(site) = race.granted() {
@@ -233,20 +231,20 @@ impl Record {
         }
     }
 
-    /// What there is to say of its copies beside the job itself.
+    /// Remarks about its copies.
     fn notes(&self) -> Vec<String> {
         let Course::Flooded(race) = &self.course else { return Vec::new() };
         let wasted = race.wasted().map(|(site, Seconds(ran))| {
-            format!("a copy at {site} ran {ran} s without having been told to, until it was cancelled")
+            format!("a copy at {site} ran {ran} s without permission until it was cancelled")
         });
         let decided = race.granted().is_some() || race.outcome().is_some();
         let granted = race.granted().filter(|_| self.over.is_none());
         let left = race.dropping().filter(|site| decided && Some(*site) != granted);
-        let left = left.map(|site| format!("a copy at {site} is cancelled as soon as the site answers"));
+        let left = left.map(|site| format!("a copy at {site} will be cancelled as soon as the site answers"));
         wasted.chain(left).collect()
     }
 
-    /// As far as it is known without any site.
+    /// Without information from any site.
     fn plain(&self) -> JobView {
         JobView {
             id: self.id,
@@ -268,7 +266,7 @@ impl Record {
     }
 }
 
-/// The copy that may run as the job itself. That it claims is between its site and the broker.
+/// A granted copy in place of the job. That it claims is internal to its site and the broker.
 fn as_the_job(copy: &JobView, job: &JobView) -> JobView {
     let state = if copy.state == JobWord::Claiming { JobWord::Waiting } else { copy.state };
     JobView {

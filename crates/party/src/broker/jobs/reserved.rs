@@ -1,6 +1,6 @@
-//! Jobs that are to run in a reservation: the broker asks the best three sites, keeps the reservation in which the job is done
-//! first, hands the job over to that site, and looks after it until it is over. Where the owner has named a reservation only
-//! the latter is left to do, and the reservation is never given back.
+//! Jobs that run in a reservation: the broker asks the best three sites, keeps the reservation with the
+//! earliest finish, submits the job to that site, and queries it until it is over. If the owner named a
+//! reservation, only the last two steps remain, and the reservation is never released.
 
 use super::record::{Course, Record};
 use super::sites::ranked;
@@ -12,7 +12,7 @@ use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Answer, Call, Envelope, JobId, Key, Millis, Moment, Name};
 
 impl Jobs {
-    /// Begins to look for a reservation.
+    /// Starts the search for a reservation.
     pub(super) fn reserve(&mut self, id: JobId, around: Around<'_>, effects: &mut Effects) {
         let Some(record) = self.all.get(&id) else { return };
         let order = self.order(effects.now, record, around);
@@ -24,7 +24,7 @@ impl Jobs {
     fn order(&self, now: Moment, record: &Record, around: Around<'_>) -> Order {
         let (task, ranked) = ranked(&record.job, around, &self.rules);
         let usual = now.second() + self.rules.usual_window + record.job.limit;
-        // Until all have answered, and the best of them has been told.
+        // Long enough for all to answer and for the commit to arrive at the best.
         let longest = ranked.iter().map(|ranked| ranked.hold_time).max().unwrap_or(Millis::ZERO);
         Order {
             caller: record.caller.clone(),
@@ -38,14 +38,15 @@ impl Jobs {
         }
     }
 
-    /// Takes over what a choice decided.
+    /// Applies the effects of a choice.
     fn chosen(&mut self, id: JobId, chosen: choice::Effects, effects: &mut Effects) {
-        // Written before the rest: should that be lost in a crash, what is left at sites is given back all the same.
+        // Recorded before the events of the choice: if a crash loses those, everything at sites is released
+        // all the same.
         if let Some(Outcome::Failed(why)) = &chosen.outcome {
             self.end(id, JobWord::CouldNotStart, Some(why.to_string()), effects);
         }
         for event in chosen.events {
-            // The choice has taken it over already.
+            // The choice has already applied it.
             let event = JobEvent::Choice { id, event };
             self.take_note(&event);
             effects.events.push(event);
@@ -59,7 +60,7 @@ impl Jobs {
         }
     }
 
-    /// A peer answers a call about a reservation. Whether that was a call for a job.
+    /// Handles a peer's answer about a reservation. Returns whether it belongs to a job.
     pub(in crate::broker) fn on_answer(
         &mut self,
         from: &Name,
@@ -76,7 +77,7 @@ impl Jobs {
         true
     }
 
-    /// The site tells how the job is.
+    /// Handles a site's report about a job.
     pub(super) fn reserved_one_reported(
         &mut self,
         from: &Name,
@@ -92,7 +93,7 @@ impl Jobs {
         let Some(visits) = record.visits() else { return };
         visits.heard = effects.now;
         let handed = visits.handed;
-        // The submission may be under way and arrive after the question.
+        // The submission may be in flight and arrive after the query, so `unknown` is not believed yet.
         let under_way = !handed && effects.now < visits.sent + self.rules.flood.doubt;
         match answer {
             Ok(view) => {
@@ -110,7 +111,7 @@ impl Jobs {
             }
             Err(Problem { why: Why::UnknownJob(_), .. }) if under_way => {}
             Err(problem) if problem.why.is_final() => {
-                // What the site had, and does not tell of any more, may have run.
+                // If the site had the job and no longer knows it, it may have run.
                 let state = if handed { JobWord::Lost } else { JobWord::CouldNotStart };
                 self.end(id, state, Some(problem.why.to_string()), effects);
                 self.give_back(id, effects);
@@ -119,7 +120,6 @@ impl Jobs {
         }
     }
 
-    /// Time has passed.
     pub(super) fn tick_reserved(&mut self, id: JobId, effects: &mut Effects) {
         let Some(record) = self.all.get_mut(&id) else { return };
         if let Some(choice) = record.choice()
@@ -134,7 +134,7 @@ impl Jobs {
         }
     }
 
-    /// Goes on after a restart.
+    /// Continues after a restart.
     pub(super) fn resume_reserved(&mut self, id: JobId, effects: &mut Effects) {
         let Some(record) = self.all.get_mut(&id) else { return };
         record
@@ -150,16 +150,16 @@ impl Jobs {
         }
     }
 
-    /// Does what is next for a job that has a place: hands it over, asks how it is, or has it ended.
+    /// Sends the next message for a job with a place: submission, query or cancel.
     pub(super) fn visit(&mut self, id: JobId, effects: &mut Effects) {
         let (next, retention) = (effects.now + self.rules.look_every, self.rules.retention);
         let Some(record) = self.all.get_mut(&id) else { return };
         let (when, unwanted) = (record.place().map(|(.., when)| when), record.unwanted);
         let Some(visits) = record.visits() else { return };
         let last = when.map(|when| when.end.max(visits.heard.second()));
-        // The job must be over, and its site, silent ever since, would have forgotten it.
+        // The job must be over by now, and its site, silent ever since, has forgotten it.
         if last.is_some_and(|last| last + retention < effects.now.second()) {
-            let why = "its reservation is long over, and its site has not said what became of it";
+            let why = "its reservation ended long ago, and its site has not reported how it ended";
             return self.end(id, JobWord::Lost, Some(why.to_owned()), effects);
         }
         visits.next = next;
@@ -170,7 +170,7 @@ impl Jobs {
         effects.calls.extend(record.visit_call(handed));
     }
 
-    /// What is left of its reservation is of no use, unless that is its owner's.
+    /// Releases the rest of a reservation that the broker made for the job.
     fn give_back(&self, id: JobId, effects: &mut Effects) {
         let Some(record) = self.all.get(&id) else { return };
         if let (Course::Reserved(..), Some((to, reservation, _))) = (&record.course, record.place()) {
@@ -187,7 +187,7 @@ impl Record {
         PeerCall { to, request: PeerRequest::Call(Box::new(envelope)), origin: self.origin() }
     }
 
-    /// What the site of the reservation is asked next.
+    /// The next message to the site of the reservation.
     fn visit_call(&self, handed: bool) -> Option<PeerCall> {
         let (to, reservation, _) = self.place()?;
         let (ask, job) = match (self.unwanted, handed) {
@@ -196,7 +196,7 @@ impl Record {
             (false, false) => {
                 let job = JobRequest {
                     reservation: Some(reservation),
-                    // In a reservation that the broker found there is one part only.
+                    // A reservation that the broker found has only one part, so no resource is needed.
                     resource: self.part().map(|part| part.resource.clone()),
                     requirements: Vec::new(),
                     mode: None,

@@ -1,6 +1,6 @@
-//! Where a job can run. Without a reservation, on any machine that peers offer, as the ranking of sites wants it. With a
-//! reservation that its owner names, in one of its parts: relies on the booking, and on what peers offer only where the job
-//! requires something of the resource. It refuses as a site refuses, and changes nothing.
+//! Where a job can run. Without a reservation: on any resource of the peers, as input of the ranking. With a
+//! reservation that its owner names: in one of its parts. Uses the booking, and the peers' resources only if
+//! the job requires attributes. Refuses in the same way as a site, and changes nothing.
 
 use super::{Around, JobRules};
 use crate::broker::event::PartThere;
@@ -12,7 +12,7 @@ use bookahead_protocol::problem::{Impossible, Why};
 use bookahead_protocol::{Caller, Millis, Moment, Name, ReservationId, Resource, State, Value};
 use std::collections::BTreeSet;
 
-/// What a job needs, and the machines that suit it, the shortest expected delay first.
+/// A job's needs, and the suitable resources, shortest expected delay first.
 pub(super) fn ranked(job: &JobRequest, around: Around<'_>, rules: &JobRules) -> (Task, Vec<Ranked>) {
     let task = Task {
         cores: job.capacity,
@@ -27,7 +27,8 @@ pub(super) fn ranked(job: &JobRequest, around: Around<'_>, rules: &JobRules) -> 
     (task, ranked)
 }
 
-/// The machines of a peer: where the job names one, that one only. A peer that is itself a broker is ranked as one site.
+/// The resources of a peer; only the named one, if the job names one. A peer that is a broker is ranked like
+/// one site.
 fn sites_of<'a>(
     known: &'a Known,
     job: &'a JobRequest,
@@ -44,7 +45,7 @@ fn sites_of<'a>(
     offered.filter(named).map(move |resource| {
         let load = said.loads.iter().find(|load| load.resource == resource.name);
         let mhz = number(resource, "mhz").and_then(|mhz| u32::try_from(mhz).ok());
-        // Without a reference, or without a rate, the job takes as long there as its owner says.
+        // Without a reference machine or a known clock rate, the owner's run time is used unscaled.
         let rate = job.reference_mhz.map_or(1, |reference| mhz.unwrap_or(reference));
         Site {
             resource: Resource { site: said.name.clone(), ..resource.clone() },
@@ -65,14 +66,14 @@ fn number(resource: &Resource, attribute: &str) -> Option<u64> {
     }
 }
 
-/// A part, which of them it is, and what its resource is called here.
+/// A part, its index, and the broker's name for its resource.
 struct Candidate<'a> {
     number: usize,
     child: &'a Child,
     resource: Name,
 }
 
-/// The one part of a reservation that suits a job, and where it is.
+/// The only part of a reservation that suits a job.
 pub(super) fn find<'a>(
     now: Moment,
     caller: &Caller,
@@ -95,7 +96,7 @@ pub(super) fn find<'a>(
     }
 }
 
-/// A field that has no meaning for a job whose reservation is there already.
+/// The first field that has no meaning for a job with a reservation.
 pub(super) fn without_sense(job: &JobRequest) -> Option<&'static str> {
     let said = [
         ("mode", job.mode.is_some()),
@@ -107,7 +108,7 @@ pub(super) fn without_sense(job: &JobRequest) -> Option<&'static str> {
     said.into_iter().find_map(|(field, is_said)| is_said.then_some(field))
 }
 
-/// The reservation, if it is the caller's and takes jobs.
+/// The reservation, if it belongs to the caller and accepts jobs.
 fn standing<'a>(
     caller: &Caller,
     id: ReservationId,
@@ -121,7 +122,7 @@ fn standing<'a>(
         return Err(Why::Unsupported(Impossible::JobsOfAHold));
     }
     if booking.state == State::Expired {
-        // A site could still commit it late; a broker has given its parts back.
+        // A site could still commit it late, but a broker has released its parts.
         return Err(Why::Expired);
     }
     booking.state.after(Move::Commit)?;
@@ -136,7 +137,7 @@ fn candidates(booking: &Booking) -> impl Iterator<Item = Candidate<'_>> {
     })
 }
 
-/// By the resource where one is named, else by its kind; and the job must fit.
+/// By the named resource, otherwise by its kind; and the job must fit.
 fn suits(job: &JobRequest, booking: &Booking, part: &Candidate) -> bool {
     let wanted = booking.asked.as_ref().and_then(|asked| asked.request.parts.get(part.number));
     let is_meant = match &job.resource {
@@ -146,7 +147,7 @@ fn suits(job: &JobRequest, booking: &Booking, part: &Candidate) -> bool {
     is_meant && job.capacity <= part.child.pick.slot.capacity
 }
 
-/// The resources that have what the job requires; None where it requires nothing.
+/// The resources with the attributes that the job requires. None if it requires none.
 fn required<'a>(job: &JobRequest, peers: impl Iterator<Item = &'a Known>) -> Option<BTreeSet<Name>> {
     let has = |resource: &Resource| job.requirements.iter().all(|requirement| resource.meets(requirement));
     let here = |known: &'a Known| {
@@ -171,15 +172,15 @@ fn none(booking: &Booking) -> Why {
     let all: Vec<Candidate> = candidates(booking).collect();
     let listed = listed(&all.iter().collect::<Vec<_>>());
     Why::JobRefused(format!(
-        "no part of {} has the resource or kind, the capacity and the attributes that the job wants; it has {listed}: \
-         name one of them as the resource (--resource), and take no more than it has",
+        "no part of {} has the resource or kind, capacity and attributes that the job needs; it has {listed}: \
+         name one of them as the resource (--resource), and request no more than it has",
         booking.id
     ))
 }
 
 fn which(id: ReservationId, several: &[&Candidate]) -> Why {
     let names: BTreeSet<&Name> = several.iter().map(|part| &part.resource).collect();
-    // A name does not tell parts apart that are on one resource.
+    // Parts on the same resource cannot be told apart by its name.
     let remedy = match names.len() == several.len() {
         true => "name one as the resource (--resource)",
         false => "where several are on one resource, submit it at the site that holds them",

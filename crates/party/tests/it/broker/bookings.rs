@@ -1,4 +1,4 @@
-//! Calls about reservations: what is sent because of them, who is answered, what is told and what is shown.
+//! Calls about reservations: calls to peers, replies, notices and published data.
 
 use super::desk::{Desk, ada, caller, name};
 use bookahead_party::broker::BrokerEvent;
@@ -15,7 +15,7 @@ use bookahead_protocol::{
 pub(super) const ID: ReservationId = ReservationId(0xb00c);
 const WINDOW: Interval = Interval { begin: Time(0), end: Time(1_000) };
 
-/// What is lost of it is not replaced.
+/// Lost parts of it are not replaced.
 fn request() -> Request {
     let wanted = Wanted {
         earliest_start: Time(100),
@@ -45,7 +45,7 @@ fn slot(site: &Name) -> Slot {
     }
 }
 
-/// What a site with room says to a call.
+/// The answer of a site with room to a call.
 pub(super) fn granted(site: &Name, envelope: &Envelope) -> Answer {
     let state = match &envelope.call {
         Call::Probe { .. } => return Answer::Offers(vec![Offer { slots: vec![slot(site)] }]),
@@ -70,7 +70,7 @@ pub(super) fn granted(site: &Name, envelope: &Envelope) -> Answer {
     })
 }
 
-/// The site grants what it was asked last.
+/// The site grants the last request.
 pub(super) fn grant(desk: &mut Desk, at: i64) {
     let call = desk.out.calls[0].clone();
     let PeerRequest::Call(envelope) = call.request else { panic!("{call:?}") };
@@ -78,7 +78,7 @@ pub(super) fn grant(desk: &mut Desk, at: i64) {
     desk.step(at, Input::Answered { from, key, answer, origin: call.origin });
 }
 
-/// A hold that north has granted.
+/// A hold granted by north.
 pub(super) fn held() -> Desk {
     let mut desk = Desk::with(&["north"]);
     desk.call(0, 1, reserve(ID));
@@ -96,7 +96,7 @@ fn problem(answer: &Answer) -> &Why {
     }
 }
 
-/// A booking that stands, at north.
+/// A committed booking at north.
 pub(super) fn committed() -> Desk {
     let mut desk = held();
     desk.call(30, 2, Call::Commit { id: ID, jobs: Vec::new() });
@@ -224,7 +224,7 @@ fn bookings_are_listed_shown_and_counted_and_a_copy_for_readers_does_the_same() 
     assert!(!<bookahead_party::Broker as Party>::is_shown(&answered(&desk)));
 }
 
-/// An event that says what was answered.
+/// An event that contains an answer.
 fn answered(desk: &Desk) -> BrokerEvent {
     let line = desk.journal.iter().find(|line| line.contains("\"Answered\"")).unwrap();
     serde_json::from_str(line).unwrap()

@@ -1,4 +1,4 @@
-//! A broker with its journal, and whoever drives it.
+//! A broker with its journal, and its driver.
 
 use bookahead_party::broker::{Broker, BrokerEvent, JobRules};
 use bookahead_party::{
@@ -62,7 +62,7 @@ pub(crate) fn heartbeat(site: &str, resources: Vec<Resource>) -> Heartbeat {
     }
 }
 
-/// A site with a cluster of eight, at which so much is asked for already.
+/// A site with a cluster of eight and a given load.
 pub(crate) fn site(site: &str, requested: u64) -> Heartbeat {
     let load = Load {
         resource: name("cluster"),
@@ -100,11 +100,11 @@ pub(crate) fn flooded() -> JobRequest {
 
 pub(crate) struct Desk {
     pub(crate) broker: Broker,
-    /// What was written, line by line.
+    /// The journal, line by line.
     pub(crate) journal: Vec<String>,
-    /// What came of the last input.
+    /// The output of the last input.
     pub(crate) out: Output<BrokerEvent>,
-    /// The ids of the copies that sites were sent last.
+    /// The ids of the last copies sent to sites.
     pub(crate) copies: BTreeMap<Name, JobId>,
     calls: u64,
 }
@@ -135,7 +135,7 @@ impl Desk {
         desk
     }
 
-    /// One that knows these sites, the first the least loaded.
+    /// A broker that knows these sites, least loaded first.
     pub(crate) fn with(sites: &[&str]) -> Desk {
         let mut desk = Desk::new();
         sites.iter().zip(1..).for_each(|(name, at)| desk.hears(0, site(name, at * 8)).unwrap());
@@ -157,7 +157,7 @@ impl Desk {
         self.did(out);
     }
 
-    /// Killed and started again from what was written.
+    /// Kills the broker and restarts it from its journal.
     pub(crate) fn restart(&mut self, at: i64) {
         self.broker = broker();
         for line in &self.journal {
@@ -176,7 +176,7 @@ impl Desk {
         CallId(self.calls)
     }
 
-    /// What the last call was answered with.
+    /// The reply to the last call.
     pub(crate) fn reply(&self) -> &Reply {
         let reply = self.out.replies.iter().find(|(call, _)| *call == CallId(self.calls));
         &reply.unwrap_or_else(|| panic!("no reply in {:?}", self.out)).1
@@ -236,7 +236,7 @@ impl Desk {
         self.job_reply()
     }
 
-    /// Somebody calls, under a key.
+    /// Sends a call with a key.
     pub(crate) fn call(&mut self, at: i64, key: u128, call: Call) {
         let envelope = Envelope { key: Key(key), caller: ada(), call };
         let call = self.call_id();
@@ -250,7 +250,7 @@ impl Desk {
         }
     }
 
-    /// What was asked of peers last, as "where what".
+    /// The last messages to peers, as "site message".
     pub(crate) fn said(&self) -> Vec<String> {
         let said = |call: &PeerCall| match &call.request {
             PeerRequest::Call(envelope) => format!("{} {}", call.to, envelope.call.word()),
@@ -259,14 +259,14 @@ impl Desk {
         self.out.calls.iter().map(said).collect()
     }
 
-    /// A site answers about the job or the copy that it was sent.
+    /// A site answers about its job or copy.
     pub(crate) fn reports(&mut self, at: i64, site: &str, asked: JobCall, answer: Result<JobView, Why>) {
         let (from, id) = (name(site), self.copies[&name(site)]);
         let answer = answer.map(Box::new).map_err(Problem::new);
         self.step(at, Input::JobAnswered { from, id, asked, answer });
     }
 
-    /// A site tells how the job or the copy is that it was sent.
+    /// A site reports the state of its job or copy.
     pub(crate) fn tell(&mut self, at: i64, site: &str, asked: JobCall, state: JobWord, since: Option<i64>) {
         let view = JobView {
             id: self.copies[&name(site)],
@@ -292,12 +292,12 @@ impl Desk {
         self.broker.job(ID).unwrap()
     }
 
-    /// How many events of jobs a snapshot holds.
+    /// Number of job events in a snapshot.
     pub(crate) fn remembered(&self) -> usize {
         serde_json::to_value(self.broker.state()).unwrap()["jobs"].as_array().unwrap().len()
     }
 
-    /// The remarks of the last input, by their names.
+    /// Event names of the last remarks.
     pub(crate) fn remarks(&self) -> Vec<&'static str> {
         self.out.remarks.iter().map(|remark| remark.event).collect()
     }

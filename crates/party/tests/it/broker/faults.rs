@@ -1,6 +1,6 @@
-//! Flooded jobs at a broker, some of whose copies go through a second broker, while calls and answers are lost, repeated and
-//! overtake one another, and both brokers crash and restart from their journals, also between two events of one step. No job runs
-//! twice, every job ends, and its owner is told what became of it.
+//! Flooded jobs at a broker under faults. Some copies go through a second broker; messages are lost, repeated
+//! and reordered, and both brokers crash and restart from their journals, also between two events of one
+//! step. No job runs twice, every job ends, and its owner learns the result.
 
 use super::desk::{ada, flooded, heartbeat, job_rules, name, site};
 use bookahead_party::broker::{Broker, BrokerEvent};
@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const JOBS: u128 = 3;
 const STEPS: usize = 60_000;
-/// So long a site waits for a go.
+/// How long a site waits for a go.
 const GO_WITHIN: Millis = Millis::seconds(20);
 
-/// Chance from a seed, by the mixing function of SplitMix64.
+/// Random numbers from a seed (SplitMix64).
 struct Chance(u64);
 
 impl Chance {
@@ -35,7 +35,7 @@ impl Chance {
     }
 }
 
-/// A broker and what it has written.
+/// A broker and its journal.
 struct Hub {
     broker: Broker,
     peers: Vec<Heartbeat>,
@@ -65,7 +65,8 @@ struct World {
     sites: BTreeMap<Name, BTreeMap<JobId, Copy>>,
     letters: Vec<Letter>,
     faulty: bool,
-    /// How often a copy was started, and how often one came to its end. All copies run for as long as their job's number.
+    /// Number of copies started, and number of those that ran to the end. The run time of all copies is their
+    /// job's number.
     runs: BTreeMap<Seconds, (usize, usize)>,
 }
 
@@ -141,7 +142,7 @@ impl World {
     }
 
     fn restart(&mut self, name: &Name) {
-        // It may have been away for long.
+        // The broker may have been away for long.
         self.now = Moment(self.now.0 + self.chance.below(40_000) as i64);
         let out = self.hubs.get_mut(name).unwrap().restart(name, self.now);
         self.did(name, out);
@@ -165,7 +166,7 @@ impl World {
             Letter::Tell { from, to, id, asked, answer } => {
                 self.step(&to, Input::JobAnswered { from, id, asked, answer });
             }
-            // No call is under way for longer than that.
+            // No call is in flight for longer than that.
             Letter::Ask { sent, .. } if sent + job_rules().flood.doubt <= self.now => {}
             Letter::Ask { from, to, id, request, .. } => {
                 let PeerRequest::Job { ask, .. } = request else { return };
@@ -179,7 +180,7 @@ impl World {
         }
     }
 
-    /// The inner broker is asked as a site is.
+    /// The inner broker is called like a site.
     fn hub_is_asked(&mut self, at: &Name, from: Name, id: JobId, request: PeerRequest) {
         let PeerRequest::Job { caller, ask, job, .. } = request else { return };
         let hub = self.hubs.get_mut(at).unwrap();
@@ -207,7 +208,7 @@ impl World {
         self.step(at, input);
     }
 
-    /// A site that keeps what it was told.
+    /// A site that remembers its copies.
     fn site_answers(&mut self, at: &Name, id: JobId, request: PeerRequest) -> Result<Box<JobView>, Problem> {
         let now = self.now.second();
         let copies = self.sites.get_mut(at).unwrap();
@@ -234,7 +235,7 @@ impl World {
         Ok(Box::new(view.clone()))
     }
 
-    /// The batch system of a site goes on.
+    /// Advances the batch system of a site.
     fn schedule(&mut self) {
         let (now, site) = (self.now, self.chance.below(self.sites.len()));
         for copy in self.sites.values_mut().nth(site).unwrap().values_mut() {
@@ -281,7 +282,7 @@ impl World {
             let (call, caller, origin) = (CallId(0), ada(), Origin::default());
             let (key, id) = (Key(number), JobId(number));
             let outer = name("outer");
-            // Somebody who gets no answer submits again.
+            // A client without an answer submits again.
             while self.hubs[&outer].broker.job(id).is_none() {
                 let (caller, job, origin) = (caller.clone(), job.clone(), origin.clone());
                 self.step(&outer, Input::Submit { call, caller, key, id, job, origin });
@@ -342,7 +343,7 @@ fn whatever_goes_wrong_every_job_ends_and_none_runs_twice() {
             let runs = world.runs.get(&Seconds(number as i64)).copied().unwrap_or_default();
             match view.state {
                 JobWord::Done => assert_eq!(runs, (1, 1), "seed {seed}, job {number}"),
-                // The broker stopped before it had written down where to go.
+                // The broker stopped before it had recorded the places.
                 JobWord::CouldNotStart => assert_eq!(runs, (0, 0), "seed {seed}, job {number}: {view:?}"),
                 other => panic!("seed {seed}, job {number}: {other:?} {view:?}"),
             }

@@ -1,4 +1,5 @@
-//! A job that is flooded, as its owner sees it: one job with its site, whatever its copies do and whenever the broker is killed.
+//! A flooded job as its owner sees it: one job with one site, whatever its copies do and whenever the broker
+//! is killed.
 
 use super::desk::{DAY, Desk, ID, ada, caller, flooded, name, site};
 use bookahead_party::{Input, JobCall as Ask, Party, PeerRequest, Queries, Viewer};
@@ -28,7 +29,9 @@ fn the_owner_sees_one_job_and_in_the_end_its_site() {
     assert_eq!(desk.said(), ["south Go", "north Drop", "east Drop"]);
     let granted = desk.shown();
     assert_eq!((granted.state, granted.site), (JobWord::Waiting, Some(name("south"))), "it does not run yet");
-    assert!(granted.detail.unwrap().contains("a copy at north is cancelled as soon as the site answers"));
+    assert!(
+        granted.detail.unwrap().contains("a copy at north will be cancelled as soon as the site answers")
+    );
     desk.tell(1_250, "south", Ask::Go, JobWord::Running, Some(1));
     assert_eq!((desk.shown().id, desk.shown().state), (ID, JobWord::Running));
     desk.tell(1_300, "north", Ask::Drop, JobWord::Cancelled, None);
@@ -81,7 +84,7 @@ fn wherever_a_crash_cuts_what_is_written_every_job_ends_or_goes_on() {
         ("Submitted", JobWord::CouldNotStart, &[]),
         ("Begun", JobWord::Placing, &["north Submit"]),
         ("Sent", JobWord::Placing, &["north Submit"]),
-        // It was told to be over, and so it stays.
+        // It was reported as over, and stays so.
         ("Over", JobWord::CouldNotStart, &["north Drop"]),
         ("Gone", JobWord::CouldNotStart, &[]),
     ];
@@ -104,7 +107,7 @@ fn a_copy_that_got_no_go_in_time_is_sent_again_under_a_new_id() {
     desk.tell(5_000, "north", Ask::Go, JobWord::CouldNotStart, None);
     assert_eq!(desk.said(), ["north Submit"]);
     assert_ne!(desk.copies[&name("north")], first);
-    // Answers about the first copy, however late, are of no interest.
+    // Late answers about the first copy are ignored.
     let second = desk.copies.insert(name("north"), first).unwrap();
     desk.tell(5_100, "north", Ask::Go, JobWord::Claiming, None);
     assert!(desk.out.is_empty(), "{:?}", desk.out);
@@ -144,7 +147,7 @@ fn a_cancelled_job_is_over_and_its_copies_are_cancelled_however_long_that_takes(
     desk.tell(300, "north", Ask::Drop, JobWord::Cancelled, None);
     desk.restart(400);
     assert_eq!(desk.said(), ["south Drop"]);
-    // A day after its end it is still known, since something of it may be at south.
+    // A day after its end it is still remembered, because something of it may be at south.
     let forget = |desk: &mut Desk, at: i64, number: u128| {
         let elsewhere = JobRequest { resource: Some(name("nowhere")), ..flooded() };
         desk.submit_as(at, &ada(), (Key(number), JobId(number)), elsewhere).unwrap();
@@ -174,7 +177,7 @@ fn where_all_refuse_the_job_could_not_start_and_says_why() {
     assert_eq!(over.state, JobWord::CouldNotStart);
     assert_eq!(
         over.detail.unwrap(),
-        "no site is left that would run it: north does not take it (north says no); south does not take it (south says no)"
+        "no site is left to run it: north refused it (north says no); south refused it (south says no)"
     );
     let nowhere = flooding(flooded(), &[]).shown();
     assert_eq!(nowhere.state, JobWord::CouldNotStart);
@@ -193,7 +196,7 @@ fn a_job_that_was_lost_where_it_had_its_go_is_lost() {
     desk.reports(11_000, "north", Ask::Look, Err(Why::UnknownJob(ID)));
     let lost = desk.shown();
     assert_eq!((lost.state, lost.site), (JobWord::Lost, Some(name("north"))));
-    assert_eq!(lost.detail.unwrap(), "north knows nothing of it any more");
+    assert_eq!(lost.detail.unwrap(), "north no longer knows it");
     assert_eq!(desk.remarks(), ["job_lost"]);
 }
 
@@ -202,12 +205,12 @@ fn what_a_copy_ran_without_a_go_is_told_also_when_that_is_known_after_the_end() 
     let mut desk = flooding(flooded(), &["north", "south"]);
     desk.tell(100, "north", Ask::Submit, JobWord::Claiming, None);
     desk.tell(30_000, "north", Ask::Go, JobWord::Done, Some(0));
-    assert!(desk.shown().detail.unwrap().contains("at south is cancelled as soon as the site answers"));
+    assert!(desk.shown().detail.unwrap().contains("at south will be cancelled as soon as the site answers"));
     desk.restart(31_000);
     assert_eq!(desk.said(), ["south Drop"]);
     desk.tell(33_000, "south", Ask::Drop, JobWord::Cancelled, Some(0));
     let detail = desk.shown().detail.unwrap();
-    assert_eq!(detail, "a copy at south ran 33 s without having been told to, until it was cancelled");
+    assert_eq!(detail, "a copy at south ran 33 s without permission until it was cancelled");
     assert_eq!(desk.remarks(), ["copy_ran_without_go"]);
     assert_eq!((desk.shown().state, desk.shown().site), (JobWord::Done, Some(name("north"))));
 }
@@ -226,7 +229,7 @@ fn what_makes_no_sense_is_refused_and_the_same_twice_is_taken_once() {
         (JobRequest { copies: Some(33), ..flooded() }, "1 to 32"),
         (JobRequest { copies: Some(2), mode: None, ..flooded() }, "flood"),
         (JobRequest { claims: true, mode: None, ..flooded() }, "flood"),
-        (JobRequest { limit: bookahead_plan::Seconds(0), ..flooded() }, "one second"),
+        (JobRequest { limit: bookahead_plan::Seconds(0), ..flooded() }, "at least 1s"),
     ] {
         let why = refused(job);
         assert!(matches!(&why, Why::MalformedJob(text) if text.contains(word)), "{why:?}");
@@ -234,7 +237,7 @@ fn what_makes_no_sense_is_refused_and_the_same_twice_is_taken_once() {
     let mut desk = flooding(flooded(), &["north"]);
     desk.submit(0, flooded()).unwrap();
     assert!(desk.out.calls.is_empty() && desk.out.events.is_empty());
-    // A copy is no job that somebody could submit.
+    // The id of a copy cannot be used for a new job.
     let copy = desk.copies[&name("north")];
     let taken = desk.submit_as(0, &ada(), (Key(2), copy), flooded()).unwrap_err();
     assert_eq!(taken.why, Why::JobTaken(copy));
@@ -257,7 +260,7 @@ fn a_key_stands_for_one_job_until_that_is_forgotten() {
     assert_eq!(submit(0, "ada", 2, ID.0, flooded()), Err(Why::JobTaken(ID)), "the id is another job's");
     assert_eq!(submit(0, "ada", 2, ID.0, same()), Ok(()), "the same job under another key");
     assert_eq!(submit(0, "bob", 2, 8, flooded()), Ok(()), "a key is taken by a job that came with it");
-    // A day later the end of another job has the first forgotten, with its key.
+    // A day later the end of another job drops the first one and its key.
     assert_eq!(submit(2 * DAY, "bob", 3, 10, same()), Ok(()));
     assert_eq!(submit(2 * DAY, "ada", 1, 11, same()), Ok(()));
 }
@@ -310,7 +313,7 @@ fn a_copy_for_readers_shows_what_the_broker_shows() {
     }
     assert_eq!(reader.job(ID).unwrap().state, JobWord::Done);
     assert!(reader.jobs(&Viewer { user: name("bob"), sees_all: false }).is_empty());
-    // What is long over is forgotten there too.
+    // Old jobs are dropped there too.
     let mut reader = desk.broker.read_copy();
     let elsewhere = JobRequest { resource: Some(name("nowhere")), ..flooded() };
     desk.tell(950, "north", Ask::Drop, JobWord::Cancelled, None);
@@ -319,7 +322,7 @@ fn a_copy_for_readers_shows_what_the_broker_shows() {
     desk.out.events.iter().for_each(|event| reader.apply(event));
     assert_eq!(reader.jobs(&viewer), desk.broker.jobs(&viewer));
     assert!(reader.job(ID).is_none());
-    // What a look does not change is not new.
+    // A report without changes is not published.
     let mut desk = flooding(flooded(), &["north"]);
     desk.tell(0, "north", Ask::Submit, JobWord::Waiting, None);
     let before = desk.broker.facts().0;

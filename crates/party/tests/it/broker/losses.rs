@@ -1,4 +1,4 @@
-//! What happens to parts at their sites: when a broker asks about them, and what it shows then.
+//! Losses of parts at their sites: when a broker queries them, and what it shows then.
 
 use super::bookings::{ID, committed, granted};
 use super::desk::{Desk, name, site};
@@ -11,12 +11,12 @@ use bookahead_protocol::{
 };
 use std::sync::Arc;
 
-/// The reservation at north that the booking stands for.
+/// The reservation at north for the booking's part.
 fn part(desk: &Desk) -> ReservationId {
     desk.broker.head().booking(ID).unwrap().children[0].pick.child
 }
 
-/// North says how many changes there were in a life of it, and which came last.
+/// North reports the number of changes since one of its starts, and the last ones.
 fn hears(desk: &mut Desk, at: i64, epoch: i64, number: u64, recent: &[ReservationId]) {
     let recent = recent.iter().copied().collect();
     let changes = Some(Arc::new(Changes { epoch: Moment(epoch), number, recent }));
@@ -31,7 +31,7 @@ fn asked(desk: &Desk) -> Envelope {
     }
 }
 
-/// North answers the question with its reservation, changed in some way.
+/// North answers the query with its reservation, changed in some way.
 fn shows(desk: &mut Desk, at: i64, how: impl FnOnce(&mut Reservation)) {
     let envelope = asked(desk);
     let commit = Envelope { call: Call::Commit { id: part(desk), jobs: Vec::new() }, ..envelope.clone() };
@@ -131,7 +131,7 @@ fn all_parts_are_asked_about_now_and_then() {
     desk.wait_until(60_000);
     assert_eq!(desk.said(), [""; 0]);
     desk.wait_until(60_050);
-    assert_eq!(desk.said(), ["north show"], "though nobody said that something has changed");
+    assert_eq!(desk.said(), ["north show"], "although no change was reported");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The broker as a value, killed and started again from what it wrote.
+//! The broker as a value, killed and restarted from its journal.
 
 mod bookings;
 mod desk;

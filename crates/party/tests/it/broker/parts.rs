@@ -1,5 +1,5 @@
-//! A job that is to run in a reservation which its owner has: it goes to the one part that suits it, once, wherever the broker is
-//! killed, and the reservation stays its owner's.
+//! A job in a reservation that its owner names: it goes to the one suitable part, once, wherever the broker
+//! is killed, and the reservation stays its owner's.
 
 use super::desk::{Desk, ID, ada, caller, job, job_rules, name};
 use bookahead_party::broker::{BrokerEvent, JobEvent};
@@ -17,7 +17,7 @@ const BOOKED: ReservationId = ReservationId(0xb00c);
 const AT_NORTH: ReservationId = ReservationId(0x1);
 const AT_SOUTH: ReservationId = ReservationId(0x2);
 
-/// From the hundredth second to the two hundredth.
+/// From second 100 to second 200.
 const WHEN: Interval = Interval { begin: Time(100), end: Time(200) };
 
 const COMMITTED: Event = Event::Committed { id: BOOKED };
@@ -45,7 +45,7 @@ fn wanted(kind: &str, pick: &Pick) -> Part {
     Part::new(wanted, kind)
 }
 
-/// A broker that has booked this for ada, and what became of it.
+/// A broker that has booked this for ada, with its state.
 fn booked(parts: Vec<(&str, Pick)>, then: &[Event]) -> Desk {
     let request = Request::new(parts.iter().map(|(kind, pick)| wanted(kind, pick)).collect(), Vec::new());
     let asked = Asked { caller: ada(), request, hold_for: Millis::seconds(60), book: true, refused: None };
@@ -87,7 +87,7 @@ fn at_south() -> Desk {
     desk
 }
 
-/// South tells how the job itself is.
+/// South reports the state of the job.
 fn told(desk: &mut Desk, at: i64, asked: Ask, state: JobWord) {
     let view = JobView {
         state,
@@ -130,7 +130,7 @@ fn without_a_resource_the_one_part_of_its_kind_with_the_capacity_is_taken() {
     assert_eq!(goes(mixed(), inside()).1, Some(AT_NORTH));
     let of_kind = JobRequest { kind: "bandwidth".into(), ..inside() };
     assert_eq!(goes(mixed(), of_kind).1, Some(AT_SOUTH));
-    // A name says it all, whatever kind it is.
+    // A named resource is enough, whatever its kind.
     assert_eq!(goes(mixed(), on("south/link")).2, Some("link".into()));
 }
 
@@ -241,7 +241,7 @@ fn wherever_the_broker_is_killed_the_job_is_handed_over_once_and_looked_after() 
     told(&mut desk, 6_100, Ask::Submit, JobWord::Waiting);
     desk.restart(7_000);
     assert_eq!(desk.said(), ["south Look"]);
-    // The same call again is the same job, also when the reservation is long over.
+    // The same call again is the same job, even long after the end of the reservation.
     desk.submit(300_000, on("south/cluster")).unwrap();
     assert!(desk.out.calls.is_empty());
     told(&mut desk, 300_100, Ask::Look, JobWord::Done);
@@ -307,7 +307,7 @@ fn a_job_whose_site_stays_silent_until_it_would_have_forgotten_it_is_lost() {
     desk.wait_until(2 * a_day_later);
     let lost = desk.shown();
     assert_eq!((lost.state, lost.reservation), (JobWord::Lost, Some(BOOKED)));
-    assert!(lost.detail.unwrap().contains("has not said") && desk.out.calls.is_empty());
+    assert!(lost.detail.unwrap().contains("has not reported") && desk.out.calls.is_empty());
 }
 
 #[test]

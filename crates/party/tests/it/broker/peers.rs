@@ -1,4 +1,4 @@
-//! The register: who may be in it, what is offered through it, and how long a hold takes the broker itself.
+//! The register: which peers are admitted, which resources are offered, and the broker's own hold time.
 
 use super::desk::{Desk, broker, heartbeat, job_rules, name, site};
 use bookahead_party::broker::Broker;
@@ -20,7 +20,7 @@ fn what_peers_offer_is_offered_by_names_that_begin_with_theirs() {
     let sites = desk.broker.sites(Moment(5_000));
     let itself = &sites[0].said;
     assert_eq!((itself.name.as_str(), itself.role, itself.resources.len()), ("grid", Role::Broker, 2));
-    assert_eq!(itself.resources[0].through, [name("grid-1")], "those who hear of it know through whom");
+    assert_eq!(itself.resources[0].through, [name("grid-1")], "resources name the brokers on the way");
     let known: Vec<(&str, bool)> = sites[1..].iter().map(|site| (site.said.name.as_str(), site.up)).collect();
     assert_eq!(known, [("north", true), ("south", true)]);
     desk.step(6_000, Input::Silent { peer: name("north") });
@@ -62,7 +62,7 @@ fn what_is_reached_through_the_broker_itself_is_not_offered_and_its_own_address_
     assert!(why.to_string().contains("is the address of this broker itself"), "{why}");
     let itself = Box::new(heartbeat("grid", Vec::new()));
     desk.step(0, Input::Heard { call: None, heartbeat: itself, round_trip: Some(1) });
-    assert_eq!(desk.remarks(), ["peer_refused"], "nobody waits for an answer");
+    assert_eq!(desk.remarks(), ["peer_refused"], "there is no caller to answer");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn where_a_broker_is_not_open_only_those_that_are_named_may_register() {
     desk.broker = Broker::new(Rules::default(), job_rules(), about, name("grid-1"), named, false);
     desk.hears(0, site("north", 0)).unwrap();
     let why = desk.hears(0, site("south", 0)).unwrap_err().why;
-    assert!(matches!(&why, Why::NotAdmittedAsPeer(text) if text.contains("not named")), "{why:?}");
+    assert!(matches!(&why, Why::NotAdmittedAsPeer(text) if text.contains("not a peer")), "{why:?}");
     assert_eq!(offered(&desk), ["north/cluster"]);
 }
 

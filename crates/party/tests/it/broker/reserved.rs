@@ -1,4 +1,4 @@
-//! A job that is to run in a reservation which the broker finds.
+//! A job in a reservation that the broker finds.
 
 use super::desk::{Desk, ID, ada, job, name, site};
 use bookahead_party::{Heartbeat, Input, JobCall as Ask, Origin, Party, PeerRequest, Queries};
@@ -9,7 +9,7 @@ use bookahead_protocol::{
     Answer, Call, Condition, Envelope, JobId, Key, Millis, Reservation, ReservationId, Slot, State,
 };
 
-/// The calls about reservations that were made last: to whom, and what.
+/// The last calls about reservations: peer and call.
 fn calls(desk: &Desk) -> Vec<(String, Envelope)> {
     let of_reservation = desk.out.calls.iter().filter_map(|call| match &call.request {
         PeerRequest::Call(envelope) => Some((call.to.to_string(), (**envelope).clone())),
@@ -18,7 +18,7 @@ fn calls(desk: &Desk) -> Vec<(String, Envelope)> {
     of_reservation.collect()
 }
 
-/// What a site that has room says to a call.
+/// The answer of a site with room to a call.
 fn granted(site: &str, envelope: &Envelope, begin: i64) -> Answer {
     let id = envelope.call.id().unwrap();
     let (state, slots) = match &envelope.call {
@@ -63,7 +63,7 @@ fn answers(desk: &mut Desk, at: i64, (site, envelope): &(String, Envelope), answ
     desk.step(at, Input::Answered { from, key, answer, origin: Origin::default() });
 }
 
-/// A job that north has booked, with its reservation there.
+/// A job with a reservation at north.
 fn booked() -> (Desk, ReservationId) {
     let mut desk = Desk::with(&["north"]);
     desk.submit(0, job()).unwrap();
@@ -126,7 +126,7 @@ fn wherever_the_broker_is_killed_a_job_keeps_its_reservation_or_gives_all_back()
     desk.restart(500);
     assert_eq!(desk.said(), ["north cancel"], "nothing was chosen");
     assert_eq!(desk.shown().state, JobWord::CouldNotStart);
-    assert!(desk.shown().detail.unwrap().contains("interrupted"));
+    assert!(desk.shown().detail.unwrap().contains("restarted"));
     let (mut desk, id) = booked();
     desk.restart(500);
     assert_eq!(desk.said(), ["north Submit"]);
@@ -140,7 +140,8 @@ fn wherever_the_broker_is_killed_a_job_keeps_its_reservation_or_gives_all_back()
 
 #[test]
 fn notice_and_patience_follow_how_long_a_hold_takes_a_site() {
-    // 3 s are configured for a site that does not tell; else three times what it tells, and 2 s.
+    // 3 s are configured for a site that reports no hold time; otherwise three times the reported time plus 2
+    // s.
     for (hold_takes, earliest, hold_for, gives_up) in
         [(None, 3, 30_000, 10_000), (Some(1), 3, 6_009, 2_003), (Some(5_000), 17, 51_000, 17_000)]
     {

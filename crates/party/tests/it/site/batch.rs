@@ -1,4 +1,4 @@
-//! A site and a batch system that answers when the test says so.
+//! A site with a batch system that answers when the test says so.
 
 use bookahead_party::batch::{
     BatchError, BatchOrder, BatchReport, Ended, JobChange, JobState, JobStatus, Look, OrderId, Seen, Tagged,
@@ -87,7 +87,7 @@ fn seen(backings: &[(u128, Span)]) -> Look {
 }
 
 impl Bench {
-    /// A site whose batch system was looked at and keeps nothing.
+    /// A site after the first look at an empty batch system.
     fn met() -> Bench {
         let mut bench = Bench::new(SiteOptions::default());
         let look = look_of(&bench.start());
@@ -106,7 +106,7 @@ impl Bench {
         out
     }
 
-    /// The site is killed, and started again with what it wrote down.
+    /// Kills the site and restarts it from its journal.
     fn restart(&mut self) -> Out {
         self.site = Site::new(rules(Some(LIMIT)), about(), SiteOptions::default()).unwrap();
         for event in &self.journal {
@@ -145,7 +145,7 @@ impl Bench {
         self.site.ledger().entry(ReservationId(id)).map(|entry| entry.state)
     }
 
-    /// Has a reservation held.
+    /// Makes a hold.
     fn held(&mut self, id: u128, begin: i64, capacity: u32) {
         let out = self.call(id, reserve(id, begin, 100, capacity));
         let (order, spans) = keep_of(&out, id);
@@ -155,7 +155,7 @@ impl Bench {
     }
 }
 
-/// The one order to keep something for a reservation.
+/// The one keep order for a reservation.
 fn keep_of(out: &Out, wanted: u128) -> (OrderId, Vec<Span>) {
     let keeps = out.batch.iter().filter_map(|order| match order {
         BatchOrder::Keep { order, backing } if backing.id.0 == wanted => {
@@ -231,7 +231,7 @@ fn a_grant_that_comes_after_a_cancel_is_given_back() {
     let (order, _) = keep_of(&bench.call(1, reserve(1, 2_000, 100, 4)), 1);
     let out = bench.call(2, Call::Cancel { id: ReservationId(1) });
     assert_eq!(states(&out), [State::Cancelled, State::Cancelled], "both callers are told");
-    assert!(out.batch.is_empty(), "the order under way is waited for");
+    assert!(out.batch.is_empty(), "an order is still in progress");
     assert_eq!(keep_of(&bench.kept((order, ReservationId(1)), Ok(())), 1).1, []);
 }
 
@@ -300,7 +300,7 @@ fn silence_is_told_when_it_begins_and_once_more_when_it_is_over() {
     }
     let events: Vec<&str> = told.iter().map(|(event, _)| *event).collect();
     assert_eq!(events, ["batch_silent", "batch_answers"], "{told:?}");
-    assert!(told[1].1.contains("questions went unanswered"), "{told:?}");
+    assert!(told[1].1.contains("queries failed"), "{told:?}");
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn after_a_restart_a_site_looks_before_it_orders_and_grants_what_was_granted_mea
     assert!(out.batch.is_empty() && out.replies.is_empty());
     let out = bench.looked(look, seen(&[(1, span(2_000, 2_100, 4)), (9, span(3_000, 3_100, 2))]));
     assert_eq!(bench.state(1), Some(State::Held));
-    assert_eq!(keep_of(&out, 9).1, [], "nobody promised it");
+    assert_eq!(keep_of(&out, 9).1, [], "it is not promised");
     let (order, _) = keep_of(&out, 2);
     assert_eq!(states(&bench.kept((order, ReservationId(2)), Ok(()))), [State::Held]);
 }
@@ -409,7 +409,7 @@ fn finish(change: u128, accept: bool) -> Call {
     Call::FinishChange { id: ReservationId(1), change: ChangeId(change), accept }
 }
 
-/// A site whose batch system keeps old and new terms of a change, and waits for the word of the owner.
+/// A site whose batch system keeps old and new terms of a change, waiting for the owner.
 fn prepared() -> Bench {
     let mut bench = Bench::met();
     bench.held(1, 2_000, 4);
@@ -436,7 +436,7 @@ fn a_change_is_prepared_when_both_terms_are_kept_and_the_batch_system_keeps_what
     let mut bench = prepared();
     bench.now = bench.now + Millis::seconds(30);
     let out = bench.step(Input::Time);
-    assert_eq!(keep_of(&out, 1).1, [span(2_000, 2_100, 4)], "nobody said anything in time");
+    assert_eq!(keep_of(&out, 1).1, [span(2_000, 2_100, 4)], "the owner did not decide in time");
 }
 
 #[test]

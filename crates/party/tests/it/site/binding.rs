@@ -1,4 +1,4 @@
-//! Jobs that wait in the queue and are given to a reservation with its commit.
+//! Waiting jobs that are moved into a reservation with its commit.
 
 use super::desk::{Desk, Out, ada, book, look, words};
 use bookahead_party::{
@@ -10,7 +10,7 @@ use bookahead_protocol::{Call, Caller, Envelope, JobId, Key, ReservationId};
 const JOB: JobId = JobId(5);
 const ID: ReservationId = ReservationId(7);
 
-/// A site with a job that waits and a hold of four processors.
+/// A site with a waiting job and a hold of four processors.
 fn waiting() -> Desk {
     let mut desk = Desk::new(None);
     desk.start(0);
@@ -28,7 +28,7 @@ fn commit(jobs: &[JobId]) -> Call {
     Call::Commit { id: ID, jobs: jobs.to_vec() }
 }
 
-/// The order to put the job into its reservation.
+/// The order to move the job into its reservation.
 fn bound(out: &Out) -> OrderId {
     let [BatchOrder::Bind { order, job }] = out.batch.as_slice() else { panic!("{:?}", out.batch) };
     assert_eq!((job.id, job.reservation), (JOB, Some(ID)));

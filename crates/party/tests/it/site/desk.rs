@@ -1,4 +1,4 @@
-//! A site with one cluster, and what drives it by hand: outputs are taken as durable at once.
+//! A site with one cluster, driven by hand. Outputs count as durable at once.
 
 use bookahead_party::site::{Site, SiteEvent, SiteOptions};
 use bookahead_party::{
@@ -25,7 +25,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// With eight processors, of a batch system that has this long to grant something; of none that has to be asked without.
+    /// With eight processors, and a batch system with this time limit; a built-in scheduler without.
     pub(crate) fn new(consent: Option<Millis>) -> Desk {
         let slots = SlotRules::default();
         let method = Method::EarliestStart { local_jobs_preferred: true };
@@ -36,7 +36,7 @@ impl Desk {
         Desk { site: site(&rules), rules, journal: Vec::new(), calls: 0 }
     }
 
-    /// The same, with limits for everybody.
+    /// The same, with default limits.
     pub(crate) fn limited(limits: UserLimits) -> Desk {
         let mut desk = Desk::new(None);
         desk.rules.limits.default = limits;
@@ -48,7 +48,7 @@ impl Desk {
         self.note(out)
     }
 
-    /// Starts anew from what was written down.
+    /// Restarts the site from its journal.
     pub(crate) fn restart(&mut self, now: i64) -> Out {
         self.site = site(&self.rules);
         self.journal.iter().for_each(|event| self.site.apply(event));
@@ -76,7 +76,7 @@ impl Desk {
         self.step(now, Input::Call { call, envelope, origin: Origin::default() })
     }
 
-    /// The batch system reports what came of an order.
+    /// The batch system reports the result of an order.
     pub(crate) fn kept(&mut self, now: i64, order: OrderId, id: u128) -> Out {
         let report = BatchReport::Kept { order, id: ReservationId(id), outcome: Ok(()) };
         self.step(now, Input::Batch(report))
@@ -88,12 +88,12 @@ impl Desk {
         self.step(now, Input::Batch(BatchReport::Kept { order, id: ReservationId(id), outcome }))
     }
 
-    /// A look by this order shows what is kept for reservations.
+    /// A look for this order shows the spans kept for reservations.
     pub(crate) fn looked(&mut self, now: i64, order: OrderId, backings: &[(u128, Vec<Span>)]) -> Out {
         self.saw(now, Some(order), backings, 0, Vec::new())
     }
 
-    /// A look shows what is kept, how much has failed, and jobs.
+    /// A look shows kept spans, failed capacity, and jobs.
     pub(crate) fn saw(
         &mut self,
         now: i64,
@@ -106,7 +106,7 @@ impl Desk {
         self.saw_all(now, order, Seen { backings, lost: Capacity(lost), ..Seen::default() }, jobs)
     }
 
-    /// So much was seen.
+    /// Reports a look.
     pub(crate) fn saw_all(
         &mut self,
         now: i64,
@@ -120,12 +120,12 @@ impl Desk {
         self.step(now, Input::Batch(report))
     }
 
-    /// Somebody submits a job, which claims where it is one of several copies.
+    /// Submits a job; a claiming one if it is one of several copies.
     pub(crate) fn submit(&mut self, now: i64, id: JobId, claims: bool) -> Out {
         self.submit_with(now, id, |job| job.claims = claims)
     }
 
-    /// The same, with something else about it.
+    /// The same, with a changed request.
     pub(crate) fn submit_with(&mut self, now: i64, id: JobId, change: impl FnOnce(&mut JobRequest)) -> Out {
         let mut job = JobRequest {
             reservation: None,
@@ -147,7 +147,7 @@ impl Desk {
         self.step(now, Input::Submit { call, caller: ada(), key: Key(id.0), id, job, origin })
     }
 
-    /// How much is missing of a reservation.
+    /// Missing capacity of a reservation.
     pub(crate) fn missing(&self, id: u128) -> u32 {
         self.site.ledger().entry(ReservationId(id)).map_or(0, |entry| entry.missing.0)
     }
@@ -190,7 +190,7 @@ pub(crate) fn span(begin: i64, end: i64, capacity: u32) -> Span {
     Span { interval: Interval::new(Time(begin), Time(end)), capacity: Capacity(capacity) }
 }
 
-/// The orders to keep something, with what.
+/// The keep orders, with their spans.
 pub(crate) fn keeps(orders: &[BatchOrder]) -> Vec<(OrderId, Vec<Span>)> {
     let keep = |order: &BatchOrder| match order {
         BatchOrder::Keep { order, backing } => Some((*order, backing.spans.clone())),
@@ -205,7 +205,7 @@ pub(crate) fn look(out: &Out) -> OrderId {
     out.batch.iter().find_map(look).expect("a look is ordered")
 }
 
-/// What was answered, in a word.
+/// The stable name of the answer.
 pub(crate) fn words(out: &Out) -> Vec<&'static str> {
     let word = |reply: &Reply| match reply {
         Reply::Answer(answer) => Answer::word(answer),

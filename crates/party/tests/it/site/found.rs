@@ -1,4 +1,4 @@
-//! What fault schedules found.
+//! Regressions found by fault tests.
 
 use super::desk::{Desk, ada, book, keeps, look, span, words};
 use bookahead_party::queries::BatchState;
@@ -12,7 +12,7 @@ use bookahead_protocol::{Call, JobId, Millis, Moment, ReservationId};
 
 const LIMIT: Millis = Millis(10_000);
 
-/// A site that has looked at its batch system and found nothing.
+/// A site after the first look at an empty batch system.
 fn met() -> Desk {
     let mut desk = Desk::new(Some(LIMIT));
     let order = look(&desk.start(0));
@@ -44,7 +44,7 @@ fn what_is_kept_in_pieces_is_not_ordered_again() {
     let order = look(&desk.step(20_000, Input::Time));
     let pieces = vec![span(100, 110, 1), span(100, 110, 3)];
     assert_eq!(keeps(&desk.looked(20_010, order, &[(7, pieces)]).batch), []);
-    // Once it has begun, a batch system may show only what is to come.
+    // After its start, a batch system may show only the rest.
     let order = look(&desk.step(104_000, Input::Time));
     let rest = vec![span(104, 110, 4)];
     assert_eq!(keeps(&desk.looked(104_010, order, &[(7, rest)]).batch), []);
@@ -118,7 +118,7 @@ fn what_the_batch_system_keeps_too_little_of_is_missing_until_it_is_kept_again()
     let less = [(7, vec![span(100, 110, 2)])];
     let order = look(&desk.step(10_000, Input::WantLook));
     let seen = desk.saw(10_010, Some(order), &less, 0, Vec::new());
-    assert_eq!(keeps(&seen.batch)[0].1, [span(100, 110, 4)], "all of it is asked for");
+    assert_eq!(keeps(&seen.batch)[0].1, [span(100, 110, 4)], "all of it is ordered");
     let refused = desk.refused(10_020, keeps(&seen.batch)[0].0, 7);
     assert_eq!((desk.missing(7), keeps(&refused.batch)), (2, vec![]), "what there is is kept already");
     let order = look(&desk.step(20_030, Input::Time));
@@ -157,7 +157,7 @@ fn after_all_of_it_was_refused_what_there_is_is_asked_for() {
     let running = vec![Running { expected_end: Time(5_000), capacity: Capacity(5) }];
     let view = View { running, ..View::default() };
     let seen = desk.saw_all(10_010, Some(order), Seen { view, ..Seen::default() }, Vec::new());
-    assert_eq!(keeps(&seen.batch)[0].1, [span(100, 110, 4)], "somebody deleted it");
+    assert_eq!(keeps(&seen.batch)[0].1, [span(100, 110, 4)], "it was deleted in the batch system");
     let refused = desk.refused(10_020, keeps(&seen.batch)[0].0, 7);
     assert_eq!(keeps(&refused.batch)[0].1, [span(100, 110, 3)], "jobs have the rest");
     assert_eq!(desk.missing(7), 4);
@@ -197,7 +197,7 @@ fn what_is_over_by_the_clock_of_the_batch_system_is_not_ordered_again() {
     assert_eq!(seen(105_500, 0), 1, "it should be there");
 }
 
-/// A look at 7 and 8, which are kept, with so much of 7 on nodes that are away.
+/// A look at 7 and 8, which are kept, with some of 7 on nodes that are away.
 fn with_away(away: u32) -> Seen {
     let backings = [7, 8].map(|id| (ReservationId(id), vec![span(1_000, 1_010, 4)])).into();
     let lost = Capacity(away);
@@ -218,17 +218,17 @@ fn a_claim_on_nodes_that_are_away_stays_and_is_moved_only_as_a_whole() {
         let order = look(&desk.step(at, Input::WantLook));
         keeps(&desk.saw_all(at + 10, Some(order), with_away(away), Vec::new()).batch)
     };
-    // A blink is nothing.
+    // A short absence has no effect.
     assert_eq!(seen(&mut desk, 2), []);
     assert_eq!((desk.missing(7), desk.missing(8)), (0, 0));
     assert_eq!(seen(&mut desk, 0), []);
-    // The older is on these nodes, and it alone misses something; nothing is ordered.
+    // The older one is on these nodes, and it alone loses capacity; nothing is ordered.
     assert_eq!(seen(&mut desk, 2), []);
     assert_eq!(seen(&mut desk, 2), []);
     assert_eq!((desk.missing(7), desk.missing(8)), (2, 0));
     assert_eq!(seen(&mut desk, 0), [], "it is whole when they are back");
     assert_eq!((desk.missing(7), desk.missing(8)), (0, 0));
-    // After a minute it is tried to move it; where that is refused it stays as it is.
+    // After a minute a move is tried; if that is refused, it stays.
     let moves: Vec<_> = (0..8).flat_map(|_| seen(&mut desk, 2)).collect();
     assert_eq!((moves.len(), &moves[0].1[..]), (1, &[span(1_000, 1_010, 4)][..]));
     let refused = desk.refused(900_000, moves[0].0, 7);

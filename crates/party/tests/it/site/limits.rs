@@ -1,4 +1,4 @@
-//! Limits of a user hold for jobs outside reservations, too.
+//! Limits of users apply to jobs outside reservations, too.
 
 use super::desk::{Desk, Out, ada, words};
 use bookahead_party::{Input, Reply};
@@ -17,7 +17,7 @@ fn limited(limits: UserLimits) -> Desk {
     desk
 }
 
-/// Which limit a job would exceed.
+/// The limit that a job would exceed.
 fn refused(out: &Out) -> (Limit, i64, i64) {
     match out.replies.as_slice() {
         [(_, Reply::Job(Err(problem)))] => match problem.why {

@@ -1,5 +1,5 @@
-//! A site as a value, one input at a time: with a batch system that answers when the test says so, and what fault schedules found,
-//! each as the shortest course that shows it.
+//! A site as a value, one input at a time: with a batch system that answers when the test says so, and
+//! regressions found by fault tests, each as the shortest sequence that shows it.
 
 mod batch;
 mod binding;

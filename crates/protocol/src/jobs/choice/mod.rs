@@ -1,12 +1,13 @@
-//! The best of three reservations for a job: holds at the best ranked sites, the one that is done first is committed with
-//! the job attached, the others are cancelled. Where none of three can hold it, the next three of the ranking are asked.
+//! The best of three reservations for a job: holds at the best ranked sites; the one that finishes first is
+//! committed, the others are cancelled. If none of three can hold it, the next three of the ranking are
+//! asked.
 //!
-//! Ids and keys are made and journalled before they are sent, so that whatever a site may hold is known after a crash:
-//! if nothing was chosen, all is cancelled; if something was, it is committed. Cancels are repeated until they are
-//! answered, and so is the commit, until there is nothing left of its slot.
+//! Ids and keys are made and journalled before they are sent, so everything that a site may hold is known
+//! after a crash. If nothing was chosen, all is cancelled; otherwise the choice is committed. Cancels are
+//! repeated until they are answered; the commit is repeated until its slot is over.
 //!
-//! It relies on [`super::ranking`] for the order, and on sites to know a repeated call by its key. It never has two
-//! reservations committed, and knows no clock: time is an argument.
+//! It relies on [`super::rank`] for the order, and on sites to recognise repeated calls by their key. At most
+//! one reservation is ever committed. Time is an argument.
 
 mod words;
 
@@ -24,30 +25,30 @@ use bookahead_plan::Time;
 use bookahead_plan::placement::Reason;
 use words::{Entry, Stand, call};
 
-/// The choice for one job.
+/// The placement of one job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Choice {
-    /// Only whoever was asked to commit may commit.
+    /// From the owner's call: only that permits commits.
     permission: Permission<Committing>,
     order: Option<Box<Order>>,
     /// In the order of the ranking.
     all: Vec<Entry>,
     chosen: Option<ReservationId>,
     outcome: Option<Outcome>,
-    /// When the sites that are being asked must have answered.
+    /// Deadline for the sites that are being asked.
     until: Option<Moment>,
-    /// Whether something was lost that had been chosen.
+    /// Whether a chosen hold was lost.
     lost: bool,
 }
 
-/// The moment of an input, and what has come of it so far.
+/// The moment of an input, and its effects so far.
 struct Step {
     now: Moment,
     effects: Effects,
 }
 
 impl Choice {
-    /// Nothing ordered yet. The permission is that of the call by which the owner of the job asked.
+    /// Without an order. The permission comes from the job's submission.
     pub fn new(permission: Permission<Committing>) -> Choice {
         Choice {
             permission,
@@ -60,7 +61,7 @@ impl Choice {
         }
     }
 
-    /// Begins. Does nothing where it has begun before.
+    /// Starts with an order. Does nothing if called before.
     pub fn start(&mut self, now: Moment, mut order: Order, identities: &mut Identities) -> Effects {
         let mut step = Step { now, effects: Effects::default() };
         if self.order.is_some() {
@@ -80,7 +81,7 @@ impl Choice {
         step.effects
     }
 
-    /// A site has answered the call with this key. Answers to calls that matter no more are ignored.
+    /// Handles a site's answer to the call with this key. Outdated answers are ignored.
     pub fn on_answer(&mut self, now: Moment, from: &Name, key: Key, answer: &Answer) -> Effects {
         let mut step = Step { now, effects: Effects::default() };
         let Some(at) = self.place_of(from, key) else { return step.effects };
@@ -101,7 +102,7 @@ impl Choice {
         step.effects
     }
 
-    /// Time has passed.
+    /// Handles the passing of time: repeats unanswered calls, and chooses when the deadline has passed.
     pub fn tick(&mut self, now: Moment) -> Effects {
         let mut step = Step { now, effects: Effects::default() };
         self.give_up_what_is_over(&mut step);
@@ -115,41 +116,40 @@ impl Choice {
         step.effects
     }
 
-    /// When [`Choice::tick`] wants to be called next.
+    /// When [`Choice::tick`] has work to do.
     pub fn next_timer(&self) -> Option<Moment> {
         let open = self.all.iter().filter(|entry| entry.stand.is_open());
         open.map(|entry| entry.repeated.at).chain(self.until).min()
     }
 
-    /// Whether it knows what is to be done.
+    /// Whether it has an order.
     pub fn has_begun(&self) -> bool {
         self.order.is_some()
     }
 
-    /// Whether nothing more is to be done or to be expected.
+    /// Whether nothing more is to be done or expected.
     pub fn is_over(&self) -> bool {
         self.outcome.is_some() && !self.all.iter().any(|entry| entry.stand.is_open())
     }
 
-    /// How it ended, once it has.
+    /// The result, once there is one.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }
 
-    /// The ids of all reservations that were asked for, and where.
+    /// Sites asked so far, and the ids of the reservations there.
     pub fn asked(&self) -> impl Iterator<Item = (&Name, ReservationId)> {
         let ranked = self.order.iter().flat_map(|order| &order.ranked);
         let asked = ranked.zip(&self.all).filter(|(_, entry)| entry.stand != Stand::Unasked);
         asked.map(|(ranked, entry)| (&ranked.site, entry.known_as.id))
     }
 
-    /// The keys of all calls that it makes.
+    /// The keys of all its calls, sent or not.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.all.iter().flat_map(|entry| entry.known_as.keys())
     }
 
-    /// Takes an event from the journal. The events of a run, in their order, lead to the state in which it can be
-    /// resumed.
+    /// Applies an event from the journal. After all of them, call [`Choice::resume`].
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Begun { order, identities } => {
@@ -158,7 +158,8 @@ impl Choice {
             }
             Event::Asking(first) => {
                 let unasked = |entry: &&mut Entry| entry.stand == Stand::Unasked;
-                // When the files will be there is set by whoever sends; after a restart it is not needed.
+                // The earliest start is set by the sender. After a restart it is not needed: all but the
+                // chosen one are cancelled.
                 let stand = Stand::Asked(Time::MAX);
                 self.all.iter_mut().take(*first).filter(unasked).for_each(|entry| entry.stand = stand);
             }
@@ -178,8 +179,8 @@ impl Choice {
         }
     }
 
-    /// Goes on after a restart, once all events were applied: finishes what was chosen, and otherwise gives everything
-    /// back.
+    /// Continues after a restart, when all events are applied: commits the chosen hold, or cancels
+    /// everything.
     pub fn resume(&mut self, now: Moment) -> Effects {
         let mut step = Step { now, effects: Effects::default() };
         self.until = None;
@@ -197,7 +198,6 @@ impl Choice {
         step.effects
     }
 
-    /// The site that sent an answer to a call with this key.
     fn place_of(&self, from: &Name, key: Key) -> Option<usize> {
         let ranked = &self.order.as_deref()?.ranked;
         let mut all = self.all.iter().zip(ranked);
@@ -218,7 +218,7 @@ impl Choice {
         self.all.iter_mut().filter(|entry| entry.known_as.id == id).for_each(|entry| entry.stand = stand);
     }
 
-    /// Asks the next sites of the ranking, or says that there are none.
+    /// Asks the next sites of the ranking, or ends without a result.
     fn ask_next(&mut self, step: &mut Step) {
         let Some(order) = self.order.as_deref() else { return };
         let Some(first) = self.all.iter().position(|entry| entry.stand == Stand::Unasked) else {
@@ -237,7 +237,7 @@ impl Choice {
         }
     }
 
-    /// Why no site is left to be asked.
+    /// Why no site is left to ask.
     fn why_nowhere(&self) -> Why {
         let Some(order) = self.order.as_deref() else { return Why::Silence };
         if order.ranked.is_empty() {
@@ -258,13 +258,13 @@ impl Choice {
         match answer {
             Answer::Reservation(held) => match self.promised(at, ready, held) {
                 Some(start) => self.held(step.now, at, start, held.held_for),
-                // What was not asked for is given back.
+                // Not what was requested, so it is released.
                 None => {
                     self.all[at].stand = Stand::Cancelling;
                     self.send(at, step);
                 }
             },
-            // One that is too busy now may have time before the others have answered.
+            // A busy site may answer a repetition before the deadline.
             answer if is_busy(answer) => {}
             Answer::Problem(_) | Answer::Offers(_) => self.note(Event::Settled(id), step),
         }
@@ -273,13 +273,13 @@ impl Choice {
     fn held(&mut self, now: Moment, at: usize, start: Time, held_for: Option<Millis>) {
         self.all[at].stand = Stand::Held(start);
         if let Some(held_for) = held_for {
-            // Half of the hold is left for the commit.
+            // Half of the shortest hold is reserved for the commit to arrive.
             let half = now + Millis(held_for.0 / 2);
             self.until = self.until.map(|until| until.min(half));
         }
     }
 
-    /// The start of a hold that is what was asked for.
+    /// The start of a hold, if it is what was requested.
     fn promised(&self, at: usize, ready: Time, held: &Reservation) -> Option<Time> {
         let order = self.order.as_deref()?;
         let [Slot { interval, capacity, .. }] = held.slots[..] else { return None };
@@ -309,7 +309,8 @@ impl Choice {
         self.decide(Outcome::Booked { site, id, start, finish }, step);
     }
 
-    /// Chooses once all have answered or the time is up; where there is nothing to choose, asks further sites.
+    /// Chooses when all have answered or the deadline has passed. Asks further sites if there is nothing to
+    /// choose.
     fn go_on(&mut self, step: &mut Step) {
         if self.outcome.is_some() || self.chosen.is_some() || self.order.is_none() {
             return;
@@ -328,7 +329,7 @@ impl Choice {
         self.cancel_others(step);
     }
 
-    /// The hold that is done first, of equals the better ranked.
+    /// The hold with the earliest finish; of equal ones the better ranked.
     fn best(&self) -> Option<(ReservationId, Time, usize)> {
         let ranked = &self.order.as_deref()?.ranked;
         let all = self.all.iter().zip(ranked).enumerate();
@@ -341,7 +342,7 @@ impl Choice {
         held.min().map(|(_, at, id, start)| (id, start, at))
     }
 
-    /// Cancels whatever may be held and was not chosen.
+    /// Cancels everything that may be held and was not chosen.
     fn cancel_others(&mut self, step: &mut Step) {
         for at in 0..self.all.len() {
             let under_way = self.all[at].stand == Stand::Cancelling && self.all[at].repeated.at < Moment::MAX;
@@ -353,7 +354,7 @@ impl Choice {
         }
     }
 
-    /// Sends what a site is to answer, and from now on repeats it.
+    /// Sends the pending call to a site and starts its repetition timer.
     fn send(&mut self, at: usize, step: &mut Step) {
         let Some(order) = self.order.as_deref() else { return };
         let (Some(entry), Some(ranked)) = (self.all.get_mut(at), order.ranked.get(at)) else { return };
@@ -361,7 +362,7 @@ impl Choice {
         step.effects.send.extend(call(order, ranked, self.permission, entry));
     }
 
-    /// A commit that was never answered is of no use once its slot is over.
+    /// Gives up a commit that was never answered when its slot is over.
     fn give_up_what_is_over(&mut self, step: &mut Step) {
         let Some(order) = self.order.as_deref() else { return };
         let over = self.all.iter().zip(&order.ranked).any(|(entry, ranked)| match entry.stand {

@@ -1,5 +1,5 @@
-//! What the best of three reservations is made of: the order, the identities made for it, what is journalled, what comes out, and
-//! for each site of the ranking how things stand with it and which call it owes an answer to. Nothing here decides.
+//! Data types of the best of three reservations: the order, identities, journal events, the outcome, and for
+//! each ranked site its state and its pending call. Nothing here decides.
 
 use crate::clock::{Millis, Moment};
 use crate::ids::{Identities, JobId, Key, Name, ReservationId};
@@ -12,69 +12,70 @@ use crate::request::{OnLoss, Part, Request};
 use bookahead_plan::Time;
 use serde::{Deserialize, Serialize};
 
-/// What is to be done, and how.
+/// A job to place, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Order {
-    /// On whose behalf.
+    /// The owner of the job.
     pub caller: Caller,
     /// The job.
     pub job: JobId,
-    /// What it needs.
+    /// Its needs.
     pub task: Task,
-    /// It must have ended by then.
+    /// Deadline for its end.
     pub latest_end: Time,
-    /// Where it could go, the best first.
+    /// Suitable sites, best first.
     pub ranked: Vec<Ranked>,
-    /// How many sites are asked at a time; at least one.
+    /// Number of sites asked in parallel; at least one.
     pub at_a_time: usize,
-    /// For how long each is asked to hold.
+    /// Hold time requested from each site.
     pub hold_for: Millis,
-    /// How often unanswered calls are repeated.
+    /// Intervals between repetitions of unanswered calls.
     pub patience: Patience,
 }
 
 impl Order {
-    /// As many sites as Migol asks.
+    /// Number of sites that Migol asks in parallel.
     pub const THREE: usize = 3;
 }
 
-/// The identities for one site, made before it is asked.
+/// Ids and keys for one site, made before it is called. After a crash they are enough to cancel whatever it
+/// holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
-    /// The id of the reservation there.
+    /// Id of the reservation there.
     pub id: ReservationId,
-    /// The key of the call that holds.
+    /// Key of the reserve call.
     pub reserve: Key,
-    /// The key of the call that commits.
+    /// Key of the commit call.
     pub commit: Key,
-    /// The key of the call that cancels.
+    /// Key of the cancel call.
     pub cancel: Key,
 }
 
-/// What must not be forgotten.
+/// Journal entries.
 #[allow(missing_docs, reason = "`id` is the reservation that is chosen")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Event {
-    /// The order was taken.
+    /// The order was accepted.
     Begun {
-        /// What is to be done, with the sites that could do it in time.
+        /// The order, reduced to sites that could finish the job in time.
         order: Box<Order>,
-        /// For each of them, in the order of the ranking.
+        /// One for each site, in the same order.
         identities: Vec<Identity>,
     },
-    /// The first so many of the ranking are about to be asked, as far as they were not.
+    /// This many sites, from the first of the ranking, are about to be asked, except those asked before.
     Asking(usize),
-    /// Nothing is held for us under this id, and nothing will be.
+    /// Nothing is held under this id, and nothing will be.
     Settled(ReservationId),
-    /// This one is kept.
+    /// This hold is about to be committed.
     Chosen { id: ReservationId, start: Time },
-    /// The one that was chosen was gone before it could be committed.
+    /// The chosen hold was gone before it could be committed.
     Lost(ReservationId),
-    /// This is how it ended; nothing more is expected of what was chosen.
+    /// The result. Nothing more is expected of the chosen reservation.
     Decided(Outcome),
 }
 
-/// How it ended.
+/// The result.
 #[allow(missing_docs, reason = "`site` and `id` are where it is booked")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
@@ -84,21 +85,21 @@ pub enum Outcome {
         /// Its id there.
         id: ReservationId,
         start: Time,
-        /// When the job is done at the latest, by what its owner told.
+        /// Latest end of the job, by its owner's estimate.
         finish: Moment,
     },
-    /// It has none.
+    /// The job has no reservation.
     Failed(Why),
 }
 
-/// What is to be done, in this order: journal the events, then send, then tell the outcome.
+/// Output, in this order: journal the events, then send, then report the outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Effects {
     /// To be journalled before anything is sent.
     pub events: Vec<Event>,
     /// To be sent.
     pub send: Vec<Outgoing>,
-    /// How it ended, once.
+    /// The result, set once.
     pub outcome: Option<Outcome>,
 }
 
@@ -117,7 +118,7 @@ impl Identity {
     }
 }
 
-/// A site, by its place in the ranking.
+/// The state of a site, by its index in the ranking.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     pub(super) known_as: Identity,
@@ -125,25 +126,23 @@ pub(super) struct Entry {
     pub(super) repeated: Repeated,
 }
 
-/// How things stand with one site.
+/// Progress with one site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Stand {
-    /// Not asked so far.
     Unasked,
-    /// Asked to hold, from when on, not answered.
+    /// Asked to hold, not answered. The earliest start requested.
     Asked(Time),
-    /// It holds.
+    /// Holding. The start of the hold.
     Held(Time),
     /// Asked to commit, not answered.
     Committing(Time),
     /// Asked to cancel, not answered.
     Cancelling,
-    /// Nothing more to say.
+    /// Nothing more to do.
     Settled,
 }
 
 impl Stand {
-    /// Whether an answer is expected.
     pub(super) fn is_open(self) -> bool {
         matches!(self, Stand::Asked(_) | Stand::Committing(_) | Stand::Cancelling)
     }
@@ -155,8 +154,8 @@ impl Entry {
     }
 }
 
-/// The call that a site owes an answer to, if it owes one. A reservation is asked for of this very machine, from the end
-/// of the transfer on, for as long as the job takes there; it is committed with the job in it.
+/// The pending call to a site, if any. A reservation is requested on the ranked resource, from the end of the
+/// file transfer on, for the job's run time there.
 pub(super) fn call(
     order: &Order,
     ranked: &Ranked,
@@ -168,12 +167,12 @@ pub(super) fn call(
         Stand::Asked(ready) => {
             let part = order.task.part(ready, order.latest_end, ranked.delay.duration());
             let part = Part { resource: Some(ranked.resource.clone()), ..part };
-            // The broker of the job looks for another place itself.
+            // The job's broker searches another place itself if this one is lost.
             let request = Request { on_loss: OnLoss::Keep, ..Request::single(part) };
             (reserve, permission.reserve(id, request, order.hold_for))
         }
         Stand::Committing(_) =>
-        // The job comes with its submission: the site does not know it yet.
+        // No jobs yet: the job is attached by its submission, and the site does not know it before.
         {
             (commit, permission.commit(id, Vec::new()))
         }

@@ -1,64 +1,64 @@
-//! The copies of a job at one site, one at a time: how things stand with the present one, and when the site is asked what. It
-//! changes by events; what is only known from answers is forgotten by a restart, and asked for again.
+//! The copies of a job at one site, one at a time: the state of the current one, and when to send which
+//! message. State changes by events. Information from answers only is lost in a restart, and requested again.
 
 use super::messages::{Ask, Entry, Outgoing, Pace};
 use crate::clock::{Millis, Moment};
 use crate::ids::{JobId, Key};
 use crate::jobs::{Patience, Repeated};
 
-/// While a site is silent its copy is looked at less often, down to once in so many times the usual pause.
+/// Factor by which the interval of queries grows at most, while a site does not answer.
 const RAREST: i64 = 8;
 
-/// A site where so many copies were over without having run gets no more: one may have got no go because the broker was away,
-/// but a site where it happens again and again cannot run the job.
+/// Number of failed copies after which a site gets no more. One failure may be due to a broker outage (no go
+/// in time); repeated failures mean that the site cannot run the job.
 const MOST_FAILURES: u32 = 3;
 
-/// A site of the ranking, and the copy there.
+/// A ranked site and its current copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Copy {
     pub(super) entry: Entry,
     pub(super) state: CopyState,
-    /// How many copies were sent there.
+    /// Number of copies sent there.
     pub(super) sent: usize,
-    /// How many of them were over without having run, and were not dropped.
+    /// Number of copies that ended without running and were not dropped.
     pub(super) failed: u32,
-    /// Whether the site gets no more copies: it refused one, somebody cancelled one there, or it is too late.
+    /// Whether the site gets no more copies: it refused one, one was cancelled there, or it is too late.
     pub(super) closed: bool,
-    /// When the site is asked next.
+    /// Timer of the next message to the site.
     pub(super) repeated: Repeated,
-    /// When it last told how the copy is, in this life of the broker.
+    /// Last report about the copy since the broker started.
     pub(super) heard: Option<Moment>,
-    /// When the copy was sent, or when this life began.
+    /// When the copy was sent, or when the broker started.
     pub(super) since: Moment,
-    /// Whether it claimed when the site last told of it.
+    /// Whether the last report said that it claims.
     pub(super) claims: bool,
-    /// Whether it was seen to run.
+    /// Whether it was reported as running.
     pub(super) runs: bool,
-    /// Since when the site does not know it.
+    /// Since when the site reports it as unknown.
     pub(super) unknown: Option<Moment>,
-    /// Whether the site has been silent for so long that another got a copy in its place.
+    /// Whether another site got a copy in its place, because this one did not answer.
     pub(super) replaced: bool,
 }
 
-/// How things stand with a copy.
+/// State of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum CopyState {
-    /// None was sent.
+    /// Not sent.
     Unasked,
     /// Sent, not acknowledged.
     Sent,
-    /// The site has it.
+    /// Acknowledged by the site.
     Queued,
     /// It may run.
     Granted,
     /// To be dropped, not acknowledged.
     Dropping,
-    /// It is gone, one way or the other.
+    /// It no longer exists at the site, for whatever reason.
     Gone,
 }
 
 impl CopyState {
-    /// Whether it waits for its turn, as far as is known.
+    /// Whether it waits for its turn, according to the last report.
     pub(super) fn waits(self) -> bool {
         matches!(self, CopyState::Sent | CopyState::Queued)
     }
@@ -82,12 +82,12 @@ impl Copy {
         }
     }
 
-    /// The id of the present copy.
+    /// Id of the current copy.
     pub(super) fn id(&self) -> JobId {
         self.id_of(self.sent)
     }
 
-    /// The ids of all that were sent.
+    /// Ids of all copies sent.
     pub(super) fn ids(&self) -> impl Iterator<Item = JobId> {
         (1..=self.sent).map(|number| self.id_of(number))
     }
@@ -95,18 +95,18 @@ impl Copy {
     fn id_of(&self, number: usize) -> JobId {
         match number {
             0 | 1 => self.entry.copy,
+            // Derived, not random: after a crash the same ids follow from the journal.
             later => JobId(Key(self.entry.copy.0).derived(later).0),
         }
     }
 
-    /// A new copy is about to be sent.
     pub(super) fn send_another(&mut self) {
         self.sent += 1;
         self.state = CopyState::Sent;
         (self.heard, self.claims, self.runs, self.unknown, self.replaced) = (None, false, false, None, false);
     }
 
-    /// Whether the site may get another copy, once the present one is gone.
+    /// Whether the site may get another copy, once the current one is gone.
     pub(super) fn is_eligible(&self) -> bool {
         !self.closed && self.failed < MOST_FAILURES
     }
@@ -116,7 +116,7 @@ impl Copy {
         matches!(self.state, CopyState::Unasked | CopyState::Gone) && self.is_eligible()
     }
 
-    /// What the site is asked.
+    /// The message to send to the site in this state.
     pub(super) fn question(&self) -> Option<Ask> {
         match self.state {
             CopyState::Sent => Some(Ask::Submit),
@@ -128,14 +128,14 @@ impl Copy {
         }
     }
 
-    /// Asks the site what is to be asked, and from now on again and again.
+    /// Sends the message for this state and starts its repetition timer.
     pub(super) fn ask(&mut self, now: Moment, pace: &Pace) -> Option<Outgoing> {
         let ask = self.question()?;
         self.repeated = Repeated::new(&self.patience(pace), now);
         Some(self.outgoing(ask))
     }
 
-    /// Asks again where that is due.
+    /// Repeats the message if that is due.
     pub(super) fn ask_again(&mut self, now: Moment, pace: &Pace) -> Option<Outgoing> {
         let ask = self.question()?;
         let patience = self.patience(pace);
@@ -155,7 +155,7 @@ impl Copy {
         }
     }
 
-    /// The site has told something of it.
+    /// Records that the site reported something about it.
     pub(super) fn heard(&mut self, now: Moment, pace: &Pace) {
         (self.heard, self.unknown, self.replaced) = (Some(now), None, false);
         if matches!(self.state, CopyState::Queued | CopyState::Granted) {
@@ -163,24 +163,24 @@ impl Copy {
         }
     }
 
-    /// The site says that it does not know it. Whether that has been so for long enough to be believed.
+    /// Records that the site does not know it. Returns whether that has lasted long enough to be believed.
     pub(super) fn is_unknown(&mut self, now: Moment, pace: &Pace) -> bool {
         let since = *self.unknown.get_or_insert(now);
         self.heard = Some(now);
         now >= since + pace.doubt
     }
 
-    /// Whether it waits, as far as is known, at a site that is not silent.
+    /// Whether it waits at a site that answers.
     pub(super) fn is_present(&self, now: Moment, pace: &Pace) -> bool {
         self.state.waits() && now < self.silent_at(pace)
     }
 
-    /// When the site counts as silent, if nothing is heard before.
+    /// When the site counts as silent without a further report.
     pub(super) fn silent_at(&self, pace: &Pace) -> Moment {
         self.heard.unwrap_or(self.since) + pace.silence
     }
 
-    /// When it is too late for a start there.
+    /// Latest useful start there, while it can still matter.
     pub(super) fn start_by(&self) -> Option<Moment> {
         let open = self.is_eligible() && self.state != CopyState::Granted;
         self.entry.start_by.filter(|_| open).map(Moment::of)

@@ -1,5 +1,5 @@
-//! What a race of copies is made of: where copies may go, what sites are asked, what their answers mean, what is journalled,
-//! and what comes out. Plain values. A passing problem is never taken for an answer.
+//! Data types of a race of copies: places for copies, messages to sites, their reports, journal events, and
+//! the outcome. A temporary problem never counts as a report.
 
 use crate::clock::Millis;
 use crate::ids::{JobId, Key, Name};
@@ -9,12 +9,12 @@ use crate::problem::{Problem, Why};
 use bookahead_plan::{Seconds, Time};
 use serde::{Deserialize, Serialize};
 
-/// What is to be run, and where it could go.
+/// A job to run, and where it could go.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Order {
-    /// The best first; of several for one site the first counts.
+    /// Best first. Of several for one site only the first counts.
     pub entries: Vec<Entry>,
-    /// How many copies wait at the same time; at least one.
+    /// Number of copies that wait at the same time; at least one.
     pub at_once: usize,
     /// Whether the job is itself a copy of another broker's: no copy gets a go before [`super::Race::go`].
     #[serde(default)]
@@ -26,182 +26,183 @@ pub struct Order {
 pub struct Entry {
     /// The site.
     pub site: Name,
-    /// The machine there.
+    /// The resource there.
     pub resource: Name,
-    /// The id of the first copy there; those of later ones follow from it.
+    /// Id of the first copy there. Those of later ones are derived from it.
     pub copy: JobId,
-    /// How long a copy may run there.
+    /// Time limit of a copy there.
     pub limit: Seconds,
     /// Latest useful start.
     pub start_by: Option<Time>,
 }
 
-/// The id of the first copy of a job at a site, by the site's place in the ranking.
+/// Id of the first copy of a job at a site, by the site's index in the ranking.
 pub fn copy_of(job: JobId, place: usize) -> JobId {
     JobId(Key(job.0).derived(place).0)
 }
 
-/// What must not be forgotten.
+/// Journal entries.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Event {
-    /// The job is to be sent to the best of these.
+    /// The race started with these places.
     Begun(Order),
-    /// A copy is about to be sent to this site, under an id that was not used before.
+    /// A copy is about to be sent to this site, under a new id.
     Sent(Name),
-    /// This site has its copy.
+    /// This site has acknowledged its copy.
     Queued(Name),
-    /// Of a job that is itself a copy: it may run, so that a claim may be granted.
+    /// For a job that is itself a copy: it may run, so a claim may be granted.
     Allowed,
-    /// The copy at this site may run, and no other unless this one is over without having run. The others are dropped.
+    /// The copy at this site may run. No other may, unless this one ends without running. The others are
+    /// dropped.
     Granted(Name),
-    /// Too late for a start at this site; its copy is dropped.
+    /// It is too late for a start at this site; its copy is dropped.
     Late(Name),
-    /// The owner does not want it any more; all copies are dropped.
+    /// The owner cancelled the job; all copies are dropped.
     Withdrawn,
-    /// There is no copy at this site any more.
+    /// The copy at this site is gone.
     Gone {
-        /// Where.
+        /// The site.
         site: Name,
-        /// What became of it.
+        /// Why it is gone.
         how: Gone,
     },
-    /// A copy that counted as gone is there after all, and is dropped.
+    /// A copy that counted as gone still exists, and is dropped.
     Found(Name),
-    /// The copy that had the go is over.
+    /// The granted copy ended.
     Ended(Ending),
 }
 
-/// What became of a copy that is gone.
+/// Why a copy is gone.
 #[allow(missing_docs, reason = "`why` is what the site says")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Gone {
-    /// The site did not take it, and says why.
+    /// The site refused it, for this reason.
     Refused(String),
-    /// It was over at the site before it had run.
+    /// It ended at the site without running.
     NeverRan {
         why: String,
         /// Whether another copy may be sent there.
         again: bool,
     },
-    /// The site knows nothing of it any more. It had no go.
+    /// The site no longer knows it. It had no go.
     Lost,
     /// It was dropped.
     Dropped {
-        /// How long it had run without a go, at a site that does not wait for one.
+        /// How long it ran without a go, at a site that does not wait for one.
         ran: Seconds,
     },
 }
 
-/// What became of the job.
+/// The result of a race.
 #[allow(missing_docs, reason = "`site` is where it ran")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It ran at a site.
     Ended { site: Name, how: Ending },
-    /// Its owner took it back before it ran.
+    /// Its owner cancelled it before it ran.
     Withdrawn,
-    /// No site is left where it could run.
+    /// No site is left that could run it.
     NowhereLeft,
 }
 
-/// What a site is asked. Every question can be repeated, and is answered with how the copy is.
+/// Messages to a site. Each can be repeated, and is answered with a report about the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ask {
     /// Queue a copy.
     Submit,
-    /// How is the copy?
+    /// Report on the copy.
     Look,
     /// Run the copy that claims.
     Go,
-    /// End the copy, whether it waits or runs.
+    /// Cancel the copy, whether it waits or runs.
     Drop,
 }
 
-/// A question to be sent.
+/// A message to be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Outgoing {
-    /// To which site.
+    /// The site.
     pub to: Name,
-    /// About which copy.
+    /// The copy it is about.
     pub copy: JobId,
-    /// What.
+    /// The message.
     pub ask: Ask,
 }
 
-/// An answer of a site.
+/// A site's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Incoming {
-    /// Of which site.
+    /// The site.
     pub from: Name,
-    /// About which copy.
+    /// The copy it is about.
     pub copy: JobId,
-    /// What was asked.
+    /// The message that it answers.
     pub asked: Ask,
-    /// How the copy is.
+    /// Its content.
     pub report: SiteReport,
 }
 
-/// What is to be done, in this order: journal the events, then send, then tell the outcome.
+/// Output, in this order: journal the events, then send, then report the outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Effects {
     /// To be journalled before anything is sent.
     pub events: Vec<Event>,
     /// To be sent.
     pub send: Vec<Outgoing>,
-    /// What became of the job, once.
+    /// The result, set once.
     pub outcome: Option<Outcome>,
 }
 
-/// How often sites are asked, and what their silence means.
+/// Intervals and timeouts of messages to sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pace {
-    /// How often what is to be done is said again until it is answered.
+    /// Intervals between repetitions of unanswered messages.
     pub patience: Patience,
-    /// How often a copy is looked at; less often while its site is silent.
+    /// Interval between queries of a copy. It grows while its site does not answer.
     pub look_every: Millis,
-    /// A site that has said nothing of its copy for so long is silent: another one gets a copy in its place.
+    /// Time without a report after which another site gets a copy instead.
     pub silence: Millis,
-    /// A copy that its site does not know counts as gone if that is so for this long: until then a submission may be under
-    /// way. No call is under way for longer.
+    /// How long a site must report a copy as unknown before it counts as gone. A submission may be in flight
+    /// until then; no call is in flight for longer.
     pub doubt: Millis,
 }
 
-/// What a site tells of a copy.
+/// A site's report about a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SiteReport {
-    /// It waits.
+    /// It waits in the queue.
     Waits,
-    /// Its turn has come, and it waits for a go.
+    /// Its turn has come; it waits for a go.
     Claims,
     /// It runs.
     Runs {
-        /// Since when, by the site's clock.
+        /// Start of the run, by the site's clock.
         since: Time,
     },
-    /// It is over.
+    /// It has ended.
     Ran {
-        /// Since when it ran; None where it is lost and may not have run.
+        /// Start of the run. None if it is lost and may not have run.
         since: Option<Time>,
-        /// Until when.
+        /// End of the run.
         until: Time,
-        /// How that ended.
+        /// How it ended.
         how: Ending,
     },
-    /// It is over and has not run.
+    /// It ended without running.
     NeverRan {
-        /// Why.
+        /// The site's reason.
         why: String,
-        /// Whether another copy may be sent there: not where somebody cancelled this one.
+        /// Whether another copy may be sent there. Not if this one was cancelled there.
         again: bool,
     },
     /// The site does not know it.
     Unknown,
-    /// The site does not do what was asked, and never will; why.
+    /// The site refuses for good, for this reason.
     Refused(String),
 }
 
 impl SiteReport {
-    /// What an answer says; None where it says nothing, and should be asked for again.
+    /// The report in an answer. None if it contains none and should be requested again.
     pub fn of(answer: &JobAnswer) -> Option<SiteReport> {
         match answer {
             Ok(view) => Some(SiteReport::of_view(view)),
@@ -211,7 +212,7 @@ impl SiteReport {
     }
 
     fn of_view(view: &JobView) -> SiteReport {
-        // Where a site does not say when, the job cannot have started before it was submitted, nor ended before it started.
+        // If a site reports no times: a job cannot start before its submission, nor end before its start.
         let since = view.started.unwrap_or(view.submitted);
         let until = view.ended.map_or(since, |ended| ended.max(since));
         let ran = |how| SiteReport::Ran { since: Some(since), until, how };
@@ -231,7 +232,7 @@ impl SiteReport {
 
 fn never_ran(view: &JobView, again: bool) -> SiteReport {
     let said = view.detail.clone().filter(|detail| !detail.is_empty());
-    let why = said.unwrap_or_else(|| "it was ended there before it had run".to_owned());
+    let why = said.unwrap_or_else(|| "it was cancelled at the site before it ran".to_owned());
     SiteReport::NeverRan { why, again }
 }
 

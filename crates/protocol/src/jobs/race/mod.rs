@@ -1,11 +1,12 @@
-//! Selective flooding: copies of a best-effort job wait at several sites, one of them runs, and the others are dropped.
+//! Selective flooding: copies of a best-effort job wait at several sites, one of them runs, and the others
+//! are dropped.
 //!
-//! Two sites could start their copies at the same moment, so a copy claims before it runs. When its turn comes, its site shows
-//! it as claiming and keeps its room; the broker grants one claim, journals that, and then says go. A copy that gets no go in
-//! time is ended by its site without having run.
+//! Two sites could start their copies at the same moment, so a copy claims before it runs. When its turn
+//! comes, its site reports it as claiming and keeps its capacity. The broker grants one claim, journals that,
+//! and then sends a go. A copy without a go in time is ended by its site without running.
 //!
-//! At most once is the rule. After a grant no other copy is granted, unless the site says that the granted one is over without
-//! having run. Where that cannot be known, the job is lost and not run again.
+//! The job runs at most once. After a grant no other copy is granted, unless the site reports that the
+//! granted one ended without running. If that cannot be known, the job is lost and not run again.
 //!
 //! ```text
 //! broker                                  site
@@ -15,12 +16,12 @@
 //!   Drop   ──────────────────────────────►  ended, whether it waits or runs
 //! ```
 //!
-//! Only the broker asks, again and again until it is answered; a site never calls. Questions and answers may be lost, repeated
-//! or overtake one another. Where a site refuses, ends or loses its copy or is silent, the next of the ranking gets one; a site
-//! gets a second copy only under a new id, once the first is gone.
+//! Only the broker sends messages, repeated until they are answered; a site never calls. Messages and answers
+//! may be lost, repeated or reordered. If a site refuses, ends or loses its copy or does not answer, the next
+//! site of the ranking gets one. A site gets a second copy only under a new id, after the first is gone.
 //!
-//! It relies on sites to know a copy by its id for longer than any call is under way, and on whoever drives it to journal events
-//! before anything is sent. It knows no clock: time is an argument.
+//! It relies on sites to remember a copy's id for longer than any call is in flight, and on its driver to
+//! journal events before anything is sent. Time is an argument.
 
 mod copy;
 mod messages;
@@ -36,7 +37,7 @@ use crate::ids::{JobId, Name};
 use bookahead_plan::Seconds;
 use copy::{Copy, CopyState};
 
-/// One job at several sites.
+/// One job with copies at several sites.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Race {
     /// In the order of the ranking.
@@ -48,12 +49,12 @@ pub struct Race {
     withdrawn: bool,
     late: bool,
     outcome: Option<Outcome>,
-    /// What became of the copies that are gone, of each site the last.
+    /// Why copies are gone, the last one of each site.
     gone: Vec<(Name, Gone)>,
     broken: Broken,
 }
 
-/// The moment of an input, how often sites are asked at present, and what has come of the input so far.
+/// The moment of an input, current intervals, and the effects so far.
 struct Turn<'a> {
     now: Moment,
     pace: &'a Pace,
@@ -61,13 +62,13 @@ struct Turn<'a> {
 }
 
 impl Race {
-    /// Breaks it on purpose.
+    /// Breaks the race on purpose, so that tests can prove they would notice.
     #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: Flaw) {
         self.broken = Broken::by(flaw);
     }
 
-    /// Sends copies to the best sites. Does nothing where that was done before.
+    /// Sends copies to the best sites. Does nothing if called before.
     pub fn start(&mut self, now: Moment, mut order: Order, pace: &Pace) -> Effects {
         let mut turn = Turn { now, pace, effects: Effects::default() };
         if self.copies.is_empty() && self.outcome.is_none() {
@@ -84,7 +85,7 @@ impl Race {
         turn.effects
     }
 
-    /// A site has answered a question about a copy. What matters no more is ignored.
+    /// Handles a site's answer about a copy. Outdated answers are ignored.
     pub fn on_answer(&mut self, now: Moment, answer: Incoming, pace: &Pace) -> Effects {
         let mut turn = Turn { now, pace, effects: Effects::default() };
         let Incoming { from, copy, asked, report } = answer;
@@ -93,7 +94,7 @@ impl Race {
         if report == SiteReport::Unknown {
             self.unknown(at, asked, &mut turn);
         } else {
-            // A site that does not let us look is as good as silent.
+            // A site that refuses queries gives no information, so it must count as silent in the end.
             if asked == Ask::Submit || !matches!(report, SiteReport::Refused(_)) {
                 self.copies[at].heard(now, pace);
             }
@@ -113,7 +114,7 @@ impl Race {
         turn.effects
     }
 
-    /// Of a job that is itself a copy of another broker's: it may run.
+    /// For a job that is itself a copy of another broker's: it may run.
     pub fn go(&mut self, now: Moment, pace: &Pace) -> Effects {
         let mut turn = Turn { now, pace, effects: Effects::default() };
         if !self.allowed && self.outcome.is_none() {
@@ -123,7 +124,7 @@ impl Race {
         turn.effects
     }
 
-    /// The owner does not want it any more.
+    /// The owner cancelled the job: drops all copies.
     pub fn withdraw(&mut self, now: Moment, pace: &Pace) -> Effects {
         let mut turn = Turn { now, pace, effects: Effects::default() };
         if self.outcome.is_none() && !self.withdrawn {
@@ -133,7 +134,7 @@ impl Race {
         turn.effects
     }
 
-    /// Time has passed.
+    /// Handles the passing of time: repeats messages, replaces copies at silent sites, drops late ones.
     pub fn tick(&mut self, now: Moment, pace: &Pace) -> Effects {
         let mut turn = Turn { now, pace, effects: Effects::default() };
         self.drop_the_late(&mut turn);
@@ -144,7 +145,7 @@ impl Race {
         turn.effects
     }
 
-    /// When [`Race::tick`] wants to be called next.
+    /// When [`Race::tick`] has work to do.
     pub fn next_timer(&self, pace: &Pace) -> Option<Moment> {
         let asked = self.copies.iter().filter(|copy| copy.question().is_some());
         let repeats = asked.map(|copy| copy.repeated.at);
@@ -156,7 +157,7 @@ impl Race {
         repeats.chain(silences).chain(late).min()
     }
 
-    /// The fold: takes over what happened.
+    /// Applies an event, live or on replay.
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Begun(order) => {
@@ -195,7 +196,8 @@ impl Race {
         self.outcome = self.outcome.take().or_else(|| self.concluded(event));
     }
 
-    /// Goes on after a restart, once all events were applied: asks everybody who may have a copy.
+    /// Continues after a restart, when all events are applied: sends the pending message to every site that
+    /// may have a copy.
     pub fn resume(&mut self, now: Moment, pace: &Pace) -> Effects {
         let mut turn = Turn { now, pace, effects: Effects::default() };
         self.copies.iter_mut().for_each(|copy| copy.since = now);
@@ -204,42 +206,42 @@ impl Race {
         turn.effects
     }
 
-    /// Whether it knows what is to be done.
+    /// Whether it was started.
     pub fn has_begun(&self) -> bool {
         !self.copies.is_empty() || self.outcome.is_some()
     }
 
-    /// Where copies may be, with the ids of the present ones.
+    /// Places for copies, with the ids of the current ones.
     pub fn places(&self) -> impl Iterator<Item = (&Entry, JobId)> {
         self.copies.iter().map(|copy| (&copy.entry, copy.id()))
     }
 
-    /// The ids of all copies that were sent, also of those that are gone.
+    /// Ids of all copies sent, including those that are gone.
     pub fn ids(&self) -> impl Iterator<Item = JobId> {
         self.copies.iter().flat_map(Copy::ids)
     }
 
-    /// The sites where a copy waits, as far as they have acknowledged it.
+    /// Sites that acknowledged a waiting copy.
     pub fn queued(&self) -> impl Iterator<Item = &Name> {
         self.sites_in(CopyState::Queued)
     }
 
-    /// The sites where a copy is still to be dropped.
+    /// Sites whose copy is still to be dropped.
     pub fn dropping(&self) -> impl Iterator<Item = &Name> {
         self.sites_in(CopyState::Dropping)
     }
 
-    /// Of a job that is itself a copy: whether it waits for its go, since the turn of a copy of its own has come.
+    /// For a job that is itself a copy: whether one of its own copies claims, so that it waits for its go.
     pub fn is_claiming(&self) -> bool {
         !self.allowed && self.copies.iter().any(|copy| copy.state.waits() && copy.claims)
     }
 
-    /// What became of the copies that are gone, of each site the last.
+    /// Why copies are gone, the last one of each site.
     pub fn gone(&self) -> &[(Name, Gone)] {
         &self.gone
     }
 
-    /// What copies have run without a go, at sites that do not wait for one.
+    /// Time that copies ran without a go, at sites that do not wait for one.
     pub fn wasted(&self) -> impl Iterator<Item = (&Name, Seconds)> {
         self.gone.iter().filter_map(|(site, how)| match how {
             Gone::Dropped { ran } if *ran > Seconds(0) => Some((site, *ran)),
@@ -247,22 +249,22 @@ impl Race {
         })
     }
 
-    /// Whether a copy was dropped since it had not started in time.
+    /// Whether a copy was dropped because it had not started in time.
     pub fn is_late(&self) -> bool {
         self.late
     }
 
-    /// The site whose copy may run, where there is one.
+    /// The site whose copy may run.
     pub fn granted(&self) -> Option<&Name> {
         self.granted.as_ref()
     }
 
-    /// What became of the job, once that is known.
+    /// The result, once there is one.
     pub fn outcome(&self) -> Option<&Outcome> {
         self.outcome.as_ref()
     }
 
-    /// Whether the job is done with and no copy is left anywhere.
+    /// Whether there is a result and no copy is left anywhere.
     pub fn is_over(&self) -> bool {
         self.outcome.is_some() && self.copies.iter().all(|copy| copy.question().is_none())
     }
@@ -271,7 +273,7 @@ impl Race {
         self.copies.iter().filter(move |copy| copy.state == state).map(|copy| &copy.entry.site)
     }
 
-    /// Takes an event, and tells the outcome with the one that decides it.
+    /// Applies an event and adds it to the effects. The event that decides the race also reports the outcome.
     fn note(&mut self, event: Event, turn: &mut Turn<'_>) {
         let was_open = self.outcome.is_none();
         self.apply(&event);
@@ -312,20 +314,20 @@ impl Race {
             }
         }
         if self.outcome.is_none() && self.granted.as_ref() == Some(site) {
-            // It has not run, so that another may.
+            // It has not run, so another copy may.
             self.granted = None;
         }
         self.gone.retain(|(known, _)| known != site);
         self.gone.push((site.clone(), how.clone()));
     }
 
-    /// Whether a claim could be granted, as far as the job itself is concerned.
+    /// Whether a claim may still be granted.
     fn is_open(&self) -> bool {
         let granted = self.granted.is_some() && !self.broken.is(Flaw::GrantTwoClaims);
         !granted && !self.withdrawn && self.outcome.is_none()
     }
 
-    /// What has become of the job by this event, if that is decided now.
+    /// The result, if this event decides it.
     fn concluded(&self, event: &Event) -> Option<Outcome> {
         match event {
             Event::Ended(how) => Some(Outcome::Ended { site: self.granted.clone()?, how: *how }),
@@ -341,7 +343,7 @@ impl Race {
         }
     }
 
-    /// A site reports on a copy that waits there.
+    /// Handles a report about a waiting copy.
     fn waiting_one_reported(&mut self, at: usize, asked: Ask, report: SiteReport, turn: &mut Turn<'_>) {
         let site = self.site(at);
         let is_new = self.copies[at].state == CopyState::Sent;
@@ -350,17 +352,18 @@ impl Race {
             SiteReport::Refused(_) | SiteReport::Unknown => return,
             SiteReport::NeverRan { why, again } => Gone::NeverRan { why, again },
             SiteReport::Ran { since: None, .. } => {
-                Gone::NeverRan { why: "it was lost there before it got a go".to_owned(), again: true }
+                Gone::NeverRan { why: "it was lost at the site before it got a go".to_owned(), again: true }
             }
             SiteReport::Waits | SiteReport::Claims | SiteReport::Runs { .. } | SiteReport::Ran { .. } => {
                 if is_new {
                     self.note(Event::Queued(site.clone()), turn);
-                    // From now on it is looked at.
+                    // From now on it is queried.
                     self.copies[at].heard(turn.now, turn.pace);
                 }
                 self.copies[at].claims = report == SiteReport::Claims;
                 self.copies[at].runs = matches!(report, SiteReport::Runs { .. });
-                // A site that does not wait for a go has decided which copy runs.
+                // A site that does not wait for a go has already decided. Granting it keeps the others from
+                // running.
                 if self.copies[at].runs || matches!(report, SiteReport::Ran { .. }) {
                     self.grant(at, turn);
                 }
@@ -373,10 +376,10 @@ impl Race {
         self.note(Event::Gone { site, how: gone }, turn);
     }
 
-    /// A site reports on the copy that may run.
+    /// Handles a report about the granted copy.
     fn granted_one_reported(&mut self, at: usize, report: SiteReport, turn: &mut Turn<'_>) {
         match report {
-            // The go is said again until it runs.
+            // The go is repeated until the copy runs.
             SiteReport::Waits | SiteReport::Claims | SiteReport::Refused(_) | SiteReport::Unknown => {}
             SiteReport::Runs { .. } => {
                 self.copies[at].runs = true;
@@ -393,7 +396,7 @@ impl Race {
         }
     }
 
-    /// A site reports on a copy that is to be dropped.
+    /// Handles a report about a copy to be dropped.
     fn unwanted_one_reported(&mut self, at: usize, asked: Ask, report: SiteReport, turn: &mut Turn<'_>) {
         let site = self.site(at);
         let granted = self.granted.as_ref() == Some(&site) && self.outcome.is_none();
@@ -404,7 +407,7 @@ impl Race {
             SiteReport::Refused(why) if asked == Ask::Submit => {
                 return self.note(Event::Gone { site, how: Gone::Refused(why) }, turn);
             }
-            // The drop may have come before the submission; now there is something to drop.
+            // The drop may have arrived before the submission. Now there is a copy to drop.
             SiteReport::Waits | SiteReport::Claims | SiteReport::Runs { .. } if asked == Ask::Submit => {
                 return self.ask(at, turn);
             }
@@ -413,7 +416,7 @@ impl Race {
         self.note(Event::Gone { site, how: Gone::Dropped { ran } }, turn);
     }
 
-    /// A site reports on a copy that counted as gone. If it is there, it is dropped.
+    /// Handles a report about a copy that counted as gone. If it still exists, it is dropped.
     fn gone_one_reported(&mut self, at: usize, report: &SiteReport, turn: &mut Turn<'_>) {
         if matches!(report, SiteReport::Waits | SiteReport::Claims | SiteReport::Runs { .. }) {
             let site = self.site(at);
@@ -422,7 +425,7 @@ impl Race {
         }
     }
 
-    /// A site does not know its copy. One that had the go may have run.
+    /// The site does not know the copy. A granted one may have run, so the job is lost.
     fn unknown(&mut self, at: usize, asked: Ask, turn: &mut Turn<'_>) {
         let copy = &mut self.copies[at];
         let acknowledged = matches!(copy.state, CopyState::Queued | CopyState::Granted | CopyState::Dropping);
@@ -440,7 +443,7 @@ impl Race {
         self.note(event, turn);
     }
 
-    /// Grants a claim where that is allowed; of several, that of the best ranked site.
+    /// Grants a claim if allowed; of several, that of the best ranked site.
     fn grant_a_claim(&mut self, turn: &mut Turn<'_>) {
         let claims = |copy: &Copy| copy.state.waits() && copy.claims;
         if self.is_open()
@@ -468,7 +471,7 @@ impl Race {
         }
     }
 
-    /// Sends copies until as many wait as should: first to sites where none has failed, the best first.
+    /// Sends copies until enough are waiting: to sites with the fewest failures first, then by rank.
     fn fill(&mut self, turn: &mut Turn<'_>) {
         let present = self.copies.iter().filter(|copy| copy.is_present(turn.now, turn.pace)).count();
         for copy in self.copies.iter_mut().filter(|copy| copy.state.waits()) {
@@ -485,12 +488,10 @@ impl Race {
         }
     }
 
-    /// Asks a site about its copy.
     fn ask(&mut self, at: usize, turn: &mut Turn<'_>) {
         turn.effects.send.extend(self.copies[at].ask(turn.now, turn.pace));
     }
 
-    /// Asks the sites of some copies what is to be asked.
     fn ask_all(&mut self, turn: &mut Turn<'_>, which: impl Fn(&Copy) -> bool) {
         for copy in self.copies.iter_mut().filter(|copy| which(copy)) {
             turn.effects.send.extend(copy.ask(turn.now, turn.pace));

@@ -1,4 +1,4 @@
-//! The search finds what a search of everything finds, in the same order, and goes on the same after exclusions.
+//! The search finds the same candidates as an exhaustive search, in the same order, also after exclusions.
 
 use super::plain::{self, Plain, could_begin};
 use super::{PLENTY, chosen};
@@ -55,7 +55,7 @@ fn a_slot() -> impl Strategy<Value = Found> {
     )
 }
 
-/// Between different parts of so many.
+/// Between different parts of a request with this many.
 fn a_constraint(parts: usize) -> impl Strategy<Value = Option<Constraint>> {
     let numbers = (0..6u8, 0..parts, 0..parts, 0..parts, -3..=3i64, prop::option::of(0..4i64));
     numbers.prop_map(|(kind, first, second, third, by, longer)| {
@@ -119,7 +119,7 @@ fn survives(one: &Plain, found: &[Vec<Found>], what: &Excluded) -> bool {
     one.found.iter().zip(found).all(|(&at, found)| !covers(what, &found[at]))
 }
 
-/// The same constraint, said the other way round.
+/// The same constraint in its other form.
 fn turned(constraint: &Constraint) -> Constraint {
     match *constraint {
         Constraint::Offset { first, second, by } => {

@@ -1,4 +1,4 @@
-//! Examples that people would try.
+//! Typical examples.
 
 use super::{PLENTY, chosen, part, slot};
 use bookahead_plan::{Capacity, Seconds, Time};
@@ -14,7 +14,7 @@ fn together(first: usize, second: usize) -> Constraint {
     Constraint::Offset { first, second, by: Seconds(0) }
 }
 
-/// All candidates: which slots, and the begins.
+/// All candidates: indexes of slots, and starts.
 fn all(request: &Request, found: &[Vec<Found>]) -> Vec<(Vec<usize>, Vec<i64>)> {
     let mut search = Search::new(request, found.to_vec(), PLENTY);
     let all = search.by_ref().map(|candidate| chosen(&candidate)).collect();
@@ -22,7 +22,7 @@ fn all(request: &Request, found: &[Vec<Found>]) -> Vec<(Vec<usize>, Vec<i64>)> {
     all
 }
 
-/// Says how much of its resource is free.
+/// A slot that reveals the free capacity of its resource.
 fn of_free(free: u32, found: Found) -> Found {
     let Found { peer, mut slot } = found;
     slot.free = Some(Capacity(free));
@@ -65,7 +65,8 @@ fn steps_follow_each_other_with_gaps_between_their_limits() {
         vec![slot("b", 13, 0), slot("b", 50, 100)],
         vec![slot("c", 24, 1), slot("c", 64, 0)],
     ];
-    // The first two could end by 23, but then the third is too early by a second; 64 leaves up to four after 50–60.
+    // The first two could end by 23, but then the third is too early by a second; 64 leaves up to four after
+    // 50–60.
     let expected = [(vec![0, 0, 0], vec![0, 13, 25]), (vec![1, 1, 1], vec![35, 50, 64])];
     assert_eq!(all(&request, &found), expected);
 }
@@ -97,10 +98,10 @@ fn a_cluster_and_a_visualisation_get_the_link_between_their_sites() {
 fn parts_that_do_not_fit_into_a_resource_together_are_put_one_after_the_other() {
     let request = request(vec![part(10, 6), part(5, 6)], vec![]);
     let found = [vec![of_free(8, slot("north", 0, 100))], vec![of_free(10, slot("north", 0, 100))]];
-    // The short one first would end at the same time; the first part goes first then.
+    // The short one first would end at the same time; in a tie the first part goes first.
     assert_eq!(all(&request, &found), [(vec![0, 0], vec![0, 10])]);
     let silent = [vec![slot("north", 0, 100)], vec![slot("north", 0, 100)]];
-    assert_eq!(all(&request, &silent), [(vec![0, 0], vec![0, 0])], "nobody says that they do not fit");
+    assert_eq!(all(&request, &silent), [(vec![0, 0], vec![0, 0])], "without free capacities they fit");
     let narrow = [vec![of_free(8, slot("north", 3, 1))], vec![of_free(8, slot("north", 0, 9))]];
     assert_eq!(all(&request, &narrow), [], "neither can wait for the other");
     let shorter_window = [vec![of_free(8, slot("north", 0, 9))], vec![of_free(8, slot("north", 0, 100))]];

@@ -1,4 +1,4 @@
-//! The search for co-reservation candidates, on examples and beside a search of everything.
+//! The search for co-reservation candidates, on examples and against an exhaustive search.
 
 mod equals_plain;
 mod examples;
@@ -11,7 +11,7 @@ use bookahead_protocol::{Part, Slot};
 
 const PLENTY: Budget = Budget { work: 1_000_000_000 };
 
-/// A part of so many processors for so long, at any time of a long day.
+/// A part with a capacity and a duration, at any time of a long day.
 fn part(duration: i64, capacity: u32) -> Part {
     let wanted = Wanted {
         earliest_start: Time(0),
@@ -22,7 +22,7 @@ fn part(duration: i64, capacity: u32) -> Part {
     Part::new(wanted, "processors")
 }
 
-/// A slot on the only cluster of a site that answers for itself.
+/// A slot on the only cluster of a site without a broker.
 fn slot(site: &str, begin: i64, slack: i64) -> Found {
     let slot = Slot {
         resource: "cluster".into(),
@@ -39,7 +39,7 @@ fn slot(site: &str, begin: i64, slack: i64) -> Found {
     Found { peer: site.into(), slot }
 }
 
-/// Which slots were chosen, and the begins.
+/// Indexes of the chosen slots, and the starts.
 fn chosen(candidate: &Candidate) -> (Vec<usize>, Vec<i64>) {
     candidate.picks.iter().map(|pick| (pick.found, pick.start.0)).unzip()
 }

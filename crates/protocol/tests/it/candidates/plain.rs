@@ -1,10 +1,10 @@
-//! The search in the plainest way: all combinations of slots, all begins, every constraint looked at one by one.
+//! An exhaustive search: all combinations of slots, all starts, every constraint checked one by one.
 
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::candidates::Found;
 use bookahead_protocol::{Constraint, Objective, Request, Slot};
 
-/// A combination of slots with its best begins, ordered as candidates are.
+/// A combination of slots with its best starts, ordered like candidates.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Plain {
     cost: [i128; 2],
@@ -13,7 +13,7 @@ pub(crate) struct Plain {
     pub(crate) found: Vec<usize>,
 }
 
-/// All that is feasible, the best first.
+/// All feasible combinations, best first.
 pub(crate) fn all(request: &Request, found: &[Vec<Found>]) -> Vec<Plain> {
     let lengths: Vec<usize> = found.iter().map(Vec::len).collect();
     let mut all: Vec<Plain> =
@@ -33,7 +33,7 @@ fn tuples(lengths: &[usize]) -> Vec<Vec<usize>> {
     })
 }
 
-/// All begins with which a combination of slots is feasible.
+/// All starts with which a combination of slots is feasible.
 pub(crate) fn begins(request: &Request, slots: &[&Found]) -> Vec<Vec<i64>> {
     let widths: Vec<usize> = slots.iter().map(|found| found.slot.slack.0 as usize + 1).collect();
     let begins = tuples(&widths).into_iter().map(|later| -> Vec<i64> {
@@ -90,7 +90,7 @@ fn holds(request: &Request, slots: &[&Found], begins: &[i64], constraint: &Const
     }
 }
 
-/// Whether at every instant of every part all parts on its resource fit together.
+/// Whether at every instant of every part, all parts on its resource fit together.
 fn fits(request: &Request, slots: &[&Found], begins: &[i64]) -> bool {
     let lasts = |part: usize| request.parts[part].wanted.duration.0;
     (0..begins.len()).all(|part| {
@@ -109,7 +109,7 @@ fn fits(request: &Request, slots: &[&Found], begins: &[i64]) -> bool {
     })
 }
 
-/// Whether a slot could begin then.
+/// Whether a slot could start then.
 pub(crate) fn could_begin(slot: &Slot, start: Time) -> bool {
     slot.interval.begin <= start && start <= slot.interval.begin + slot.slack
 }

@@ -11,12 +11,12 @@ use bookahead_protocol::{Answer, Call, Caller, JobId, Millis, Moment, Reservatio
 
 const JOB: JobId = JobId(42);
 
-/// The owner's own call was one that commits.
+/// The owner's own call has the commit level.
 pub(super) fn permission() -> Permission<Committing> {
     Received::of(&Call::Commit { id: ReservationId(1), jobs: vec![JOB] }).committing().unwrap()
 }
 
-/// Four sites, the first the fastest.
+/// Four sites, the fastest first.
 pub(super) fn order(task: Task) -> Order {
     let sites = [site("a", 8, 3_000), site("b", 8, 2_500), site("c", 8, 2_000), site("d", 8, 1_500)];
     Order {
@@ -37,13 +37,13 @@ fn started() -> (Choice, Effects) {
     (choice, effects)
 }
 
-/// What is sent, in order: to whom, and what.
+/// The messages, in order: site and call.
 fn words(effects: &Effects) -> Vec<String> {
     let word = |out: &Outgoing| format!("{} {}", out.to, out.envelope.call.word());
     effects.send.iter().map(word).collect()
 }
 
-/// The answers of sites to what was sent, with the start that each has free.
+/// The answers of sites, with the earliest start at each.
 fn answers(effects: &Effects, sites: &mut [PlainSite], now: Moment) -> Vec<(Outgoing, Answer)> {
     let answer = |out: &Outgoing| {
         let site = sites.iter_mut().find(|site| site.name == out.to)?;
@@ -58,7 +58,7 @@ fn hear(choice: &mut Choice, now: Moment, (out, answer): &(Outgoing, Answer)) ->
 
 #[test]
 fn the_hold_that_is_done_first_is_committed_with_the_job_and_the_others_are_cancelled() {
-    // On a the job takes 400 s, on b 480 s, on c 600 s; b is free soonest.
+    // The job takes 400 s on a, 480 s on b, 600 s on c; b is free first.
     let mut sites = [PlainSite::new("a", 1_000), PlainSite::new("b", 300), PlainSite::new("c", 200)];
     let (mut choice, effects) = started();
     assert_eq!(words(&effects), ["a reserve", "b reserve", "c reserve"]);
@@ -102,7 +102,7 @@ fn a_site_has_time_to_hold_and_to_commit_before_the_reservation_begins() {
     assert_eq!(earliest_start(&effects), Time(4), "3.5 s, in whole seconds");
 }
 
-/// From when on the first who is asked may let it begin.
+/// Earliest start requested from the first site.
 fn earliest_start(effects: &Effects) -> Time {
     let Call::Reserve { request, .. } = &effects.send[0].envelope.call else { panic!() };
     request.parts[0].wanted.earliest_start

@@ -1,5 +1,6 @@
-//! The best of three reservations while messages are lost, repeated and overtake one another, and the broker crashes,
-//! also between two events of one step. Once all is well again, one reservation is booked and told, or none is.
+//! The best of three reservations under faults: messages are lost, repeated and reordered, and the broker
+//! crashes, also between two events of one step. After recovery exactly one reservation is booked and
+//! reported, or none.
 
 use super::choice::{order, permission};
 use super::sites::PlainSite;
@@ -9,7 +10,7 @@ use bookahead_protocol::jobs::Choice;
 use bookahead_protocol::jobs::choice::{Effects, Event, Outcome, Outgoing};
 use bookahead_protocol::{Answer, Key, Moment, Name, State};
 
-/// What is under way.
+/// Messages in flight.
 enum Letter {
     Call(Outgoing),
     Answer(Name, Key, Answer),
@@ -46,7 +47,7 @@ impl World {
         }
     }
 
-    /// Journals, then sends; the broker may crash after any of the events.
+    /// Journals, then sends. The broker may crash after any event.
     fn carry_out(&mut self, effects: Effects) {
         let crash_after =
             (self.faulty && self.chance.percent(4)).then(|| self.chance.below(effects.events.len() + 1));
@@ -99,7 +100,7 @@ impl World {
 
     fn run(mut self) -> (Choice, Vec<PlainSite>, usize) {
         let effects = self.choice.start(self.now, order(task()), &mut Identities::new(7, 0));
-        // A broker that crashed before anything was journalled was never asked.
+        // A broker that crashed before the first event never had the job.
         self.journal.extend(effects.events.iter().cloned());
         self.letters.extend(effects.send.into_iter().map(Letter::Call));
         for step in 0..2_000 {

@@ -1,4 +1,4 @@
-//! The job broker: ranking, the best of three reservations, and copies of which one runs.
+//! The job broker: ranking, the best of three reservations, and races of copies.
 
 mod choice;
 mod choice_faults;
@@ -11,7 +11,7 @@ use bookahead_plan::Capacity;
 use bookahead_protocol::jobs::{Site, Task};
 use bookahead_protocol::{Millis, Resource};
 
-/// Chance for fault tests, from a seed, by the mixing function of SplitMix64.
+/// Random numbers for fault tests, from a seed (SplitMix64).
 struct Chance(u64);
 
 impl Chance {
@@ -32,7 +32,7 @@ impl Chance {
     }
 }
 
-/// The seeds of the fault tests; `./test --quick` a quarter of them.
+/// The seeds of the fault tests; a quarter of them with `./test --quick`.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     0..if std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some() { count / 4 } else { count }
 }
@@ -49,7 +49,7 @@ fn site(name: &str, cores: u32, rate: u32) -> Site {
     }
 }
 
-/// Four cores for ten minutes on a machine of 2000 MHz.
+/// Four cores for ten minutes on a machine with 2000 MHz.
 fn task() -> Task {
     Task {
         cores: Capacity(4),

@@ -31,14 +31,14 @@ fn name(text: &str) -> Name {
     text.into()
 }
 
-/// A race over these sites, so many at once, and what is sent first.
+/// A race over these sites with a number of copies at once, and the first messages.
 fn begun(sites: &[&str], at_once: usize) -> (Race, Effects) {
     let mut race = Race::default();
     let effects = race.start(Moment(0), order(sites, at_once), &PACE);
     (race, effects)
 }
 
-/// The same, with a copy at each site that waits there.
+/// The same, with a waiting copy at each site.
 fn queued(sites: &[&str], at_once: usize) -> Race {
     let (mut race, _) = begun(sites, at_once);
     for site in sites.iter().take(at_once) {
@@ -47,7 +47,7 @@ fn queued(sites: &[&str], at_once: usize) -> Race {
     race
 }
 
-/// What is sent, as "where what".
+/// The messages, as "site message".
 fn said(effects: &Effects) -> Vec<String> {
     effects.send.iter().map(|out| format!("{} {:?}", out.to, out.ask)).collect()
 }
@@ -77,7 +77,7 @@ fn cancelled() -> SiteReport {
     SiteReport::NeverRan { why: "cancelled".into(), again: false }
 }
 
-/// Lets time pass, timer by timer, and gives what was sent meanwhile.
+/// Advances time, timer by timer, and returns the messages sent meanwhile.
 fn wait(race: &mut Race, from: i64, until: i64) -> Vec<String> {
     let (mut all, mut now) = (Vec::new(), Moment(from));
     while let Some(due) = race.next_timer(&PACE).filter(|due| *due <= Moment(until)) {
@@ -116,7 +116,7 @@ fn a_go_is_repeated_until_the_copy_runs_and_then_it_is_looked_at() {
     let mut race = queued(&["a"], 1);
     tell(&mut race, 1_000, "a", Ask::Look, SiteReport::Claims);
     assert_eq!(wait(&mut race, 1_000, 8_500), ["a Go", "a Go", "a Go"], "ever less often");
-    // The site has the go, and its batch system takes a while.
+    // The site has the go, but its batch system takes a while.
     tell(&mut race, 8_600, "a", Ask::Go, SiteReport::Claims);
     assert_eq!(wait(&mut race, 8_600, 9_600), ["a Go"]);
     tell(&mut race, 9_700, "a", Ask::Go, runs(9));
@@ -146,7 +146,7 @@ fn where_the_granted_copy_is_over_without_having_run_another_may_run() {
     assert_eq!(race.granted(), None);
     assert_eq!(said(&again), ["b Submit", "a Submit"], "first where no copy has failed");
     assert_ne!(copy_at(&race, "a"), first, "a new copy has a new id");
-    // What is told late of the first copy is of no interest.
+    // A late report about the first copy is ignored.
     let late = Incoming { from: name("a"), copy: first, asked: Ask::Go, report: SiteReport::Claims };
     assert_eq!(race.on_answer(Moment(2_100), late, &PACE), Effects::default());
     tell(&mut race, 2_200, "a", Ask::Submit, SiteReport::Waits);
@@ -174,7 +174,7 @@ fn a_copy_with_a_go_that_its_site_lost_is_lost_and_not_run_again() {
     let lost = tell(&mut race, 11_000, "a", Ask::Go, SiteReport::Unknown);
     assert_eq!(lost.outcome, Some(Outcome::Ended { site: name("a"), how: Ending::Lost }));
     assert_eq!(said(&lost), Vec::<String>::new());
-    // The same where the site says that its end is not known, and not whether it began.
+    // The same if the site reports that its end is unknown, without a start.
     let mut race = queued(&["a", "b"], 1);
     tell(&mut race, 0, "a", Ask::Look, SiteReport::Claims);
     let unsure = SiteReport::Ran { since: None, until: Time(9), how: Ending::Lost };
@@ -221,7 +221,7 @@ fn a_silent_site_keeps_its_copy_and_another_gets_one_beside_it() {
     assert!(sent.len() >= 4 && sent.iter().all(|said| said == "a Submit"), "{sent:?}");
     let sent = wait(&mut race, 29_000, 31_000);
     assert!(sent.contains(&"b Submit".into()), "{sent:?}");
-    // It had the copy all the time, and is heard of again.
+    // It had the copy all the time, and answers again.
     tell(&mut race, 32_000, "a", Ask::Submit, SiteReport::Waits);
     tell(&mut race, 32_100, "b", Ask::Submit, SiteReport::Claims);
     assert_eq!(race.granted(), Some(&name("b")));
@@ -298,7 +298,7 @@ fn copies_that_have_not_started_in_time_are_dropped() {
     let sent = wait(&mut race, 0, 60_000);
     assert_eq!(sent[sent.len() - 2..], ["a Drop", "b Drop"], "the second was sent when the first was silent");
     assert_eq!((race.outcome(), race.is_late()), (Some(&Outcome::NowhereLeft), true));
-    // A claim that comes too late is not granted, one in time is.
+    // A late claim is not granted; one in time is.
     for (at, granted) in [(60_000, None), (59_000, Some(&name("a")))] {
         let mut race = Race::default();
         race.start(Moment(0), late(&["a"]), &PACE);

@@ -1,6 +1,6 @@
-//! A race of copies while questions and answers are lost, repeated and overtake one another, sites refuse, lose what runs, forget
-//! or are cut off, and the broker crashes and restarts from its journal, also between two events of one step. Never does a job
-//! run twice; once all is well again no copy is left anywhere, and one outcome was told.
+//! A race of copies under faults: messages are lost, repeated and reordered; sites refuse, lose running jobs,
+//! forget or are cut off; the broker crashes and restarts from its journal, also between two events of one
+//! step. No job runs twice. After recovery no copy is left anywhere, and one outcome was reported.
 
 use super::race::{PACE, order};
 use super::{Chance, seeds};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 const SITES: [&str; 4] = ["a", "b", "c", "d"];
 const STEPS: usize = 20_000;
-/// So long a site waits for a go.
+/// How long a site waits for a go.
 const GO_WITHIN: Millis = Millis::seconds(20);
 
 /// A copy at a site.
@@ -24,7 +24,7 @@ enum Copy {
     Claims {
         until: Moment,
     },
-    /// It has its go, and there was no room for it at that moment.
+    /// It has its go, but there was no room at that moment.
     MayRun,
     Runs(Time),
     Over {
@@ -36,16 +36,16 @@ enum Copy {
     Cancelled,
 }
 
-/// A site that keeps what it was told, unless it forgets.
+/// A site that remembers its copies, unless it loses its journal.
 struct Node {
     name: Name,
     copies: BTreeMap<JobId, Copy>,
     refuses: bool,
-    /// Whether it has ever lost what it knew.
+    /// Whether it has ever lost its journal.
     forgot: bool,
-    /// How often a copy was started.
+    /// Number of copies started.
     runs: usize,
-    /// How often one came to its end.
+    /// Number of copies that ran to the end.
     finished: usize,
 }
 
@@ -54,16 +54,16 @@ enum Letter {
     Answer(Incoming),
 }
 
-/// What may go wrong beside messages and the broker.
+/// Possible faults, besides lost messages and broker crashes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Faults {
     /// Sites lose their journals.
     forgetting: bool,
-    /// The broker sends before it writes.
+    /// The broker sends before its events are durable.
     sends_first: bool,
     /// The job is itself a copy, and gets its go after a while.
     claims: bool,
-    /// The owner takes it back.
+    /// The owner cancels the job.
     withdraws: bool,
 }
 
@@ -107,7 +107,7 @@ impl World {
         let kept = if crash { self.chance.below(effects.events.len() + 1) } else { effects.events.len() };
         let whole = kept == effects.events.len();
         self.journal.extend(effects.events.into_iter().take(kept));
-        // What was decided is told when it is on disk, and may be told by whoever reads the journal.
+        // An outcome is reported once it is durable; after a crash it is found in the journal.
         if whole {
             self.told.extend(effects.outcome);
         }
@@ -126,7 +126,7 @@ impl World {
         if let Some(outcome) = self.race.outcome().filter(|_| untold && self.told.is_empty()) {
             self.told.push(outcome.clone());
         }
-        // It may have been away for long.
+        // The broker may have been away for long.
         self.now = Moment(self.now.0 + self.chance.below(40_000) as i64);
         let effects = self.race.resume(self.now, &PACE);
         self.broker_does(effects);
@@ -169,7 +169,7 @@ impl World {
         match letter {
             Letter::Question { out, sent } => {
                 let node = self.nodes.iter().position(|node| node.name == out.to).unwrap();
-                // No call is under way for longer than that.
+                // No call is in flight for longer than that.
                 let stale = sent + PACE.doubt <= self.now;
                 if lost || stale || self.cut_off == Some(node) {
                     return;
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// The batch system of a site goes on.
+    /// Advances the batch system of a site.
     fn schedule(&mut self) {
         let at = self.chance.below(SITES.len());
         let (now, second) = (self.now, self.now.second());
@@ -222,7 +222,7 @@ impl World {
             0 => self.restart_broker(false),
             1 => self.cut_off = Some(at),
             2 => self.cut_off = None,
-            // The machines go down: what ran is lost, and of what had its go nobody knows whether it began.
+            // The machines go down: running jobs are lost, and it is unknown whether granted ones started.
             3 if self.chance.percent(20) => {
                 let until = self.now.second();
                 for copy in self.nodes[at].copies.values_mut() {
@@ -256,7 +256,7 @@ impl World {
     fn run(mut self) -> World {
         let order = Order { claims: self.faults.claims, ..order(&SITES, 3) };
         let effects = self.race.start(self.now, order, &PACE);
-        // A broker that crashed before anything was journalled never had the job.
+        // A broker that crashed before the first event never had the job.
         self.journal.extend(effects.events.iter().take(1).cloned());
         self.broker_does(Effects { events: effects.events[1..].to_vec(), ..effects });
         for step in 0..STEPS {
@@ -297,7 +297,7 @@ impl World {
         self.nodes.iter().flat_map(|node| node.copies.values()).any(left)
     }
 
-    /// What the outcome says of the runs that there were.
+    /// Checks the outcome against the runs.
     fn check_outcome(&self, seed: u64) {
         let finished: usize = self.nodes.iter().map(|node| node.finished).sum();
         assert_eq!(self.told.len(), 1, "seed {seed}: {:?}", self.told);
@@ -309,7 +309,7 @@ impl World {
             }
             Outcome::Ended { how: Ending::Lost, .. } => assert_eq!(finished, 0, "seed {seed}"),
             Outcome::Ended { how: Ending::Failed, .. } => {
-                assert!(self.faults.withdraws, "seed {seed}: nobody ended it");
+                assert!(self.faults.withdraws, "seed {seed}: it was not cancelled");
             }
             Outcome::NowhereLeft | Outcome::Withdrawn => assert_eq!(self.runs(), 0, "seed {seed}"),
         }

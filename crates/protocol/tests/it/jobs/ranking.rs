@@ -1,4 +1,4 @@
-//! The formulas of the shortest expected delay, by hand and beside plain ones.
+//! The formulas of the expected delay, by hand and against a simple implementation.
 
 use super::{site, task};
 use bookahead_plan::{Capacity, Seconds, Time};
@@ -68,7 +68,7 @@ fn of_sites_with_the_same_delay_the_cheaper_is_first() {
     }
 }
 
-/// The delay written down as plainly as the paper prints it, with fractions; None is never.
+/// The delay as the paper prints it, with fractions. None means never.
 fn plain(task: &Task, site: &Site) -> [Option<f64>; 3] {
     let slowest = site.rates.iter().map(|&rate| f64::from(rate)).fold(f64::INFINITY, f64::min);
     let usable = slowest.is_finite() && slowest > 0.0;
@@ -102,7 +102,7 @@ proptest! {
         for (ours, plain) in [transfer, wait, run].into_iter().zip(plain(&task, &site)) {
             match plain {
                 None => prop_assert_eq!(ours, Millis(i64::MAX)),
-                // Ours is rounded up; fractions of a double are exact enough for numbers of this size.
+                // The implementation rounds up; doubles are exact enough for numbers of this size.
                 Some(plain) => prop_assert!((-1e-3..1.001).contains(&(ours.0 as f64 - plain)), "{} {}", ours, plain),
             }
         }

@@ -1,5 +1,5 @@
-//! The plainest site that keeps its word: holds, commits and cancels by id, answers a repeated key as the first time, and
-//! remembers what was cancelled before it came. Its schedule is a single earliest start.
+//! The simplest correct site: holds, commits and cancels by id, answers repeated keys as the first time, and
+//! remembers early cancels. Its schedule is a single earliest start.
 
 use bookahead_plan::{Interval, Time};
 use bookahead_protocol::{
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Clone)]
 pub(super) struct PlainSite {
     pub(super) name: Name,
-    /// Whatever is asked for begins then, or when it wants to, whichever is later.
+    /// Earliest start of every reservation.
     pub(super) free_from: Time,
     /// Refuses every request.
     pub(super) full: bool,
@@ -40,7 +40,7 @@ impl PlainSite {
         answer
     }
 
-    /// Holds that were not committed in time are gone.
+    /// Drops holds that were not committed in time.
     pub(super) fn expire(&mut self, now: Moment) {
         for (reservation, until) in self.book.values_mut() {
             if reservation.state == State::Held && *until <= now {

@@ -49,7 +49,7 @@ fn the_newest_promises_are_hit_first_and_only_as_much_as_must_be() {
 fn those_in_use_are_hit_last_and_a_loss_that_hits_nobody_mends_nobody() {
     let mut site = Site::new(rules());
     (1..=3).for_each(|id| drop(site.book(0, "ann", id, fixed(100, 200, 2))));
-    // Whoever keeps the machines has too little for one, although the book has room.
+    // The batch system has too little for one, although the ledger has room.
     let ticked = site.ledger.kept(Moment(0), ReservationId(1), Capacity(1));
     site.note(ticked);
     lose(&mut site, 0, 2);

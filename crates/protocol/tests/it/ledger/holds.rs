@@ -1,4 +1,4 @@
-//! Holds: how long they last, and what comes after.
+//! Holds: how long they last, and what follows.
 
 use super::*;
 use bookahead_protocol::deadline::Adaptive;
@@ -107,8 +107,7 @@ fn a_hold_lasts_no_longer_than_the_site_grants() {
 fn holds_are_shorter_where_many_evaporate() {
     let adaptive = Adaptive { target: 800_000, shortest: Millis(100), longest: Millis(60_000) };
     let mut site = site(HoldRules { adaptive: Some(adaptive), ..HoldRules::default() });
-    // Half of them evaporate after 60 s, the others are in the book for a good 80 s: (1/0.8 − 1) of that is
-    // allowed.
+    // Half of them expire after 60 s, the others last for a good 80 s: (1/0.8 − 1) of that is allowed.
     for id in 0..30 {
         let now = i64::try_from(id).unwrap() * 100_000;
         let held = site.hold(now, "ann", id, fixed(now / 1_000 + 70, now / 1_000 + 80, 1));

@@ -1,4 +1,5 @@
-//! What the batch system keeps, as the site finds it there: a book is made anew from it, and what is not kept is missing.
+//! Reservations found in the batch system: a lost ledger is rebuilt from them, and capacity that is not kept
+//! is missing.
 
 use super::*;
 
@@ -24,7 +25,11 @@ fn a_lost_book_is_made_anew_from_what_is_kept() {
         [(ReservationId(1), span(100, 200, 3)), (two, span(200, 300, 4)), (two, span(300, 400, 2))];
     assert_eq!(reserved, expected);
     adopt(&mut site, 4, &[span(200, 300, 7)]);
-    assert_eq!(site.ledger.entry(ReservationId(4)).unwrap().missing, Capacity(3), "there is only so much");
+    assert_eq!(
+        site.ledger.entry(ReservationId(4)).unwrap().missing,
+        Capacity(3),
+        "there is no more capacity"
+    );
 }
 
 fn keep(site: &mut Site, now: i64, id: u128, kept: u32) -> usize {

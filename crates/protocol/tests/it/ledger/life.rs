@@ -207,7 +207,7 @@ fn a_change_takes_the_new_terms_or_keeps_the_old_ones() {
     let mut site = Site::new(rules());
     site.book(0, "ann", 1, fixed(100, 200, 6));
     site.book(0, "bob", 2, fixed(200, 300, 6));
-    // Its own room counts as free: from 150 on it could not be had beside itself.
+    // Its own capacity counts as free: from 150 on it would not fit beside itself.
     let moved = site.change(0, "ann", 1, Some(1), fixed(110, 200, 8));
     assert_eq!((moved.word(), interval(&moved), reservation(&moved).version), ("committed", (110, 200), 2));
     let [.., wants, settles] = &site.changes[..] else { panic!("{:?}", site.changes) };

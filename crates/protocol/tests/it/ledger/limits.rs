@@ -1,4 +1,4 @@
-//! How much one user may have.
+//! Limits of users.
 
 use super::*;
 use bookahead_protocol::ledger::UserLimits;
@@ -64,11 +64,11 @@ fn a_share_is_what_one_user_has_at_the_same_time() {
     assert_eq!(slots.iter().map(|slot| slot.interval.begin.0).collect::<Vec<_>>(), [300]);
     assert_eq!(slots[0].slack, Seconds(640));
     let flexible = site.hold(0, "ann", 6, request(wanted(50, 1_000, 50, 2)));
-    assert_eq!(interval(&flexible), (50, 100), "before his others");
+    assert_eq!(interval(&flexible), (50, 100), "before the user's other reservations");
     assert_eq!(
         site.change(0, "ann", 2, None, fixed(110, 210, 1)).word(),
         "committed",
-        "his own room is free"
+        "the user's own capacity counts as free"
     );
     refused(&site.change(0, "ann", 2, None, fixed(110, 210, 2)), Limit::Share, 50, 63);
 }

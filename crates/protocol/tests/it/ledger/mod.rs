@@ -1,5 +1,5 @@
-//! The ledger of a site, from outside: each path of a reservation's life, each refusal, and what must hold
-//! after any sequence of commands.
+//! The ledger of a site, from outside: each path of a reservation's life, each refusal, and invariants after
+//! any sequence of commands.
 
 mod failures;
 mod holds;
@@ -33,7 +33,7 @@ fn offered(name: &str, capacity: u32, method: Method) -> Offered {
     }
 }
 
-/// Eight processors, everything told, everything allowed.
+/// Eight processors, everything revealed, no limits.
 fn rules() -> Rules {
     Rules::new("north", vec![offered("cluster", 8, VACANCIES)])
 }
@@ -51,7 +51,7 @@ fn request(wanted: placement::Request) -> Request {
     Request::single(Part::new(wanted, "processors"))
 }
 
-/// So much from then until then, and at no other time.
+/// A request with exactly one possible start.
 fn fixed(begin: i64, end: i64, capacity: u32) -> Request {
     request(wanted(begin, end, end - begin, capacity))
 }
@@ -72,13 +72,13 @@ fn waiting(submit: i64, estimate: i64, capacity: u32) -> Waiting {
     Waiting { submit: Time(submit), estimate: Seconds(estimate), capacity: Capacity(capacity), priority: 0 }
 }
 
-/// A ledger, what came of its commands so far, and what it is shown.
+/// A ledger, the results of its commands so far, and its views.
 struct Site {
     ledger: Ledger,
     views: Views,
     events: Vec<Event>,
     changes: Vec<Change>,
-    /// The last key that was made; those that a test names are smaller.
+    /// The last key made; keys named by a test are smaller.
     keys: u128,
 }
 
@@ -102,12 +102,12 @@ impl Site {
         self.send(now, &Envelope { key: Key(self.keys), caller, call })
     }
 
-    /// The answer at once, also where it waits for another.
+    /// The immediate answer, even if the caller has to wait for another.
     fn send(&mut self, now: i64, envelope: &Envelope) -> Answer {
         self.handle(now, envelope).0
     }
 
-    /// The answer at once, and whether the caller has to wait for another.
+    /// The immediate answer, and whether the caller has to wait for another.
     fn handle(&mut self, now: i64, envelope: &Envelope) -> (Answer, bool) {
         let Handled { answer, waits, events, changes } =
             self.ledger.handle(Moment(now), envelope, &self.views);
@@ -119,7 +119,7 @@ impl Site {
         (answer, waits.is_some())
     }
 
-    /// Takes note of what came of something; says it in words.
+    /// Records results; returns the names of the events.
     fn note(&mut self, ticked: Ticked) -> Vec<&'static str> {
         let words = words(&ticked.events);
         self.events.extend(ticked.events);
@@ -132,20 +132,20 @@ impl Site {
         self.note(ticked)
     }
 
-    /// The batch system grants what a reservation waits for.
+    /// The batch system grants a pending step.
     fn grant(&mut self, now: i64, id: u128) -> Vec<&'static str> {
         let ticked = self.ledger.granted(Moment(now), ReservationId(id));
         self.note(ticked)
     }
 
-    /// The batch system refuses it.
+    /// The batch system refuses a pending step.
     fn refuse(&mut self, now: i64, id: u128) -> Vec<&'static str> {
         let why = Why::NotGranted("busy".into());
         let ticked = self.ledger.not_granted(Moment(now), ReservationId(id), why);
         self.note(ticked)
     }
 
-    /// What a call was told, once it was told something.
+    /// The recorded answer to a call.
     fn told(&self, key: u128) -> Option<&Answer> {
         self.events.iter().find_map(|event| match &event.what {
             What::Answered { call, answer } if call.key == Key(key) => Some(answer),
@@ -200,7 +200,7 @@ impl Site {
         words(&self.events)
     }
 
-    /// The same site after a restart: all events as they are written, and nothing else.
+    /// The same site after a restart: only its serialized events.
     fn replayed(&self) -> Ledger {
         let mut ledger = Ledger::new(self.ledger.rules().clone()).unwrap();
         for event in &self.events {
@@ -213,14 +213,14 @@ impl Site {
     }
 }
 
-/// What happened to reservations.
+/// The events of reservations.
 fn words(events: &[Event]) -> Vec<&'static str> {
     let about_calls = |what: &What| matches!(what, What::Asked { .. } | What::Answered { .. });
     events.iter().filter(|event| !about_calls(&event.what)).map(|event| event.what.word()).collect()
 }
 
 impl Drop for Site {
-    /// Whatever a test did, the journal tells all of it.
+    /// After every test, the journal must reproduce the state.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             assert_eq!(self.replayed(), self.ledger, "a replay differs");

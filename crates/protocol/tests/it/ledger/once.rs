@@ -1,4 +1,4 @@
-//! A call that is repeated has one effect and one answer.
+//! A repeated call has one effect and one answer.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn a_key_stands_for_one_call() {
         assert_eq!(problem(&site.send(0, &other)).why, Why::KeyTaken(Key(1_000)));
     }
     let show = envelope(1_000, "ann", Call::Show { id: ReservationId(1) });
-    assert_eq!(site.send(0, &show).word(), "held", "whoever only asks needs no key");
+    assert_eq!(site.send(0, &show).word(), "held", "a query needs no new key");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn an_id_that_somebody_cancelled_or_was_refused_is_free_for_others() {
     assert_eq!(replayed, site.ledger);
 }
 
-/// 64 parts, each with many requirements: a site takes one part, so it is refused.
+/// 64 parts, each with many requirements. Refused, because a site books one part.
 fn huge() -> Request {
     let requirement = Requirement { attribute: "x".repeat(255).as_str().into(), test: Test::Present };
     let mut request = fixed(100, 200, 1);
@@ -139,7 +139,7 @@ fn of_what_was_refused_little_is_kept_however_large_it_was() {
     assert!(serde_json::to_string(&site.ledger.snapshot()).unwrap().len() < 4_000);
     assert_eq!(site.send(1_000, &call), refused, "it is the same call");
     assert_eq!(problem(&site.hold(1_000, "eve", 1, fixed(100, 200, 1))).why.code(), "id-taken");
-    // What was written by the first release is read.
+    // Events of the first release can be read.
     let whole = serde_json::to_string(&call).unwrap();
     let answered = format!(
         r#"{{"at":0,"what":{{"Answered":{{"envelope":{whole},"answer":{}}}}}}}"#,

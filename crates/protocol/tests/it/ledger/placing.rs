@@ -1,4 +1,4 @@
-//! Where requests go, and what a probe tells.
+//! Placement of requests, and the answers to probes.
 
 use super::*;
 use bookahead_protocol::ledger::{Reveal, RulesError};
@@ -47,7 +47,7 @@ fn few_slots_are_told_but_over_the_whole_window() {
     };
     let Answer::Offers(offers) = site.call(0, "ann", call) else { panic!() };
     let told: Vec<Slot> = offers.into_iter().flat_map(|offer| offer.slots).collect();
-    assert_eq!(begins(&told), [(110, 0), (250, 0)], "what was asked for by name comes first");
+    assert_eq!(begins(&told), [(110, 0), (250, 0)], "preferred starts come first");
 }
 
 #[test]

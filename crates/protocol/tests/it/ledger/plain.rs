@@ -1,13 +1,13 @@
-//! The plainest book: every second of every reservation in an array, time in steps of a tenth of a second.
-//! One resource, no jobs, no limits, no failures.
+//! The simplest ledger: every second of every reservation in an array, time in steps of 100 ms. One resource,
+//! no jobs, no limits, no failures.
 
 use bookahead_plan::placement;
 use bookahead_protocol::State;
 use std::collections::BTreeMap;
 
-/// Nothing is asked for beyond this second.
+/// The last second of the model; no request goes beyond it.
 pub(super) const SECONDS: usize = 400;
-/// The step of time, in milliseconds.
+/// The time step in milliseconds.
 pub(super) const STEP: i64 = 100;
 
 /// Capacity at each second.
@@ -17,15 +17,15 @@ pub(super) struct Plain {
     capacity: u32,
     longest_hold: i64,
     late_commits: bool,
-    /// How long the batch system may take; None where it is not asked.
+    /// Time limit for the batch system. None if it is not asked.
     consent: Option<i64>,
     now: i64,
     items: BTreeMap<u128, Item>,
-    /// What was refused, by id and owner.
+    /// Refused requests, by id and owner.
     denied: BTreeMap<(u128, usize), Asked>,
-    /// What those that were refused late had taken until then.
+    /// Capacity that late refusals had taken until then.
     taken_before: Terms,
-    /// What the calls that waited were told at last, by their keys.
+    /// Final answers to calls that waited, by key.
     pub(super) told: BTreeMap<u128, Word>,
 }
 
@@ -35,11 +35,11 @@ struct Item {
     owner: usize,
     asked: Asked,
     state: State,
-    /// What it was promised at each second.
+    /// Promised capacity at each second.
     promised: Terms,
-    /// What it takes at each second.
+    /// Capacity taken at each second.
     takes: Terms,
-    /// When the hold began.
+    /// When the hold started.
     since: i64,
     deadline: i64,
     waiting: Option<Wait>,
@@ -49,7 +49,7 @@ struct Item {
 
 struct Wait {
     until: i64,
-    /// The key of the call.
+    /// Key of the call.
     key: u128,
     then: Then,
 }
@@ -61,7 +61,7 @@ enum Then {
     Change { to: Box<Terms>, begun: bool, prepares: Option<Prepares> },
 }
 
-/// A change that waits for its owner's word once it is granted.
+/// A two-phase change, which waits for its owner once it is granted.
 #[derive(Clone, Copy)]
 struct Prepares {
     change: u128,
@@ -69,14 +69,14 @@ struct Prepares {
     ready: bool,
 }
 
-/// Terms that are wanted: by a request, or a later end.
+/// New terms: a request, or a later end.
 #[derive(Clone, Copy)]
 pub(super) enum Wanted<'a> {
     Request(&'a placement::Request),
     Until(i64),
 }
 
-/// `Err("waits")` where the answer comes later.
+/// `Err("waits")` if the answer comes later.
 pub(super) type Word = Result<State, &'static str>;
 
 impl Item {
@@ -109,14 +109,14 @@ impl Item {
         self.prepares().is_some_and(|prepares| prepares.ready)
     }
 
-    /// Whether somebody waits for an answer.
+    /// Whether a call waits for an answer.
     fn stop_waiting(&mut self, accepted: bool) -> bool {
         let ready = self.is_ready();
         self.last_change = self.prepares().map(|prepares| (prepares.change, accepted)).or(self.last_change);
         self.waiting.take().is_some() && !ready
     }
 
-    /// From now on it takes what it was promised.
+    /// From now on it takes its promised capacity.
     fn takes_its_terms(&mut self, state: State, now: i64) {
         self.state = state;
         self.takes[rest(now)..].copy_from_slice(&self.promised[rest(now)..]);
@@ -139,7 +139,7 @@ impl Plain {
         Plain { capacity, longest_hold, late_commits, consent, now: 0, items, denied, taken_before, told }
     }
 
-    /// Where in its life each is that was promised something, or may be.
+    /// State of each reservation that was promised something, or may be.
     pub(super) fn states(&self) -> BTreeMap<u128, State> {
         self.items.iter().map(|(id, item)| (*id, item.state)).collect()
     }
@@ -153,7 +153,7 @@ impl Plain {
         self.now = now;
     }
 
-    /// What this moment does to one.
+    /// Applies the effect of this moment to a reservation.
     fn pass(&mut self, id: u128) {
         let now = self.now;
         let item = self.items.get_mut(&id).unwrap();
@@ -189,7 +189,7 @@ impl Plain {
         }
     }
 
-    /// The batch system says yes.
+    /// The batch system grants.
     pub(super) fn grant(&mut self, id: u128) {
         let (now, longest) = (self.now, self.longest_hold);
         let Some(item) = self.items.get_mut(&id) else { return };
@@ -224,14 +224,14 @@ impl Plain {
         self.told.insert(wait.key, Ok(item.state));
     }
 
-    /// The batch system says no.
+    /// The batch system refuses.
     pub(super) fn refuse_by_batch(&mut self, id: u128) {
         if !self.items.get(&id).is_some_and(Item::is_ready) {
             self.refuse(id);
         }
     }
 
-    /// The batch system says no, or nobody anything in time.
+    /// The batch system refuses, or an answer did not come in time.
     fn refuse(&mut self, id: u128) {
         let now = self.now;
         let Some(item) = self.items.get_mut(&id) else { return };
@@ -328,7 +328,7 @@ impl Plain {
         self.at_once(id, Err("waits"))
     }
 
-    /// Where nobody is asked, what would wait is granted at once.
+    /// Without a batch system, pending steps are granted at once.
     fn at_once(&mut self, id: u128, word: Word) -> Word {
         if word == Err("waits") && self.consent.is_none() {
             self.grant(id);
@@ -395,7 +395,7 @@ impl Plain {
             State::Requested | State::Held | State::Committed | State::ChangeRequested => {
                 item.ends(State::Cancelled, now);
             }
-            // Nothing can be committed late then.
+            // Then nothing can be committed late.
             State::Expired => item.state = State::Cancelled,
             State::Completed => return Err("illegal"),
             _ => {}
@@ -513,7 +513,7 @@ impl Plain {
         Ok(state)
     }
 
-    /// The terms that somebody wants, if there is room for them.
+    /// The requested terms, if there is room for them.
     fn other_terms(&mut self, id: u128, owner: usize, wanted: Wanted<'_>) -> Result<Terms, &'static str> {
         let from = rest(self.now) as i64;
         let item = self.owned(id, owner)?;
@@ -557,7 +557,7 @@ impl Plain {
         self.until(id, to, until)
     }
 
-    /// Terms that last longer, with the capacity that they have at their end.
+    /// Terms with a later end, and the capacity at the current end.
     fn until(&self, id: u128, mut to: Terms, until: i64) -> Result<Terms, &'static str> {
         let end = self.items[&id].end();
         if until <= end {

@@ -1,4 +1,4 @@
-//! Changes that are prepared: old and new terms are kept together, once, until it is said which.
+//! Prepared changes: old and new terms are kept together, each counted once, until the owner decides.
 
 use super::*;
 

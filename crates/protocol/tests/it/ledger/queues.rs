@@ -1,4 +1,4 @@
-//! Probes on queues: plans on the reservations before a cut give what plans on all reservations give.
+//! Probes with queues: plans with the reservations before a cut equal plans with all reservations.
 
 use super::*;
 use crate::cases;
@@ -22,7 +22,7 @@ fn queues() -> impl Strategy<Value = Case> {
     let policy = prop::sample::select(vec![Policy::FCFS, Policy::EASY, Policy::CONSERVATIVE]);
     let admission = prop::option::of(0..3u32);
     let rules = (method, policy, admission);
-    // Long ones of the whole machine push the queue far beyond the first cut.
+    // Long jobs on the whole machine push the queue far beyond the first cut.
     let booked = prop::collection::vec((0..3_000i64, 1..200i64, 1..=8u32), 0..40);
     let running = prop::collection::vec((1..100i64, 1..4u32), 0..3);
     let waiting = prop::collection::vec((-50..0i64, 0..60i64, 1..=9u32), 1..8);
@@ -59,7 +59,7 @@ impl Case {
         Rules { reveal: Reveal { slots: 1_000, ..Reveal::default() }, ..Rules::new("north", vec![offered]) }
     }
 
-    /// Begin, slack, rating and impact, from all reservations at once.
+    /// Start, slack, rating and impact, computed with all reservations.
     fn plain(&self, site: &Site) -> Vec<(Time, Seconds, Rating, Impact)> {
         let mut reservations: Vec<Span> =
             site.ledger.reserved(&"cluster".into()).map(|(_, span)| span).collect();
@@ -105,7 +105,7 @@ proptest! {
 
     #[test]
     fn plans_before_a_cut_equal_plans_of_everything(case in queues()) {
-        // Local jobs preferred under a limit looks at begins of its own; it is the same rule twice.
+        // A limit together with preferred local jobs would be the same rule twice.
         prop_assume!(case.method != LOCAL_JOBS || case.admission.is_unlimited());
         let mut site = Site::new(case.rules());
         for (id, &(begin, length, capacity)) in (1_000..).zip(&case.booked) {

@@ -1,5 +1,5 @@
-//! Any sequence of commands: the plain book agrees, a replay agrees, nothing is given twice, every call has
-//! one effect, and the totals are what they should be.
+//! Random sequences of commands: the plain ledger agrees, a replay agrees, capacity is never given twice,
+//! every call has one effect, and the totals are right.
 
 use super::plain::{Plain, SECONDS, STEP, Wanted, Word};
 use super::*;
@@ -8,17 +8,17 @@ use bookahead_protocol::ledger::{HoldRules, Usage};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A command, with few ids and users, so that they meet.
+/// A command. There are few ids and users, so that commands interact.
 #[derive(Debug, Clone)]
 struct Step {
-    /// How much later than the one before.
+    /// Time after the previous command.
     later: i64,
     user: usize,
     id: u128,
     what: Do,
 }
 
-/// Times are seconds after the command, until [`Do::at`] makes instants of them.
+/// Times are seconds after the command, until [`Do::at`] makes them instants.
 #[derive(Debug, Clone)]
 enum Do {
     Reserve {
@@ -26,10 +26,10 @@ enum Do {
         hold_for: i64,
         book: bool,
     },
-    /// The request of the reservation once more, as another call.
+    /// The original request once more, as another call.
     Again(bool),
     Hold(i64),
-    /// By so much after its end.
+    /// By this much after its end.
     Extend(i64),
     Commit,
     Attach(u128),
@@ -39,16 +39,16 @@ enum Do {
         keep: u32,
     },
     Change(placement::Request),
-    /// A change that is only prepared, by its name; by a request, or by so much after its end.
+    /// A change that is only prepared: a request, or a later end by this much.
     Prepare(u128, Result<placement::Request, i64>, i64),
     Finish(u128, bool),
     Probe(placement::Request),
-    /// Says again what was said so many commands before.
+    /// Repeats an earlier command, counted backwards.
     Repeat(usize),
     Lose(u32),
     Restore(u32),
     Tick,
-    /// The batch system grants what the reservation waits for, if it waits.
+    /// The batch system grants the pending step, if there is one.
     Grant,
     Refuse,
 }
@@ -85,7 +85,7 @@ fn plain_commands() -> impl Strategy<Value = Do> {
     ]
 }
 
-/// How long the batch system may take to answer, in milliseconds, where it is asked.
+/// Time limit for the batch system in milliseconds, if it is asked.
 fn consents() -> impl Strategy<Value = Option<i64>> {
     prop_oneof![1 => Just(None), 2 => (1..300i64).prop_map(|steps| Some(steps * STEP))]
 }
@@ -111,7 +111,7 @@ fn steps(commands: impl Strategy<Value = Do>, ids: u128) -> impl Strategy<Value 
 }
 
 impl Do {
-    /// With instants; None where these are beyond the end of the plain book, or there is nothing to repeat.
+    /// With instants. None if they are beyond the end of the plain ledger, or there is nothing to repeat.
     fn at(&self, now: i64, ledger: &Ledger, id: u128) -> Option<Do> {
         let (second, entry) = (now / 1_000, ledger.entry(ReservationId(id)));
         let later = |asked: &placement::Request| {
@@ -176,7 +176,7 @@ impl Do {
     }
 }
 
-/// What the plain book says to a call.
+/// The plain ledger's answer to a call.
 fn plainly(plain: &mut Plain, key: u128, Step { user, id, .. }: &Step, what: &Do) -> Word {
     let (user, id) = (*user, *id);
     match what {
@@ -199,7 +199,7 @@ fn plainly(plain: &mut Plain, key: u128, Step { user, id, .. }: &Step, what: &Do
     }
 }
 
-/// The same word for what may be refused in several words.
+/// One name for refusals that may have several.
 fn word(answer: &Answer) -> Word {
     match answer {
         Answer::Reservation(reservation) => Ok(reservation.state),
@@ -211,14 +211,14 @@ fn word(answer: &Answer) -> Word {
     }
 }
 
-/// What all live reservations take at a second.
+/// Capacity taken by all live reservations at a second.
 fn taken(ledger: &Ledger, resource: &str, second: usize) -> u32 {
     let resource = Name::from(resource);
     let here = ledger.entries().filter(|(_, entry)| entry.resource == resource);
     at_second(here.flat_map(|(_, entry)| entry.takes()), second)
 }
 
-/// What a user is promised at a second.
+/// Capacity promised to a user at a second.
 fn promised(ledger: &Ledger, resource: &str, user: &str, second: usize) -> u32 {
     let (resource, user) = (Name::from(resource), Name::from(user));
     let his = ledger.entries().filter(|(_, entry)| entry.resource == resource && entry.owner == user);
@@ -256,7 +256,7 @@ proptest! {
         for step in &steps {
             now += step.later;
             plain.advance(now);
-            // An id that was cancelled before it was used is for other tests.
+            // Ids cancelled before use are covered by other tests.
             if matches!(step.what, Do::Cancel) && site.ledger.entry(ReservationId(step.id)).is_none() {
                 continue;
             }
@@ -344,7 +344,7 @@ proptest! {
                         prop_assert_eq!(answer.word(), "committed", "it was held");
                     }
                     if envelope.call.only_asks() {
-                        prop_assert!(before == site.ledger, "whoever asks changes nothing");
+                        prop_assert!(before == site.ledger, "a query changes nothing");
                     } else if waits {
                         callers.wait(&site, &envelope);
                     } else if answer.word() != "busy" {
@@ -407,7 +407,7 @@ proptest! {
     }
 }
 
-/// What a call was told, and when, as long as it is remembered.
+/// The answer to a call and its time, as long as it is remembered.
 fn remembered(site: &Site, key: Key) -> Option<(Answer, Moment)> {
     let mut known = None;
     for event in &site.events {
@@ -430,7 +430,7 @@ fn asked(site: &Site, envelope: &Envelope) -> bool {
     waiting.is_some_and(|waiting| waiting.asked.as_deref() == Some(envelope))
 }
 
-/// Those who wait for an answer, as a site keeps them: each with the number of events before it came.
+/// Waiting calls, as a site keeps them: each with the number of events before it.
 #[derive(Default)]
 struct Callers(Vec<(Envelope, usize)>);
 
@@ -439,7 +439,7 @@ impl Callers {
         self.0.push((envelope.clone(), site.events.len()));
     }
 
-    /// Tells those whose reservation waits no more.
+    /// Answers the calls whose reservation no longer waits.
     fn tell(&mut self, site: &mut Site, now: i64) {
         self.0.retain(|(envelope, from)| {
             let settles = |what: &What| {

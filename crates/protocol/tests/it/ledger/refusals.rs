@@ -1,4 +1,4 @@
-//! Refusals say why, what is in the way, and what would do instead; and that is true.
+//! Refusals contain the reason, the blockers and alternatives, and all of it is true.
 
 use super::*;
 use crate::cases;

@@ -1,5 +1,5 @@
-//! Waiting for the batch system: a request, a late commit or a change rests in the book until it is granted, refused,
-//! cancelled, or overtaken by time.
+//! Waiting for the batch system: a request, a late commit or a change is pending until it is granted,
+//! refused, cancelled, or overtaken by time.
 
 use super::*;
 use bookahead_protocol::deadline::Adaptive;
@@ -44,19 +44,19 @@ impl Site {
         assert_eq!(self.told(key), None);
     }
 
-    /// The state of one, in a word.
+    /// The name of a reservation's state.
     fn state(&self, id: u128) -> &'static str {
         self.ledger.entry(ReservationId(id)).map_or("none", |entry| entry.state.word())
     }
 
-    /// A reservation that was granted and is committed.
+    /// A granted and committed reservation.
     fn booked(&mut self, now: i64, id: u128, request: Request) {
         self.wait(now, 900 + id, book(id, request));
         self.grant(now, id);
         assert_eq!(self.state(id), "committed");
     }
 
-    /// The word that a call was told.
+    /// The answer to a call, as its stable name.
     #[track_caller]
     fn told_word(&self, key: u128) -> &'static str {
         self.told(key).expect("nothing was told yet").word()
@@ -76,7 +76,11 @@ fn a_request_rests_until_it_is_granted_and_its_hold_counts_from_the_grant() {
     assert_eq!(site.ledger.entry(ReservationId(1)).unwrap().deadline, Moment(80_000));
     assert_eq!((site.ledger.is_waiting(ReservationId(1)), waits_since(&site)), (false, None));
     assert_eq!(site.grant(20_000, 1), [""; 0], "once");
-    assert_eq!(site.commit(79_999, "ann", 1).word(), "committed", "in time: nobody is asked again");
+    assert_eq!(
+        site.commit(79_999, "ann", 1).word(),
+        "committed",
+        "in time: the batch system is not asked again"
+    );
 }
 
 #[test]
@@ -147,7 +151,11 @@ fn what_is_refused_was_never_promised() {
     let refused = site.told(1).unwrap().clone();
     assert_eq!(problem(&refused).why, Why::NotGranted("busy".into()));
     assert_eq!(site.ledger.reserved(&"cluster".into()).count(), 0);
-    assert_eq!(site.hold(1_000, "ann", 1, fixed(100, 200, 8)), refused, "the id stands for what was refused");
+    assert_eq!(
+        site.hold(1_000, "ann", 1, fixed(100, 200, 8)),
+        refused,
+        "the id stands for the refused request"
+    );
     assert_eq!(site.look(1_000, "ann", 1), refused);
     assert_eq!(site.cancel(1_000, "ann", 1).word(), "rejected");
     assert_eq!(site.hold(1_000, "ann", 2, fixed(100, 200, 8)).word(), "requested", "there is room again");
@@ -163,7 +171,7 @@ fn a_batch_system_that_takes_too_long_is_a_refusal_that_says_so() {
     assert_eq!(problem(site.told(2).unwrap()).why, Why::BatchTimeout { waited: Millis(5_000) });
     assert_eq!(site.tick(35_000), ["not-granted"]);
     assert_eq!(site.told_word(1), "batch-timeout");
-    assert_eq!(site.grant(35_000, 1), [""; 0], "too late: whoever granted it takes it back");
+    assert_eq!(site.grant(35_000, 1), [""; 0], "too late: the grant must be undone");
     assert_eq!(
         (site.state(1), site.hold(35_000, "bob", 3, fixed(100, 200, 8)).word()),
         ("none", "requested")
@@ -201,7 +209,7 @@ fn whatever_else_is_asked_of_a_request_that_waits_has_to_be_asked_again() {
     let job = Call::Attach { id, part: 0, job: JobId(1) };
     assert_eq!(site.call(0, "ann", job).word(), "unsupported");
     assert_eq!(words(&site.events[events..]), [""; 0]);
-    assert_eq!(site.look(0, "ann", 1).word(), "requested", "anybody may look");
+    assert_eq!(site.look(0, "ann", 1).word(), "requested", "the owner can see it");
 }
 
 #[test]
@@ -249,7 +257,8 @@ fn the_answer_is_remembered_across_restarts_before_and_after_it_came() {
         assert_eq!(ledger, site.ledger);
         let again = ledger.handle(Moment(2_000), &change, &Views::default());
         assert_eq!((again.waits, again.events), (Some(ReservationId(1)), vec![]), "it waits too");
-        // Nobody waits for the answer when it comes; whoever asks again is not refused for the version it had seen.
+        // The answer is recorded although its caller is gone: a repetition is not refused because of the old
+        // version.
         ledger.granted(Moment(3_000), ReservationId(1));
         let mut later = Ledger::restore(asking(), ledger.snapshot()).unwrap();
         for ledger in [&mut ledger, &mut later] {
@@ -407,7 +416,7 @@ fn a_longer_reservation_respects_limits_and_the_first_waiting_job() {
     site.book(0, "ann", 1, fixed(0, 100, 8));
     let too_much = site.extend(50_000, "ann", 1, None, 126);
     assert_eq!(problem(&too_much).why, Why::Limit { limit: Limit::Area, most: 1_000, asked: 1_008 });
-    // A job that waits for all of it is promised the moment at which the reservation ends.
+    // A job that waits for the whole machine is promised the end of the reservation.
     site.show(View { waiting: vec![waiting(10, 50, 8)], ..View::default() });
     assert_eq!(problem(&site.extend(50_000, "ann", 1, None, 110)).why.code(), "no-room");
     site.show(View::default());

@@ -1,4 +1,5 @@
-//! Bookings of several parts that get other terms: all parts or none, whoever refuses, is silent, or crashes.
+//! New terms for bookings with several parts: all parts or none, even if a site refuses, is silent, or
+//! crashes.
 
 use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
@@ -10,7 +11,7 @@ use bookahead_protocol::{
 const ID: ReservationId = ReservationId(1);
 const SITES: [&str; 2] = ["north", "south"];
 
-/// Two clusters of eight, and a booking of six processors of both from 300 to 400.
+/// Two clusters of eight, and a booking of six processors on both from 300 to 400.
 fn booked() -> Town {
     let mut town = Town::new();
     SITES.iter().for_each(|site| town.cluster(site, 8));
@@ -45,7 +46,7 @@ fn interval(begin: i64, end: i64) -> Interval {
     Interval::new(Time(begin), Time(end))
 }
 
-/// What the sites have, in the order of their names.
+/// The reservations of the sites, by name of the site.
 fn at_sites(town: &Town, sites: &[&str]) -> Vec<(State, Interval)> {
     let entries = sites.iter().flat_map(|site| town.sites[&name(site)].entries());
     let live = entries.filter(|(_, entry)| entry.is_live());
@@ -99,7 +100,7 @@ fn where_one_site_has_no_room_all_keep_their_old_terms() {
     assert_eq!(intervals(&shown(&mut town, "broker")), [interval(300, 400); 2]);
     assert_eq!(at_sites(&town, &["north"]), [(State::Committed, interval(300, 400))]);
     assert!(town.head("broker").is_settled());
-    // What was prepared at the other site is free again.
+    // The prepared capacity at the other site is free again.
     let rest = Request::single(part("processors", 8, 400, 450, 50));
     assert_eq!(reservation(town.reserve("north", 10, rest, true)).state, State::Committed);
 }
@@ -161,7 +162,7 @@ fn terms_against_the_constraints_and_another_number_of_parts_are_refused() {
     request.parts[1].wanted.duration = Seconds(60);
     let against = why(town.call("broker", change(request.clone())));
     assert!(matches!(against, Why::NoCandidate { .. }), "{against:?}");
-    // No constraints stand for those that it has.
+    // No constraints in the request means that the current ones stay.
     request.constraints.clear();
     assert_eq!(why(town.call("broker", change(request.clone()))), against);
     request.parts.pop();
@@ -184,7 +185,7 @@ fn a_cancel_wins_over_a_change_that_is_under_way() {
     assert!(town.head("broker").is_settled());
 }
 
-/// A change is decided, and one site hears of it only when its preparation is over.
+/// A change is decided, but one site hears of it only after its preparation expired.
 fn decided_too_late(meanwhile: impl FnOnce(&mut Town)) -> Town {
     let mut town = booked();
     town.wait(1_000);
@@ -232,7 +233,7 @@ fn terms_that_were_decided_and_cannot_be_had_any_more_are_shown_as_lost() {
     assert!(town.head("broker").is_settled());
 }
 
-/// The broker that is asked, and those that crash: alone, above another, and below another.
+/// The called broker, and the crashing ones: alone, above another, and below another.
 fn towns() -> [(Town, &'static str, &'static [&'static str], u64); 3] {
     let nested = || {
         let mut town = Town::new();
@@ -274,7 +275,7 @@ fn whenever_a_broker_crashes_all_parts_have_the_old_terms_or_all_the_new_and_it_
             } else {
                 taken += 1;
             }
-            // Whoever repeats the call gets the new terms, and gets them once.
+            // A repeated call gets the new terms, and applies them once.
             let changed = reservation(town.send(asked, &envelope));
             assert_eq!(intervals(&changed), [interval(340, 440); 2], "{letters}");
             let again = town.send(asked, &envelope);
@@ -304,12 +305,12 @@ fn a_broker_prepares_a_change_for_another_and_remembers_it_after_a_crash() {
     assert_eq!((taken.state, intervals(&taken)), (State::Committed, vec![interval(300, 450); 2]));
     assert_eq!(reservation(town.call("broker", finish(7, true))).version, taken.version);
     assert_eq!(why(town.call("broker", finish(7, false))), Why::NotPrepared);
-    // Without a word the old terms stand.
+    // Without a decision the old terms stay.
     reservation(town.call("broker", prepare(9, 500)));
     town.wait(40_000);
     assert_eq!(why(town.call("broker", finish(9, true))), Why::NotPrepared);
     assert_eq!(at_sites(&town, &SITES), [(State::Committed, interval(300, 450)); 2]);
-    // What is given up before it comes is refused when it comes.
+    // A change that is given up before its prepare call arrives is refused.
     assert_eq!(reservation(town.call("broker", finish(11, false))).state, State::Committed);
     assert_eq!(why(town.call("broker", prepare(11, 500))), Why::NotPrepared);
     assert!(matches!(town.call("broker", finish(12, true)), Some(Answer::Problem(_))));
@@ -319,14 +320,14 @@ fn a_broker_prepares_a_change_for_another_and_remembers_it_after_a_crash() {
 fn a_change_that_cannot_be_decided_before_the_begin_is_taken_a_moment_later() {
     let mut town = booked();
     town.wait(299_500);
-    // What reaches one of the two in time does not reach the other before it has begun.
+    // The decision reaches one of the two in time, but the other one only after its start.
     town.away.insert(name("south"));
     let envelope = town.envelope(extend(500));
     assert_eq!(town.send("broker", &envelope), None);
     town.wait(600);
     town.away.clear();
     town.wait(5_000);
-    assert_eq!(why(town.answer(&envelope)), Why::ChangeUnderWay, "nobody was silent");
+    assert_eq!(why(town.answer(&envelope)), Why::ChangeUnderWay, "all peers answered");
     assert_eq!(at_sites(&town, &SITES), [(State::Active, interval(300, 400)); 2]);
     let longer = reservation(town.send("broker", &envelope));
     assert_eq!((longer.state, intervals(&longer)), (State::Active, vec![interval(300, 500); 2]));

@@ -1,4 +1,4 @@
-//! The course of a booking: what is asked of whom, and what comes of it.
+//! The course of a booking: the calls to peers, and the results.
 
 use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Seconds, Time};
@@ -73,7 +73,7 @@ fn a_probe_tells_candidates_and_books_nothing() {
 #[test]
 fn one_refusal_gives_the_others_back_and_the_next_candidate_is_tried() {
     let mut town = four_clusters();
-    // West does not answer, so the survey takes its time; meanwhile somebody else books north.
+    // West does not answer, so the survey takes its time; meanwhile another client books north.
     town.away.insert(name("west"));
     let hold_for = Millis::seconds(30);
     let wanted = together(vec![part("processors", 6, 100, 200, 100), part("processors", 6, 100, 200, 100)]);
@@ -116,7 +116,7 @@ fn who_does_not_answer_a_hold_is_left_out() {
     let hold_for = Millis::seconds(30);
     let book = town.envelope(Call::Reserve { id: ReservationId(1), request: pair(), hold_for, book: true });
     assert_eq!(town.send("broker", &book), None);
-    // North answered the survey and falls silent.
+    // North answered the survey, then becomes silent.
     town.away.insert(name("north"));
     town.wait(16_000);
     let booked = reservation(town.send("broker", &book));
@@ -219,7 +219,7 @@ fn an_id_that_somebody_cancelled_is_free_for_others() {
     assert_eq!(reservation(town.reserve("broker", 2_000, pair(), true)).state, State::Committed);
     let cancel = Call::Cancel { id: ReservationId(2_000) };
     assert_eq!(why(town.send("broker", &by("eve", 3_000, cancel))).code(), "not-owner");
-    // Nor can anybody know the ids of the next parts, and cancel them at a site.
+    // Ids of later parts cannot be guessed either, so they cannot be cancelled at a site.
     let ids: Vec<ReservationId> = town.sites[&name("north")].entries().map(|(id, _)| id).collect();
     assert_eq!(
         reservation(town.reserve(

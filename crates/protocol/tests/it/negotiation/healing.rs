@@ -1,4 +1,4 @@
-//! Lost parts are replaced: which of them, when, where, and what becomes of the rest.
+//! Replacement of lost parts: which of them, when and where, and the effect on the rest.
 
 use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
@@ -48,7 +48,7 @@ fn part_id(town: &Town, part: usize) -> ReservationId {
     booking(town).children[part].pick.child
 }
 
-/// An operator of b cancels the second part, and the broker hears of it.
+/// An operator of b cancels the second part, and the broker notices.
 fn revoke(town: &mut Town) {
     let lost = part_id(town, 1);
     town.revoke("b", lost);
@@ -56,7 +56,7 @@ fn revoke(town: &mut Town) {
     assert_eq!(booking(town).condition(), Condition::Broken);
 }
 
-/// What is committed at all sites: a site, and what it has.
+/// The committed reservations at all sites.
 fn committed(town: &Town) -> Vec<(String, Interval, Capacity)> {
     let mut all = Vec::new();
     for (site, ledger) in &town.sites {
@@ -68,7 +68,7 @@ fn committed(town: &Town) -> Vec<(String, Interval, Capacity)> {
     all
 }
 
-/// What a site has of a whole part.
+/// A site's committed capacity for a whole part.
 fn at(site: &str) -> (String, Interval, Capacity) {
     (site.to_owned(), Interval { begin: Time(1_000), end: Time(1_600) }, Capacity(4))
 }
@@ -174,7 +174,7 @@ fn where_there_is_no_replacement_the_rest_is_kept_and_it_is_looked_for_again() {
 #[test]
 fn other_times_are_taken_only_where_the_owner_allowed_them_and_constraints_permit() {
     let window = |capacity| part("processors", capacity, 1_000, 3_000, 600);
-    // The second begins after the first has ended.
+    // The second part starts after the end of the first.
     let mut chain = Request::new(vec![window(4), window(4)], vec![Constraint::DifferentSites(0, 1)]);
     let after = |most| Constraint::After { first: 0, second: 1, least: Seconds(0), most };
     chain.constraints.push(after(None));
@@ -290,7 +290,7 @@ fn the_owners_cancel_wins_over_a_replacement_under_way() {
     let mut town = booked();
     revoke(&mut town);
     town.wait(59_500);
-    // It hears probes, but its answers to holds are lost.
+    // It answers probes, but its answers to holds are lost.
     town.wait(400);
     let (head, _) = town.brokers.get_mut(&name("broker")).unwrap();
     let now = bookahead_protocol::Moment(60_000);
@@ -319,7 +319,7 @@ fn the_owners_cancel_wins_over_a_replacement_under_way() {
     assert_eq!(committed(&town), [], "the replacement is given back too");
     let (head, _) = town.brokers.get_mut(&name("broker")).unwrap();
     let late = head.on_answer(now, &name("c"), hold.envelope.key, &held);
-    assert_eq!(late, Default::default(), "nobody waits for the hold any more");
+    assert_eq!(late, Default::default(), "the hold is no longer expected");
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn a_broker_that_dies_anywhere_during_healing_heals_and_leaves_nothing_behind() 
         let mut town = booked();
         revoke(&mut town);
         town.wait(61_000);
-        // What was sent because of events that were not written was not sent; sending it all the same is harder.
+        // Messages of lost events would not have been sent. Sending them all the same is the harder case.
         town.brokers.get_mut(&name("broker")).unwrap().1.truncate(survives);
         town.restart("broker", &["a", "b", "c"], 100);
         ["a", "b", "c"].iter().for_each(|site| town.hears("broker", site));

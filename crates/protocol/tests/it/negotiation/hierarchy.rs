@@ -1,7 +1,7 @@
-//! A hierarchy of brokers finds what one broker over all sites finds: the same offers, the same answer to a request, at the same
-//! begins and for the same cost, also where sites tell no slack, have queues or are silent. The limits: each site is reached by one
-//! path; no broker has more slots than it tells; for holds, sites tell what is free. Whatever begin is taken from the range
-//! of an offer is granted.
+//! A hierarchy of brokers finds the same as one broker over all sites: the same offers and the same answer to
+//! a request, with the same starts and cost, even if sites reveal no slack, have queues or are silent.
+//! Preconditions: each site is reached by one path; no broker has more slots than it may return; for holds,
+//! sites reveal free capacity. Every start in the range of an offer is granted.
 
 use super::town::{Town, name, offered, part, reservation};
 use crate::cases;
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 struct Grid {
     sites: Vec<SiteCase>,
-    /// The site that also has a link between the first two.
+    /// The site with a link between the first two.
     link_at: usize,
     /// The site that does not answer.
     silent: Option<usize>,
@@ -29,19 +29,19 @@ struct SiteCase {
     broker: &'static str,
     /// Processors and price of each cluster.
     clusters: Vec<(u32, u32)>,
-    /// What others have booked: cluster, begin, length, processors.
+    /// Reservations of others: cluster, start, duration, processors.
     taken: Vec<(usize, i64, i64, u32)>,
     tells_slack: bool,
     tells_free: bool,
-    /// Processors and length of jobs on the first cluster: one runs, the others wait.
+    /// Processors and duration of jobs on the first cluster: one runs, the others wait.
     jobs: Vec<(u32, i64)>,
 }
 
-/// The brokers of the hierarchy from below, each with the one above it. The town lets time pass for brokers in the order of their
-/// names: the one at the top is the first to whom nobody answered in time.
+/// The brokers of the hierarchy from below, each with its parent. The town ticks brokers in the order of
+/// their names, so the one at the top times out first.
 const BROKERS: [(&str, &str); 3] = [("deep", "low"), ("low", "apex"), ("other", "apex")];
 
-/// Windows begin after this, so that nothing depends on how long messages take.
+/// Windows start after this, so that message delays have no effect.
 const START: i64 = 1_000;
 
 fn site_name(at: usize) -> String {
@@ -63,7 +63,7 @@ impl Grid {
         clusters.chain((at == self.link_at).then_some(link)).collect()
     }
 
-    /// Sites that have booked what is taken, and no brokers.
+    /// Sites with reservations of others, without brokers.
     fn sites(&self) -> Town {
         let mut town = Town::new();
         for (at, site) in self.sites.iter().enumerate() {
@@ -72,14 +72,15 @@ impl Grid {
                 let cluster = format!("cluster{}", cluster % site.clusters.len());
                 let wanted = part("processors", processors, begin, begin + length, length);
                 let request = Request::single(Part { resource: Some(cluster.as_str().into()), ..wanted });
-                // What does not fit any more is refused, in both grids alike.
+                // Reservations that do not fit are refused in both grids alike.
                 town.reserve(&site_name(at), 1_000 + taken as u128, request, true);
             }
         }
         town
     }
 
-    /// The same, and all sites tell what is free: otherwise a broker tries to hold two parts where only one has room.
+    /// The same, with all sites revealing free capacity: otherwise a broker tries to hold two parts where
+    /// only one fits.
     fn telling_free(mut self) -> Grid {
         self.sites.iter_mut().for_each(|site| site.tells_free = true);
         self
@@ -118,7 +119,7 @@ impl Grid {
         self.leave(town)
     }
 
-    /// The silent site leaves, after all have registered.
+    /// The silent site leaves after all have registered.
     fn leave(&self, mut town: Town) -> Town {
         town.away.extend(self.silent.map(|at| name(&site_name(at))));
         town
@@ -157,7 +158,7 @@ fn a_site(queued: bool) -> impl Strategy<Value = SiteCase> {
     )
 }
 
-/// Where nobody is silent, time stands still; plans of queues depend on it.
+/// Without a silent site time stands still, because queue plans depend on it.
 fn a_grid() -> impl Strategy<Value = Grid> {
     let queued = prop::sample::select(vec![false, false, true]);
     queued.prop_flat_map(|queued| {
@@ -224,8 +225,8 @@ fn a_request() -> impl Strategy<Value = Request> {
     })
 }
 
-/// The answer to a call. It is given once all have answered or the time is up; a broker below tries again for a while before it
-/// refuses.
+/// The answer to a call, once all have answered or the time is up. A lower broker retries for a while before
+/// it refuses.
 fn answered(town: &mut Town, call: Call) -> Option<Answer> {
     let envelope = town.envelope(call);
     let at_once = town.send("apex", &envelope);
@@ -235,7 +236,7 @@ fn answered(town: &mut Town, call: Call) -> Option<Answer> {
     })
 }
 
-/// Its best offers, at most so many; none where the answer is a problem.
+/// The first `most` offers; none if the answer is a problem.
 fn offers(town: &mut Town, request: &Request, most: u32) -> Vec<Offer> {
     let probe = Call::Probe { request: request.clone(), most, starts: Vec::new() };
     match answered(town, probe) {
@@ -245,7 +246,7 @@ fn offers(town: &mut Town, request: &Request, most: u32) -> Vec<Offer> {
     }
 }
 
-/// With the names that resources have at their sites: those of brokers in between differ.
+/// Offers with the sites' own names of resources: prefixes of brokers differ.
 fn at_sites(offers: &[Offer]) -> Vec<Vec<Slot>> {
     let own = |slot: &Slot| {
         let resource = slot.resource.as_str().rsplit('/').next().unwrap().into();
@@ -256,7 +257,7 @@ fn at_sites(offers: &[Offer]) -> Vec<Vec<Slot>> {
     all
 }
 
-/// What a request gets: begins and cost of all parts; none where it is refused.
+/// Starts and cost of all parts for a request; none if it is refused.
 fn granted(town: &mut Town, id: u128, request: &Request) -> Option<(Vec<Time>, u64)> {
     let (id, request, hold_for) = (ReservationId(id), request.clone(), Millis::seconds(300));
     match answered(town, Call::Reserve { id, request, hold_for, book: false }) {
@@ -270,7 +271,7 @@ fn granted(town: &mut Town, id: u128, request: &Request) -> Option<(Vec<Time>, u
     }
 }
 
-/// More than any of these grids has for a request, and what a broker tells at most.
+/// More than any of these grids has for a request; the most that a broker returns.
 const ALL: u32 = 100;
 
 proptest! {
@@ -324,7 +325,7 @@ proptest! {
     }
 }
 
-/// North is free from 1100 on, south until 1200: only 1100 does for both.
+/// North is free from 1100 on, south until 1200: only 1100 is possible for both.
 fn two_sites() -> Town {
     let mut town = Town::new();
     for (site, from, until) in [("north", 1_000, 1_100), ("south", 1_200, 1_900)] {
@@ -388,7 +389,7 @@ fn a_broker_asks_a_broker_for_the_slots_of_all_its_sites() {
     town.broker("low", &sites);
     town.site("late", vec![Resource::new("late", "cluster", "processors", 16)]);
     town.broker("apex", &["late", "low"]);
-    // Each of the twelve has sixteen slots; only the last of them goes together with the sixteen processors of "late".
+    // Each of the twelve has sixteen slots; only the last of them matches the sixteen processors of "late".
     let mut wanted = part("processors", 16, 1_000, 5_000, 100);
     wanted.wanted.earliest_start = Time(3_900);
     let request = super::town::together(vec![wanted, part("processors", 8, 1_000, 5_000, 100)]);

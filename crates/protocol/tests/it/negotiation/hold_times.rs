@@ -1,4 +1,4 @@
-//! How long a peer may take to hold follows what it tells of itself.
+//! The timeout of a hold follows the peer's reported hold time.
 
 use super::town::{Town, name, part};
 use bookahead_protocol::broker::{Broker, Effects, Rules};
@@ -19,13 +19,13 @@ fn a_hold_may_take_as_long_as_the_peer_tells_and_a_margin() {
     assert_eq!(of(Some(600_000)), Millis(120_000), "an owner waits for the answer");
     assert_eq!(of(Some(i64::MAX)), Millis(120_000));
     assert_eq!(of(Some(-1)), Millis(2_000));
-    // With a clock that is a hundred times as fast all is a hundred times as long.
+    // With a clock a hundred times as fast, everything is a hundred times as long.
     let fast = Rules { hold_time: Millis::seconds(1_000), ..Rules::default() };
     assert_eq!(broker(Some(500_000), fast).hold_time(&name("north")), Millis(1_700_000));
     assert_eq!(broker(Some(0), Rules::default()).hold_time(&name("south")), Millis(10_000), "not a peer");
 }
 
-/// Asks for a reservation at a site that tells how long a hold takes it, and gives the hold that is sent to it.
+/// Requests a reservation at a site that reports its hold time, and returns the hold that is sent to it.
 fn holding(town: &mut Town, hold_takes: i64, probe_takes: i64) -> (Broker, Effects) {
     town.cluster("north", 8);
     let mut broker = Broker::new(Rules::default());

@@ -1,5 +1,5 @@
-//! The negotiation of brokers with real ledgers, every message delivered at once and in order unless a test says
-//! otherwise. What random faults do is tested with the simulated grid.
+//! The negotiation of brokers with real ledgers. Every message is delivered at once and in order, unless a
+//! test says otherwise. Random faults are tested with the simulated grid.
 
 mod changing;
 mod course;

@@ -1,4 +1,4 @@
-//! A broker that crashes and starts again from its journal, at every step of a negotiation.
+//! A broker that crashes and restarts from its journal, at every step of a negotiation.
 
 use super::town::{Town, name, part, reservation, together, why};
 use bookahead_protocol::broker::{Broker, Rules};
@@ -135,7 +135,7 @@ fn the_bookings_of_a_broker_are_the_fold_of_its_events() {
     };
     assert_eq!(shown(&replayed), shown(live));
     assert_eq!(shown(live).len(), 2);
-    assert_eq!(replayed.snapshot(), live.snapshot(), "with what was cancelled before it was asked for");
+    assert_eq!(replayed.snapshot(), live.snapshot(), "including ids cancelled before they were reserved");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Searches that take long: they hold nobody up, and come to the same as if they were done at once.
+//! Long searches: they block no other call, and find the same as without interruption.
 
 use super::town::{name, part};
 use bookahead_plan::{Interval, Seconds};
@@ -10,14 +10,14 @@ use bookahead_protocol::{
 };
 
 const ID: ReservationId = ReservationId(1);
-/// Enough for what can be found here at all.
+/// Enough work for everything that can be found here.
 const PLENTY: Budget = Budget { work: 1_000_000_000 };
 
-/// A broker whose peers offer the same slots to everybody, at once, and refuse to hold anything.
+/// A broker whose peers offer the same slots to all callers, at once, and refuse every hold.
 struct Desk {
     now: Moment,
     broker: Broker,
-    /// What the broker wrote down.
+    /// The broker's journal.
     events: Vec<Event>,
     peers: usize,
 }
@@ -26,8 +26,8 @@ fn site(number: usize) -> Name {
     name(&format!("site-{number}"))
 }
 
-/// Slots at each quarter of an hour, the cheaper the later. Sites differ far more in what they cost, so that it takes long
-/// to find the cheapest way to be at all of them.
+/// Slots at each quarter of an hour, the later the cheaper. Costs differ far more between sites, so the
+/// cheapest combination takes long to find.
 fn offered(site: &Name, request: &Request, part: usize) -> Vec<Slot> {
     let wanted = request.parts[part].wanted;
     let dearer = site.as_str().bytes().map(i64::from).sum::<i64>() * 2;
@@ -46,7 +46,7 @@ fn offered(site: &Name, request: &Request, part: usize) -> Vec<Slot> {
     (0..20).map(slot).collect()
 }
 
-/// So many parts, all of them at different sites.
+/// This many parts, all at different sites.
 fn apart(parts: usize) -> Request {
     let pairs = (0..parts).flat_map(|one| (one + 1..parts).map(move |other| (one, other)));
     let constraints = pairs.map(|(one, other)| Constraint::DifferentSites(one, other)).collect();
@@ -54,19 +54,19 @@ fn apart(parts: usize) -> Request {
     Request::new(parts, constraints)
 }
 
-/// The cheapest way to be at all of four sites.
+/// The cheapest combination at four sites.
 fn cheapest() -> Request {
     Request { objective: Objective::LowestCost, ..apart(4) }
 }
 
-/// Eight parts at different ones of seven sites, which is said nine thousand times.
+/// Eight parts at different sites out of seven, with the constraint repeated 9,000 times.
 fn impossible() -> Request {
     let mut request = apart(8);
     request.constraints = request.constraints.iter().cloned().cycle().take(9_000).collect();
     request
 }
 
-/// The broker whose searches may take so much work.
+/// A broker with a bound on the work of a search.
 fn rules(work: u64) -> Rules {
     Rules { search: Budget { work }, ..Rules::default() }
 }
@@ -85,7 +85,7 @@ impl Desk {
         Desk { now: Moment(0), broker, events: Vec::new(), peers }
     }
 
-    /// What the survey for a request finds.
+    /// The slots that the survey for a request finds.
     fn found(&self, request: &Request) -> Vec<Vec<Found>> {
         let at = |part: usize| {
             let offered = |peer: Name| {
@@ -111,7 +111,7 @@ impl Desk {
         self.call("ada", 8, Call::Reserve { id: ID, request, hold_for, book: false })
     }
 
-    /// Carries calls to the peers and their answers back; what the last client to be answered was told.
+    /// Delivers calls to peers and their answers; returns the last reply to a client.
     fn carry(&mut self, effects: Effects) -> Option<Answer> {
         self.events.extend(effects.events);
         let mut told = effects.replies.into_iter().next_back().map(|reply| reply.answer);
@@ -129,7 +129,7 @@ impl Desk {
         told
     }
 
-    /// Time passes, or not.
+    /// Advances time by this much, or not at all.
     fn tick(&mut self, millis: i64) -> Option<Answer> {
         assert!(self.broker.next_timer().is_some_and(|due| due <= self.now), "it is due at once");
         assert!(!self.broker.is_settled());
@@ -138,7 +138,7 @@ impl Desk {
         self.carry(effects)
     }
 
-    /// Ticks until there is an answer; how often?
+    /// Ticks until there is a reply; returns the number of ticks.
     fn wait(&mut self) -> (Answer, usize) {
         let mut ticks = 0;
         loop {
@@ -149,7 +149,7 @@ impl Desk {
         }
     }
 
-    /// The work of each search under way.
+    /// The work of each search in progress.
     fn work(&self) -> Vec<u64> {
         self.broker.searches_under_way().map(Search::work).collect()
     }
@@ -163,7 +163,7 @@ fn why(answer: Answer) -> Why {
     }
 }
 
-/// The best candidates of a search, at most so many, as they are offered.
+/// The first `most` candidates of a search, as offers.
 fn offers(mut search: Search, most: usize) -> Vec<Offer> {
     let offer = |candidate: &Candidate, slack: &[Seconds]| {
         let slot = |(part, peer, slot): (usize, &Name, &Slot)| Slot {
@@ -211,7 +211,7 @@ fn others_are_answered_between_two_slices() {
         let before = desk.work();
         let Some(Answer::Offers(offers)) = desk.probe("bob", &apart(2), 3) else { panic!("bob has to wait") };
         assert_eq!(offers.len(), 3);
-        assert_eq!(desk.work(), before, "nobody else's step goes on with it");
+        assert_eq!(desk.work(), before, "steps of other calls do not advance it");
         assert_eq!(desk.tick(0), None);
         assert!(desk.work() > before);
     }

@@ -1,4 +1,4 @@
-//! Why a survey found nothing: of all that peers say of a part that nobody has, the most telling answer is told.
+//! Why a survey found nothing: of all refusals for a part, the most informative one is returned.
 
 use super::town::{name, part, together};
 use bookahead_plan::placement::{Reason, Relaxation};
@@ -38,13 +38,13 @@ fn no_room() -> Why {
     Why::NoSlot(Reason::NoRoom)
 }
 
-/// With an answer that says what would do instead.
+/// With an answer that suggests alternatives.
 fn advice() -> Answer {
     let relaxations = vec![Relaxation::Later(Seconds(60))];
     Problem { relaxations, ..Problem::new(no_room()) }.into()
 }
 
-/// What the one who asked is told, once all have answered or the time is up.
+/// The reply to the client, once all have answered or the time is up.
 fn told(broker: &mut Broker, last: Effects) -> Problem {
     let replies = if last.replies.is_empty() { broker.tick(Moment(60_000)).replies } else { last.replies };
     match replies.as_slice() {
@@ -56,7 +56,7 @@ fn told(broker: &mut Broker, last: Effects) -> Problem {
     }
 }
 
-/// What is told where the peers answer this, in this order; without an answer one is silent.
+/// The reply if the peers answer this, in this order. None for a silent peer.
 fn told_of(answers: &[Option<Answer>]) -> Problem {
     let mut broker = broker(&PEERS[..answers.len()]);
     let calls = probe(&mut broker, one());
@@ -97,7 +97,7 @@ fn what_passes_is_not_why_a_booking_is_refused_for_good() {
     let last = broker.on_answer(Moment(10), &calls[0].to, calls[0].envelope.key, &answer);
     assert_eq!(told(&mut broker, last).why, Why::Silence);
     let again = broker.handle(Moment(20), &name("ada"), &envelope);
-    assert_eq!(told(&mut broker, again).why, Why::Silence, "it is asked for under this id no more");
+    assert_eq!(told(&mut broker, again).why, Why::Silence, "this id is not tried again");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn what_passes_is_not_remembered_of_a_call_that_is_passed_on() {
     }
 }
 
-/// What a peer says of the reservation that it was asked for.
+/// The answer of a peer about a requested reservation.
 fn held(id: ReservationId, state: State, call: &Outgoing) -> Answer {
     let interval = Interval::new(Time(100), Time(200));
     let Answer::Offers(offers) = offer_at(&call.to, interval, Capacity(4)) else { panic!("no offer") };
@@ -169,7 +169,7 @@ fn what_is_said_of_a_part_that_somebody_has_is_not_why_there_is_nothing() {
     let mut broker = broker(&["east", "north"]);
     let request = together(vec![part("processors", 4, 100, 200, 100), part("processors", 4, 300, 400, 100)]);
     let calls = probe(&mut broker, request);
-    assert_eq!(calls.len(), 4, "each is asked for each part");
+    assert_eq!(calls.len(), 4, "each peer is probed for each part");
     let begins = |call: &Outgoing| match &call.envelope.call {
         Call::Probe { request, .. } => request.parts[0].wanted.earliest_start,
         other => panic!("{other:?}"),
@@ -177,7 +177,7 @@ fn what_is_said_of_a_part_that_somebody_has_is_not_why_there_is_nothing() {
     let first = begins(&calls[0]);
     let mut last = Effects::default();
     for call in &calls {
-        // The first part can be had at one of the two; nobody says anything of the second.
+        // The first part is available at one of the two; no peer answers for the second.
         let answer = match (begins(call) == first, call.to == name("north")) {
             (true, true) => offer(&call.to, call),
             (true, false) => advice(),

@@ -1,4 +1,5 @@
-//! Offers that the objective leaves equal: better rating, lower cost, less impact, earlier, name, whoever answers first.
+//! Offers that are equal by the objective are ordered by rating, cost, impact, start and name, regardless of
+//! the order of answers.
 
 use super::town::{name, part};
 use bookahead_plan::{Interval, Seconds, Time};
@@ -7,7 +8,7 @@ use bookahead_protocol::{
     Answer, Call, Caller, Envelope, Impact, Key, Moment, Offer, Rating, Request, Resource, Slot,
 };
 
-/// Site, rating, cost, delay and begin of what is offered, the best first; all end at the same time.
+/// Site, rating, cost, delay and start of the offers, best first; all end at the same time.
 const OFFERED: [(&str, u32, u64, i64); 6] = [
     ("west", 900, 30, 50),
     ("east", 800, 10, 90),
@@ -34,7 +35,7 @@ fn slot(site: &str) -> Slot {
     }
 }
 
-/// The sites of the offers, where peers answer in the order that `number` stands for.
+/// The sites of the offers, with peers answering in the permutation `number`.
 fn offered(number: usize, rules: Rules) -> Vec<String> {
     let mut broker = Broker::new(rules);
     for (site, ..) in OFFERED {

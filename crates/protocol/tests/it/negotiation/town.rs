@@ -1,4 +1,5 @@
-//! A small town: a client, brokers and sites that hear each other at once. Calls to a party that is away are kept back.
+//! A small town: a client, brokers and sites that receive messages at once. Calls to a party that is away are
+//! kept back.
 
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
@@ -14,16 +15,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) struct Town {
     pub(crate) now: Moment,
     pub(crate) sites: BTreeMap<Name, Ledger>,
-    /// The queues of sites that have any.
+    /// Queues of sites that have any.
     pub(crate) views: BTreeMap<Name, Views>,
     pub(crate) brokers: BTreeMap<Name, (Broker, Vec<Event>)>,
-    /// What the sites wrote down.
+    /// Journals of the sites.
     pub(crate) written: Vec<ledger::Event>,
-    /// Who does not hear.
+    /// Parties that receive nothing.
     pub(crate) away: BTreeSet<Name>,
-    /// Every call that was heard: from, to, word.
+    /// Every delivered call: from, to, name.
     pub(crate) heard: Vec<(Name, Name, &'static str)>,
-    /// After so many messages more all others are lost.
+    /// After this many more messages all others are lost.
     pub(crate) letters_left: Option<usize>,
     answers: BTreeMap<Key, Answer>,
     keys: u128,
@@ -38,7 +39,7 @@ pub(crate) fn name(text: &str) -> Name {
     text.into()
 }
 
-/// A resource on which whatever fits is as good as anything.
+/// A resource on which all slots that fit are equally good.
 pub(crate) fn offered(resource: Resource) -> Offered {
     let method = Method::EarliestStart { local_jobs_preferred: true };
     let slots = SlotRules::default();
@@ -58,7 +59,7 @@ pub(crate) fn part(kind: &str, capacity: u32, earliest: i64, latest: i64, durati
     Part::new(wanted, kind)
 }
 
-/// All parts begin together, at different sites.
+/// All parts start together, at different sites.
 pub(crate) fn together(parts: Vec<Part>) -> Request {
     let pairs = (1..parts.len()).map(|second| (second - 1, second));
     let constraints = pairs
@@ -95,7 +96,7 @@ impl Town {
         self.sites.insert(rules.site.clone(), Ledger::new(rules).unwrap());
     }
 
-    /// A cluster of so many processors.
+    /// Adds a site with a cluster of this many processors.
     pub(crate) fn cluster(&mut self, site: &str, processors: u32) {
         self.site(site, vec![Resource::new(site, "cluster", "processors", processors)]);
     }
@@ -119,7 +120,7 @@ impl Town {
         self.brokers.insert(name(broker), (head, effects.events));
     }
 
-    /// The broker dies and is started again from its journal.
+    /// The broker crashes and restarts from its journal.
     pub(crate) fn restart(&mut self, broker: &str, peers: &[&str], maker: u64) {
         let events = self.brokers[&name(broker)].1.clone();
         let mut head = Broker::new(Rules { maker: maker.into(), ..Rules::default() });
@@ -137,7 +138,7 @@ impl Town {
         Envelope { key: Key(self.keys), caller: Caller { user: name("ada"), roles: vec![] }, call }
     }
 
-    /// Calls, and gives the answer if there is one at once.
+    /// Sends a call, and returns the answer if there is one at once.
     pub(crate) fn call(&mut self, to: &str, call: Call) -> Option<Answer> {
         let envelope = self.envelope(call);
         self.send(to, &envelope)
@@ -150,7 +151,7 @@ impl Town {
         self.answer(envelope)
     }
 
-    /// The answer to a call, if it came by now.
+    /// The answer to a call, if it has come.
     pub(crate) fn answer(&self, envelope: &Envelope) -> Option<Answer> {
         self.answers.get(&envelope.key).cloned()
     }
@@ -229,19 +230,19 @@ impl Town {
         self.send(site, &envelope);
     }
 
-    /// So much of a site's cluster fails.
+    /// Some capacity of a site's cluster fails.
     pub(crate) fn fail(&mut self, site: &str, capacity: u32) {
         let ledger = self.sites.get_mut(&name(site)).unwrap();
         ledger.lost(self.now, &name("cluster"), Capacity(capacity), Some(&BTreeSet::new()));
     }
 
-    /// It is back.
+    /// The capacity comes back.
     pub(crate) fn mend(&mut self, site: &str, capacity: u32) {
         let ledger = self.sites.get_mut(&name(site)).unwrap();
         ledger.restored(self.now, &name("cluster"), Capacity(capacity));
     }
 
-    /// A broker hears that something has changed at a peer.
+    /// A broker is told that something changed at a peer.
     pub(crate) fn hears(&mut self, broker: &str, peer: &str) {
         let now = self.now;
         let (head, _) = self.brokers.get_mut(&name(broker)).unwrap();
@@ -249,7 +250,7 @@ impl Town {
         self.deliver(&name(broker), effects);
     }
 
-    /// Lets time pass, everybody's timers firing on the way.
+    /// Advances time; all timers on the way fire.
     pub(crate) fn wait(&mut self, millis: i64) {
         let until = self.now + Millis(millis);
         loop {
@@ -276,7 +277,7 @@ impl Town {
         self.sites[&name(site)].entries().map(|(_, entry)| entry.state).collect()
     }
 
-    /// How many calls of a kind a party heard.
+    /// Number of calls of a kind that a party received.
     pub(crate) fn heard(&self, by: &str, word: &str) -> usize {
         self.heard.iter().filter(|(_, to, said)| *to == name(by) && *said == word).count()
     }
