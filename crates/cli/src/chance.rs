@@ -1,15 +1,15 @@
-//! Numbers that follow from a seed (SplitMix64), for commands that draw what they do.
+//! Deterministic random numbers from a seed (SplitMix64), for commands that make random choices.
 
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
-    /// A number from 0 to just below `bound`; 0 where `bound` is 0.
+    /// A number from 0 to `bound` - 1; 0 if `bound` is 0.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
+        // The high half of the product: no modulo bias worth mentioning, and no division.
         let high = u128::from(self.number()) * u128::from(bound);
         u32::try_from(high >> 64).unwrap_or(0)
     }
 
-    /// Any number.
     pub(crate) fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! `bookahead experiment`: the experiments of the source papers, with the papers' figures beside ours.
+//! `bookahead experiment`: reproduces the experiments of the source papers and compares the results.
 
 use crate::output::{Progress, print_json, save, say, threads};
 use crate::table::{Column, Table};
@@ -13,44 +13,44 @@ use std::sync::OnceLock;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Which experiment
+    /// Experiment to run
     #[arg(value_enum)]
     name: Name,
 
-    /// A smaller run, to see that it works
+    /// Run a smaller version, as a smoke test
     #[arg(long)]
     quick: bool,
 
-    /// Independent runs; two or more give 95% confidence intervals
+    /// Number of independent runs; two or more give 95% confidence intervals
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     seeds: u16,
 
-    /// Threads; the results are the same for any number [default: one per core]
+    /// Number of threads; does not change the results [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 
-    /// Print every claim of the paper, ours, and whether it is reproduced, as JSON
+    /// Print each claim of the paper, our result, and whether it is reproduced, as JSON
     #[arg(long)]
     json: bool,
 
-    /// Folder for the report, its tables as CSV and its figures as SVG
+    /// Folder for the report, with tables as CSV and figures as SVG
     #[arg(long, value_name = "FOLDER", default_value = "report")]
     out: PathBuf,
 
-    /// Folder with real logs; what-if takes SDSC Blue Horizon from there, or draws a workload where it is not
+    /// Folder with real traces; what-if uses SDSC Blue Horizon if it is there, and a generated workload otherwise
     #[arg(long, value_name = "FOLDER", default_value = "../shared/traces")]
     traces: PathBuf,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
-    /// What-if against load, on 36 workloads (Röblitz and Rzadca 2006)
+    /// What-if rating compared with load rating, on 36 workloads (Röblitz and Rzadca 2006)
     WhatIf,
-    /// The shortest notice for reservations (COSY, Cao and Zimmermann 2004)
+    /// Shortest notice time for reservations (COSY, Cao and Zimmermann 2004)
     Cosy,
     /// Reservations on five resources of a grid (GridSim, Sulistio and Buyya 2004)
     Gridsim,
-    /// Reserving several machines at once, with and without probing (Schneider, Gehr, Linnert and Röblitz)
+    /// Co-reservation of several machines, with and without probing (Schneider, Gehr, Linnert and Röblitz)
     CoReservation,
     /// Estimates of the earliest start, and the job broker (Migol)
     Migol,
@@ -73,6 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Name::CoReservation => co_reservation::run(&scale, &progress),
         Name::Migol => migol::run(&scale, &progress),
     };
+    // The bar must be cleared before anything is printed.
     drop(bar);
     let report = write(&arguments.out, &page)?;
     if arguments.json {
@@ -107,7 +108,8 @@ fn print(page: &Page) -> Result<()> {
     Ok(())
 }
 
-/// Writes tables, figures and the page's part of the report, and puts the report together from all parts there are.
+/// Writes the tables, figures and report section of this experiment, then rebuilds the report from all sections in
+/// `folder`, including those of earlier runs.
 fn write(folder: &Path, page: &Page) -> Result<PathBuf> {
     let own = folder.join(page.id);
     create(&own)?;
@@ -120,6 +122,7 @@ fn write(folder: &Path, page: &Page) -> Result<PathBuf> {
     }
     save(&own.join("part.html"), &page.to_html())?;
     save(&own.join("title.txt"), &page.title)?;
+    // Sections of other experiments may be missing. The order is fixed, whichever experiment ran last.
     let mut parts = Vec::new();
     for name in ["what-if", "cosy", "gridsim", "co-reservation", "migol"] {
         let part = |file: &str| fs::read_to_string(folder.join(name).join(file)).ok();
@@ -134,5 +137,5 @@ fn write(folder: &Path, page: &Page) -> Result<PathBuf> {
 
 fn create(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
-        .with_context(|| format!("{} cannot be made; check the folder above it", folder.display()))
+        .with_context(|| format!("cannot create {}; check its parent folder", folder.display()))
 }

@@ -1,5 +1,5 @@
-//! `bookahead faults`: many random grids in which random things go wrong, each a function of its seed, and whether what
-//! must always be true was; or one of them again, as a sequence diagram.
+//! `bookahead faults`: simulates many random grids with random faults, each fully determined by its seed, and checks
+//! the invariants of the protocol. `--replay` shows one of them as a sequence diagram.
 
 use crate::grid::tables::{Counts, INVARIANTS, Seen, in_one_line};
 use crate::grid::{self, diagram};
@@ -15,23 +15,24 @@ use serde::Serialize;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
-/// So many are run before their outcomes are added up: memory must not grow with the number of schedules.
+/// Schedules per batch. Outcomes are added up after each batch, so that memory does not grow with the number of
+/// schedules.
 const AT_ONCE: u64 = 10_000;
-/// So many violations are shown.
+/// Violations printed at most; they usually have one cause, and the first seeds are enough to replay it.
 const SHOWN: usize = 20;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// How many schedules of faults
+    /// Number of fault schedules to run
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..),
         conflicts_with = "replay")]
     schedules: u64,
 
-    /// The seed of the first; each further schedule has the next
+    /// Seed of the first schedule; each further schedule uses the next seed
     #[arg(long, value_name = "SEED", default_value_t = 1, conflicts_with = "replay")]
     seed: u64,
 
-    /// Threads; the results are the same for any number [default: one per core]
+    /// Number of threads; does not change the results [default: one per core]
     #[arg(long, value_name = "N", conflicts_with = "replay")]
     threads: Option<usize>,
 
@@ -39,11 +40,11 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// Run the schedule of this seed alone and print who told whom what, as a sequence diagram in text
+    /// Run only the schedule of this seed and print its messages as a sequence diagram in text
     #[arg(long, value_name = "SEED", help_heading = "Output")]
     replay: Option<u64>,
 
-    /// Draw the sequence diagram of the replay
+    /// Write the sequence diagram of the replay as SVG
     #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), requires = "replay", help_heading = "Output")]
     svg: Option<PathBuf>,
 }
@@ -61,7 +62,7 @@ struct Results {
     first_seed: u64,
     injected: Counts,
     reached: Counts,
-    /// Schedules in which something was wrong, and how much in all.
+    /// Schedules with at least one violation.
     violated: u64,
     violations: u64,
     shown: Vec<InSchedule>,
@@ -98,7 +99,7 @@ impl Results {
         writeln!(out, "{}", table("injected", &self.injected))?;
         writeln!(out, "{}", table("reached", &self.reached))?;
         if self.violations == 0 {
-            writeln!(out, "the invariants hold in all of them: {INVARIANTS}, and all came to an end")?;
+            writeln!(out, "the invariants hold in all of them: {INVARIANTS}, and every schedule ended")?;
         }
         for shown in &self.shown {
             writeln!(out, "seed {}: {}", shown.seed, shown.text)?;
@@ -108,12 +109,12 @@ impl Results {
 }
 
 impl Results {
-    /// Fails where anything was wrong, and says how to look at it.
+    /// Fails if there was a violation, and names the command that replays it.
     fn verdict(&self) -> Result<()> {
         let Some(first) = self.shown.first() else { return Ok(()) };
         let (violations, schedules) =
             (plural(self.violations, "violation"), plural(self.violated, "schedule"));
-        bail!("{violations} in {schedules}; look at one with 'bookahead faults --replay {}'", first.seed)
+        bail!("{violations} in {schedules}; replay one with 'bookahead faults --replay {}'", first.seed)
     }
 }
 
@@ -129,17 +130,20 @@ fn run_schedules(arguments: &Arguments) -> Result<()> {
     let mut results = Results { first_seed: arguments.seed, ..Results::default() };
     while results.schedules < arguments.schedules {
         let some = (arguments.schedules - results.schedules).min(AT_ONCE);
+        // Any 64-bit number is a valid seed, also after the largest.
         let first = arguments.seed.wrapping_add(results.schedules);
         let seeds: Vec<u64> = (0..some).map(|at| first.wrapping_add(at)).collect();
         let outcomes = run_all(&seeds, threads, |&seed| faults::run(seed, None), || progress.add(1));
         outcomes.iter().for_each(|outcome| results.add(outcome));
     }
+    // The bar must be cleared before anything is printed.
     drop(progress);
     if arguments.json {
         print_json(&results)?;
     } else {
         results.print()?;
     }
+    // After the results are printed: a violation is an error, but the counts are still wanted.
     results.verdict()
 }
 
@@ -159,7 +163,7 @@ fn replay(arguments: &Arguments, seed: u64) -> Result<()> {
         writeln!(out, "{}", in_one_line(&Counts(outcome.injected.clone())))?;
         writeln!(out, "{}", in_one_line(&Counts(outcome.reached.clone())))?;
         if outcome.violations.is_empty() {
-            writeln!(out, "the invariants hold: {INVARIANTS}, and all came to an end")?;
+            writeln!(out, "the invariants hold: {INVARIANTS}, and everything ended")?;
         }
     }
     grid::check(&outcome.violations)
@@ -186,6 +190,6 @@ mod tests {
         assert_eq!((results.violated, results.violations, results.shown.len()), (5, 35, SHOWN));
         assert_eq!(results.shown[0].text, "once at 1.500: twice");
         let error = results.verdict().expect_err("it is wrong").to_string();
-        assert_eq!(error, "35 violations in 5 schedules; look at one with 'bookahead faults --replay 5'");
+        assert_eq!(error, "35 violations in 5 schedules; replay one with 'bookahead faults --replay 5'");
     }
 }

@@ -27,7 +27,8 @@ use std::process::ExitCode;
 
 /// Advance reservations for batch clusters.
 ///
-/// Books at sites and brokers, runs them, and replays the same deciding code on workload traces. `bookahead demo` shows it.
+/// Reserve resources at sites and brokers, run those services, and simulate them on workload traces with the same
+/// planning code. Start with `bookahead demo`.
 #[derive(Parser)]
 #[command(name = "bookahead", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -37,30 +38,30 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the jobs of a trace through a scheduler and show how they fared
+    /// Simulate a scheduler on a workload trace and print statistics
     Simulate(Box<simulate::Arguments>),
-    /// Ask what a reservation would do to the jobs of a trace at a moment, before anything is booked
+    /// Show how a reservation would affect the jobs of a trace, without booking it
     Whatif(Box<whatif::Arguments>),
-    /// Run a described grid of sites, brokers and clients on a faulty network, and show what became of it
+    /// Simulate a grid of sites, brokers and clients on an unreliable network
     SimulateGrid(Box<grid::Arguments>),
-    /// Run random grids in which random things go wrong, and check what must always be true
+    /// Simulate random grids with random faults and check the protocol invariants
     Faults(Box<faults::Arguments>),
-    /// Kill real sites and brokers under load again and again, and check every answer that they gave
+    /// Kill and restart real sites and brokers under load, and check every answer
     Torture(Box<torture::Arguments>),
-    /// Run an experiment of the source papers and show the paper's figures beside ours
+    /// Reproduce an experiment of the source papers and compare the results
     Experiment(Box<experiment::Arguments>),
-    /// Look at, make, convert workload traces, and turn jobs into reservation requests
+    /// Inspect, generate and convert workload traces, and derive reservation requests
     #[command(subcommand)]
     Workload(workload::Command),
-    /// Run a broker and four sites with a living workload, and take a first tour
+    /// Run a broker and four sites with simulated users, and take a guided tour
     Demo(Box<demo::Arguments>),
     #[command(flatten)]
     Daemon(daemon::Command),
     #[command(flatten)]
     Client(client::Command),
-    /// Print a script that lets a shell complete commands and options
+    /// Print a shell completion script
     Completions(manual::CompletionsArguments),
-    /// Print the manual page, or write one for each command
+    /// Print the manual page, or write one page per command
     Man(manual::ManArguments),
 }
 
@@ -82,7 +83,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output has seen enough.
+        // The reader closed the pipe, as `head` does: that is no failure of ours.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::say!("error: {error:#}");
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+    // FileError does not report its I/O error as a source, so the chain alone would not find it.
     error.chain().any(|cause| match cause.downcast_ref::<FileError>() {
         Some(FileError::Write { cause, .. }) => broken(cause),
         _ => cause.downcast_ref::<io::Error>().is_some_and(broken),

@@ -1,5 +1,5 @@
-//! `bookahead completions` and `bookahead man`: what shells and readers of manuals need, made from the same definition as the
-//! help.
+//! `bookahead completions` and `bookahead man`: shell completions and manual pages, generated from the same clap
+//! definition as the help.
 
 use crate::output::save_and_tell;
 use anyhow::{Context, Result};
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(crate) struct CompletionsArguments {
-    /// For which shell
+    /// Shell to generate the script for
     #[arg(value_enum)]
     shell: Shell,
 }
 
 pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command) -> Result<()> {
-    // A shell that has gone away is no reason to panic, which writing to standard output directly would do.
+    // Via a buffer: clap_complete panics if writing to standard output fails, for example on a closed pipe.
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
     clap_complete::generate(arguments.shell, &mut command, name, &mut script);
@@ -26,7 +26,7 @@ pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command
 
 #[derive(Args)]
 pub(crate) struct ManArguments {
-    /// Write a page for each command into this folder [default: the page of bookahead itself, on standard output]
+    /// Write one page per command into this folder [default: print the page of bookahead itself]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -37,11 +37,11 @@ pub(crate) fn man(arguments: &ManArguments, mut command: Command) -> Result<()> 
         return Ok(stdout().lock().write_all(page(&command)?.as_bytes())?);
     };
     std::fs::create_dir_all(folder)
-        .with_context(|| format!("{} cannot be made; check the folder above it", folder.display()))?;
+        .with_context(|| format!("cannot create {}; check its parent folder", folder.display()))?;
     write_all(&command, "", folder)
 }
 
-/// The page of a command, and those of the commands below it: `bookahead-workload-info.1`.
+/// Writes the page of a command and, recursively, of its subcommands: `bookahead-workload-info.1`.
 fn write_all(command: &Command, above: &str, folder: &Path) -> Result<()> {
     let name = format!("{above}{}", command.get_name());
     let named = command.clone().display_name(name.clone());

@@ -1,7 +1,6 @@
-//! What commands say and write: lines on standard error while they work, JSON for programs, tables and numbers for people,
-//! files beside the answer, and a progress bar for work that takes long. Saying something never fails a command: whoever has
-//! closed standard error does not want to hear it. The bar appears only on a terminal and only once the work has taken a
-//! moment.
+//! Output of all commands: messages on standard error, JSON, tables and formatted numbers on standard output, files,
+//! and progress bars. A failed write to standard error never fails a command. A bar appears only on a terminal, and
+//! only once the work has taken longer than [`QUIET_FOR`].
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Says one line, as `eprintln!` does, which would panic where nobody listens.
+/// Prints one line to standard error. Unlike `eprintln!` it does not panic if standard error is closed.
 macro_rules! say {
     ($($part:tt)*) => { $crate::output::line(format_args!($($part)*)) };
 }
@@ -29,17 +28,18 @@ pub(crate) fn stdout() -> Escaped<StdoutLock<'static>> {
     Escaped(io::stdout().lock())
 }
 
-/// Writes control characters, and those that change the direction of text, as `\u` and four digits. Servers, and sites behind them, choose
-/// names and messages: they must not be able to move the cursor, set colours or hide text. JSON means the same with the escapes.
+/// Escapes control and bidirectional characters as `\u` and four digits. Names and messages come from servers and the
+/// sites behind them: they must not move the cursor, set colours or hide text. JSON keeps its meaning with these
+/// escapes.
 pub(crate) struct Escaped<W>(W);
 
 impl<W: Write> Write for Escaped<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Formatting writes whole characters. What is not text is not meant for a terminal.
+        // Formatting always writes whole characters, so invalid UTF-8 is binary data for a file or a pipe.
         let Ok(text) = str::from_utf8(bytes) else { return self.0.write(bytes) };
         let mut done = 0;
         for (at, character) in text.char_indices().filter(|(_, character)| is_unsafe(*character)) {
-            // As iCalendar ends its lines.
+            // iCalendar requires CRLF line ends.
             if character == '\r' && text[at + 1..].starts_with('\n') {
                 continue;
             }
@@ -70,22 +70,20 @@ fn is_unsafe(character: char) -> bool {
     directs || breaks_line || character.is_control() && !matches!(character, '\n' | '\t')
 }
 
-/// Prints `value` and a line end. An error is the one of standard output itself, so that a reader who has seen
-/// enough can be told from a full disk.
+/// Prints `value` and a line end. Returns the error of standard output itself: the caller must tell a closed pipe from
+/// a full disk.
 pub(crate) fn print_json(value: &impl Serialize) -> io::Result<()> {
     let mut out = stdout();
     serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
     writeln!(out)
 }
 
-/// Writes `text`, or says what is in the way.
 pub(crate) fn save(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| {
         format!("{} cannot be written; check the folder and its permissions", path.display())
     })
 }
 
-/// Writes `text` and tells the user where.
 pub(crate) fn save_and_tell(path: &Path, text: &str) -> Result<()> {
     save(path, text)?;
     say!("wrote {}", path.display());
@@ -95,6 +93,7 @@ pub(crate) fn save_and_tell(path: &Path, text: &str) -> Result<()> {
 /// `jobs.csv` as `jobs.easy.csv`.
 pub(crate) fn named_for(path: &Path, what: &str) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // At the first dot, so that an ending such as `.swf.gz` stays whole.
     let (stem, ending) = name.split_once('.').unwrap_or((&name, ""));
     let dot = if ending.is_empty() { "" } else { "." };
     path.with_file_name(format!("{stem}.{what}{dot}{ending}"))
@@ -134,9 +133,10 @@ pub(crate) fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
+/// Shorter work shows no bar, which would only flicker.
 const QUIET_FOR: Duration = Duration::from_millis(400);
 
-/// Progress towards `total`; may be told from several threads.
+/// Progress towards `total`; [`Progress::add`] may be called from several threads.
 pub(crate) struct Progress {
     begun: Instant,
     total: u64,
@@ -147,7 +147,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Towards `total` of `what`, such as jobs.
+    /// `what` is the unit in the plural, such as `jobs`.
     pub(crate) fn new(total: u64, what: &'static str) -> Progress {
         let (begun, done, bar) = (Instant::now(), AtomicU64::new(0), OnceLock::new());
         Progress { begun, total, what, done, wanted: stderr().is_terminal(), bar }
@@ -176,7 +176,6 @@ fn bar(total: u64, what: &str) -> ProgressBar {
     bar
 }
 
-/// As many as wanted, or one per core.
 pub(crate) fn threads(wanted: Option<usize>) -> usize {
     wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
 }

@@ -1,4 +1,4 @@
-//! How requests for reservations are placed: the options that `simulate` and `whatif` have in common.
+//! Placement of reservation requests: the options shared by `simulate` and `whatif`.
 
 use crate::times::length;
 use anyhow::{Context, Result, ensure};
@@ -11,36 +11,36 @@ use clap::{Args, ValueEnum};
 
 #[derive(Args)]
 pub(crate) struct PlacementArguments {
-    /// How slots are rated [default: what-if; simulate takes the earliest fit unless told how]
+    /// How to rate slots [default: what-if; simulate uses the earliest fit if no placement option is given]
     #[arg(long, short, value_parser = method_name(), help_heading = "Placement")]
     method: Option<MethodName>,
 
-    /// Which slot is the best
+    /// Which slot to choose
     #[arg(long, value_enum, default_value_t = PreferenceName::Availability, help_heading = "Placement")]
     prefer: PreferenceName,
 
-    /// How much the makespan counts beside the mean completion time, 0 to 1 (what-if)
+    /// Weight of the makespan against the mean completion time, 0 to 1 (what-if only)
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, help_heading = "Placement")]
     makespan_weight: f64,
 
-    /// Slots spread over the window at most; as many again where something ends or begins
+    /// Maximum number of slots spread over the window; as many again are tried at the starts and ends of other work
     #[arg(long, value_name = "N", default_value_t = SlotRules::default().most, help_heading = "Placement")]
     slots: usize,
 
-    /// Time between two of them at least
+    /// Minimum time between two slots
     #[arg(long, value_name = "LENGTH", default_value = "15m", value_parser = length, help_heading = "Placement")]
     gap: Seconds,
 
-    /// Refuse slots that delay more waiting jobs than this; 0 prefers local jobs
+    /// Reject slots that delay more than N waiting jobs; 0 protects all local jobs
     #[arg(long, value_name = "N", help_heading = "Placement")]
     max_delayed: Option<u32>,
 
-    /// Refuse slots that delay a waiting job by more than this
+    /// Reject slots that delay any waiting job by more than this
     #[arg(long, value_name = "LENGTH", value_parser = length, help_heading = "Placement")]
     max_delay: Option<Seconds>,
 }
 
-/// Reads the name of a method, and lists them all in the help.
+/// A parser that lists all methods in the help.
 fn method_name() -> impl TypedValueParser<Value = MethodName> {
     let all = MethodName::ALL.map(|method| PossibleValue::new(method.word()).help(method.about()));
     let named = |name: String| MethodName::ALL.into_iter().find(|method| method.word() == name);
@@ -49,19 +49,19 @@ fn method_name() -> impl TypedValueParser<Value = MethodName> {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PreferenceName {
-    /// The best rated
+    /// Best rating
     Availability,
-    /// The earliest
+    /// Earliest start
     Earliest,
-    /// The one that delays waiting jobs the least in all
+    /// Smallest total delay of waiting jobs
     Impact,
 }
 
-/// How much notice a reservation must be given.
+/// Required notice time of reservations.
 #[derive(Args)]
 pub(crate) struct NoticeArguments {
-    /// Ask for so many times the wait that a request would have as a job, predicted from history; 1 gives nobody an earlier
-    /// start for reserving
+    /// Require a notice of FACTOR times the wait predicted for a job of the same size; with 1, reserving gives no
+    /// earlier start than queueing
     #[arg(
         long,
         value_name = "FACTOR",
@@ -71,21 +71,21 @@ pub(crate) struct NoticeArguments {
     )]
     notice: Option<f64>,
 
-    /// How the wait is predicted
+    /// How to predict the wait
     #[arg(long, value_enum, default_value_t = PredictorName::Mean, requires = "notice", help_heading = "Placement")]
     notice_by: PredictorName,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PredictorName {
-    /// The mean wait of recent jobs
+    /// Mean wait of recent jobs
     Mean,
-    /// What 95% of jobs of this size and duration do not exceed, with 95% confidence
+    /// Bound that 95% of jobs of this size and duration do not exceed, with 95% confidence
     Quantile,
 }
 
 impl NoticeArguments {
-    /// The rule; without one no notice is asked for.
+    /// The notice rule. Without `--notice` its factor is 0: no notice is required.
     pub(crate) fn rule(&self) -> Result<NoticeRule> {
         let factor = self.notice.unwrap_or(0.0);
         ensure!((0.0..=1_000.0).contains(&factor), "--notice {factor} is not between 0 and 1000");
@@ -98,7 +98,7 @@ impl NoticeArguments {
 }
 
 impl PlacementArguments {
-    /// Whether anything is said about how to place.
+    /// Whether an option was given that turns on rated placement in `simulate`.
     pub(crate) fn is_given(&self) -> bool {
         self.method.is_some() || self.max_delayed.is_some() || self.max_delay.is_some()
     }

@@ -1,29 +1,28 @@
-//! Tables that fit the terminal. A table that is too wide first drops columns, the least important first, then breaks the
-//! longest texts into several lines. Tables of figures keep all columns and are continued below instead.
+//! Tables that fit the terminal. A table that is too wide first drops columns, the least important first, then wraps
+//! the longest cells. Tables of numbers keep all columns and are continued below instead.
 
 use crate::output::escaped;
 use std::env;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
-/// Stands for a value that there is not.
+/// The cell of a missing value.
 pub(crate) const NOTHING: &str = "–";
 
-/// Between two columns.
+/// Blanks between two columns.
 const GAP: usize = 2;
 
-/// A text is broken into lines of at least this width: narrower ones are hard to read.
+/// Minimum width of a wrapped column: narrower text is hard to read.
 const NARROWEST: usize = 12;
 
 /// The colour of a cell by its text, as the parameter of an SGR escape sequence.
 type Paint = fn(&str) -> Option<&'static str>;
 
-/// One column.
 #[derive(Clone)]
 pub(crate) struct Column {
     head: String,
     right: bool,
-    /// The lowest is dropped first; None is never dropped.
+    /// Drop order: columns with the lowest number go first; None is never dropped.
     dropped: Option<u8>,
     paint: Option<Paint>,
 }
@@ -33,12 +32,12 @@ impl Column {
         Column { head: head.into(), right: false, dropped: None, paint: None }
     }
 
-    /// A column of numbers.
+    /// A column that is aligned right, for numbers.
     pub(crate) fn right(head: impl Into<String>) -> Column {
         Column { right: true, ..Column::left(head) }
     }
 
-    /// May be left out where there is no room; columns with a lower `order` go first.
+    /// Allows to drop the column if the table is too wide; columns with a lower `order` go first.
     pub(crate) fn drop(self, order: u8) -> Column {
         Column { dropped: Some(order), ..self }
     }
@@ -48,16 +47,15 @@ impl Column {
     }
 }
 
-/// Rows of cells below a head.
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
-    /// Whether it is continued below rather than narrowed.
+    /// Whether columns that do not fit are printed below the others instead of being dropped.
     continued: bool,
 }
 
 impl Table {
-    /// Names in the first column, figures in the others.
+    /// A table with names in the first column and numbers in the others.
     pub(crate) fn figures(head: Vec<String>) -> Table {
         let column =
             |(at, head): (usize, String)| if at == 0 { Column::left(head) } else { Column::right(head) };
@@ -84,14 +82,14 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Prints it to standard output, as wide as the terminal at most, with colours where it is a terminal.
+    /// Prints it to standard output, at most as wide as the terminal, with colours if it is a terminal.
     pub(crate) fn print(&self) -> io::Result<()> {
         let colours =
             io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         io::stdout().lock().write_all(self.render(terminal_width(), colours).as_bytes())
     }
 
-    /// The text of it, in at most `width` columns.
+    /// The text of the table, at most `width` characters wide if possible.
     pub(crate) fn render(&self, width: Option<usize>, colours: bool) -> String {
         let mut kept: Vec<usize> =
             (0..self.columns.len()).filter(|at| self.continued || self.says(*at)).collect();
@@ -113,7 +111,7 @@ impl Table {
         self.block(&kept, &widths, colours)
     }
 
-    /// Whether any row has something in a column; the first always counts.
+    /// Whether a column has a value in any row. The first column is always shown.
     fn says(&self, column: usize) -> bool {
         let says =
             |row: &Vec<String>| row.get(column).is_some_and(|cell| !cell.is_empty() && cell != NOTHING);
@@ -128,7 +126,7 @@ impl Table {
         kept.iter().map(width).collect()
     }
 
-    /// As many columns at a time as have room, each time with the first.
+    /// Blocks of as many columns as fit, each with the first column repeated.
     fn blocks(&self, kept: &[usize], width: usize, colours: bool) -> String {
         let Some((first, rest)) = kept.split_first() else { return String::new() };
         let mut text = String::new();
@@ -166,7 +164,7 @@ impl Table {
         text
     }
 
-    /// One row, on several lines where a cell is broken.
+    /// Writes one row, on several lines if a cell is wrapped.
     fn lines(&self, text: &mut String, kept: &[usize], widths: &[usize], cells: &[&str], colours: bool) {
         let broken: Vec<Vec<String>> =
             cells.iter().zip(widths).map(|(cell, width)| wrapped(cell, *width)).collect();
@@ -197,7 +195,7 @@ impl Table {
 }
 
 impl fmt::Display for Table {
-    /// As wide as the terminal at most, without colours.
+    /// At most as wide as the terminal, without colours.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(terminal_width(), false))
     }
@@ -207,7 +205,7 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-/// A text on lines of at most `width` characters, broken at spaces, else after a slash or a comma, else anywhere.
+/// Wraps a text at `width` characters: at spaces, otherwise after `/`, `,`, `=` or `-`, otherwise anywhere.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest: Vec<char> = text.trim_end().chars().collect();
@@ -227,9 +225,9 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// How wide the terminal is: `COLUMNS`, else what the terminal says. None where the output goes elsewhere.
+/// The width of the terminal: `COLUMNS`, or that of standard output. None if standard output is not a terminal.
 pub(crate) fn terminal_width() -> Option<usize> {
-    // Less than this is a mistake, or no terminal on which a table can be read.
+    // A smaller value is a mistake, or a terminal on which no table is readable.
     const LEAST: usize = 40;
     let said = env::var("COLUMNS").ok().and_then(|text| text.parse::<usize>().ok());
     let asked = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));

@@ -1,5 +1,5 @@
-//! Times and lengths of time as people write them on the command line. A time is in seconds of the trace or, where
-//! the trace tells when it began, an RFC 3339 instant; a wall time without an offset is refused.
+//! Times and durations on the command line of trace commands. A time is in seconds of the trace or, if the trace has a
+//! start date, an RFC 3339 instant; a wall time without an offset is refused.
 
 use bookahead_plan::{Seconds, Time};
 use bookahead_service::config::Length;
@@ -9,15 +9,15 @@ use std::str::FromStr;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Instant {
-    /// In the trace's own seconds.
+    /// Seconds of the trace.
     Trace(Time),
-    /// On the calendar.
+    /// An instant on the calendar.
     Calendar(Timestamp),
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "'{0}' is no time; give seconds of the trace (430593) or RFC 3339 with an offset (2000-04-30T21:36:36Z)"
+    "invalid time '{0}'; use seconds of the trace (430593) or RFC 3339 with an offset (2000-04-30T21:36:36Z)"
 )]
 pub(crate) struct BadInstant(String);
 
@@ -33,13 +33,11 @@ impl FromStr for Instant {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{0} is a calendar time, but the trace does not tell when it began (UnixStartTime); give seconds of the trace"
-)]
+#[error("{0} is a calendar time, but the trace has no start date (UnixStartTime); use seconds of the trace")]
 pub(crate) struct NoCalendar(Timestamp);
 
 impl Instant {
-    /// In the seconds of a trace that began at `unix_start`.
+    /// Converts to seconds of a trace that began at `unix_start`, in Unix seconds.
     pub(crate) fn in_trace(self, unix_start: Option<i64>) -> Result<Time, NoCalendar> {
         match (self, unix_start) {
             (Instant::Trace(time), _) => Ok(time),
@@ -51,7 +49,7 @@ impl Instant {
     }
 }
 
-/// A length as [`length`] reads it: `2h30m`. Less than nothing is nothing.
+/// A duration in the form that [`length`] parses: `2h30m`. A negative one is written as 0.
 pub(crate) fn written(length: Seconds) -> String {
     Length::from(length).to_string()
 }

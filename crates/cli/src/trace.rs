@@ -1,4 +1,4 @@
-//! Choosing and loading a trace: the options that every command which reads one has in common.
+//! Selecting and loading a workload trace: the options shared by all commands that read one.
 
 use crate::output::{count, plural, say};
 use crate::times::Instant;
@@ -14,57 +14,56 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
 
-/// Which jobs of which trace.
 #[derive(Args)]
 pub(crate) struct TraceArguments {
-    /// A log in Standard Workload Format, plain or gzip; - is standard input
+    /// Trace in Standard Workload Format, plain or gzip; - for standard input
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
 
-    /// Size of the machine in processors; by default what the header of the trace says
+    /// Size of the machine in processors [default: from the header of the trace]
     #[arg(long, short, value_name = "N", help_heading = "Jobs")]
     pub(crate) processors: Option<u32>,
 
-    /// Count in nodes of N processors: jobs take whole nodes
+    /// Allocate whole nodes of N processors
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Jobs")]
     unit: u32,
 
-    /// Take only the first N sound jobs
+    /// Use only the first N valid jobs
     #[arg(long, short = 'n', value_name = "N", help_heading = "Jobs")]
     first: Option<usize>,
 
-    /// Take only jobs submitted at or after this time (seconds of the trace, or RFC 3339)
+    /// Use only jobs submitted at or after this time (seconds of the trace, or RFC 3339)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Jobs")]
     from: Option<Instant>,
 
-    /// Take only jobs submitted before this time
+    /// Use only jobs submitted before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Jobs")]
     to: Option<Instant>,
 
-    /// Multiply the load: the gaps between submissions are divided by FACTOR
+    /// Multiply the load by FACTOR, by dividing the gaps between submissions
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, help_heading = "Jobs")]
     load: Option<f64>,
 
-    /// What a scheduler believes of run times: requested, actual, or factor:F (F times the actual)
+    /// Run-time estimates given to the scheduler: requested, actual, or factor:F (F times the actual)
     #[arg(long, value_name = "SOURCE", default_value = "requested", help_heading = "Jobs")]
     estimates: Estimates,
 
-    /// What becomes of a job that ran longer than it requested
+    /// How to treat jobs that ran longer than they requested
     #[arg(long, value_name = "RULE", value_enum, default_value_t = OverrunRule::Kill, help_heading = "Jobs")]
     pub(crate) overrun: OverrunRule,
 
-    /// Fail at the first job that would be dropped or mended, and say where it is
+    /// Fail at the first job that would be dropped or repaired, and report its line
     #[arg(long, help_heading = "Jobs")]
     strict: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OverrunRule {
-    /// It is killed when its request is used up
+    /// Kill the job when its requested time is used up
     Kill,
-    /// It goes on to its end, unless a reservation needs its processors
+    /// Let the job finish, unless a reservation needs its processors
     Extend,
-    /// It is left out
+    /// Leave the job out
     Drop,
 }
 
@@ -88,7 +87,7 @@ impl From<OverrunRule> for Overrun {
 }
 
 impl TraceArguments {
-    /// Loads the trace, says on standard error what was dropped and mended, and applies load and estimates.
+    /// Loads the trace, reports dropped and repaired jobs on standard error, and applies load and estimates.
     pub(crate) fn load(&self, keep_records: bool) -> Result<Trace> {
         let options = LoadOptions {
             processors: self.processors.map(Capacity),
@@ -108,26 +107,27 @@ impl TraceArguments {
         Ok(trace)
     }
 
-    /// Applies the estimates. Jobs that are dropped for it leave together with their records.
+    /// Applies the estimates. A job that is dropped for its estimate is removed together with its record.
     fn estimate(&self, trace: &mut Trace) -> Result<()> {
+        // Jobs to drop are kept here and removed below, because their records must go with them.
         let rule = if self.overrun == OverrunRule::Drop { Overruns::Keep } else { self.overrun.into() };
         let changed = self.estimates.apply(&mut trace.jobs, rule)?;
         if changed == 0 {
             return Ok(());
         }
         let changed = plural(changed as u64, "job");
-        say!("{changed} longer than estimated, treated by the rule for overruns");
+        say!("{changed} longer than estimated; --overrun decides how they are treated");
         if self.overrun == OverrunRule::Drop {
             let mut jobs = trace.jobs.iter();
             trace.records.retain(|_| jobs.next().is_some_and(|job| job.run <= job.request));
             trace.jobs.retain(|job| job.run <= job.request);
             let name = self.name();
-            ensure!(!trace.jobs.is_empty(), "{name}: no job is left; check --estimates and --overrun");
+            ensure!(!trace.jobs.is_empty(), "{name}: no jobs left; check --estimates and --overrun");
         }
         Ok(())
     }
 
-    /// The trace's name for people: the file's, without its folder.
+    /// The file name without its folder, or `standard input`.
     pub(crate) fn name(&self) -> String {
         let name = self.trace.file_name().unwrap_or(self.trace.as_os_str());
         if name == "-" { "standard input".to_owned() } else { name.to_string_lossy().into_owned() }
@@ -137,6 +137,7 @@ impl TraceArguments {
         if self.from.is_none() && self.to.is_none() {
             return Ok(None);
         }
+        // Only calendar times need the start date, which costs opening the file a second time.
         let calendar = [self.from, self.to].iter().any(|time| matches!(time, Some(Instant::Calendar(_))));
         let unix_start = if calendar { self.unix_start()? } else { None };
         let in_trace = |time: Instant| time.in_trace(unix_start).with_context(|| self.name());
@@ -146,40 +147,42 @@ impl TraceArguments {
         Ok(Some(Interval::new(begin, end)))
     }
 
-    /// When the trace began, from the head of the file.
+    /// `UnixStartTime` of the header.
     fn unix_start(&self) -> Result<Option<i64>> {
         ensure!(
             self.trace != Path::new("-"),
-            "a calendar time needs the header before the jobs are read; give seconds of the trace, or a file"
+            "a calendar time needs a trace in a file, not on standard input; use a file, or seconds of the trace"
         );
         let mut reader = Reader::open(&self.trace)?;
-        reader.next_job().context("while looking for the date of the trace")?;
+        // The header is complete once the first job has been read.
+        reader.next_job().context("while reading the start date of the trace")?;
         Ok(reader.header().unix_start_time())
     }
 }
 
-/// Names the option where one helps.
+/// Adds the option that would avoid the error.
 fn with_option(error: LoadError) -> anyhow::Error {
     match error {
-        LoadError::NoMachine { .. } => anyhow!("{error}, as in --processors 128"),
+        LoadError::NoMachine { .. } => anyhow!("{error}, for example --processors 128"),
         other => other.into(),
     }
 }
 
-/// The header to write with the jobs: the trace's, with the size of the machine that they were chosen for.
+/// The header of the trace, with `MaxProcs` set to the size of the machine that the jobs were selected for.
 pub(crate) fn header(trace: &Trace) -> Header {
     let mut header = trace.header.clone();
     let processors = i64::from(trace.machine.0) * i64::from(trace.unit);
+    // An unchanged size leaves the header as it was written.
     if header.processors() != Some(processors) {
         header.set("MaxProcs", processors);
     }
     header
 }
 
-/// A file beside the data on standard output; the two must not be mixed.
+/// Refuses `-`: the file is written in addition to the data on standard output, and the two must not be mixed.
 pub(crate) fn file_not_stdout() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| match path.to_str() {
-        Some("-") => Err("standard output has the other data; give the name of a file"),
+        Some("-") => Err("standard output is used for other data; use a file name"),
         _ => Ok(path),
     })
 }
@@ -197,14 +200,14 @@ fn report(name: &str, report: &CleaningReport) {
         say!("    {:>9}  {}", count(number), reason.sentence());
     }
     if report.counts().any(|(reason, _)| !reason.is_drop()) {
-        say!("  mended:");
+        say!("  repaired:");
     }
     for (reason, number) in report.counts().filter(|(reason, _)| !reason.is_drop()) {
         say!("    {:>9}  {}", count(number), reason.sentence());
     }
 }
 
-/// The machine for people.
+/// `128 processors`, or `16 nodes of 8 processors`.
 pub(crate) fn machine(trace: &Trace) -> String {
     let size = u64::from(trace.machine.0);
     if trace.unit == 1 {
@@ -213,17 +216,16 @@ pub(crate) fn machine(trace: &Trace) -> String {
     format!("{} of {}", plural(size, "node"), plural(u64::from(trace.unit), "processor"))
 }
 
-/// What the machine is counted in.
 pub(crate) fn unit_name(trace: &Trace) -> &'static str {
     if trace.unit == 1 { "processors" } else { "nodes" }
 }
 
-/// Dates on pictures where the trace knows them.
+/// Charts show dates if the trace has a start date, and the time since its start otherwise.
 pub(crate) fn clock(trace: &Trace) -> Clock {
     trace.header.unix_start_time().map_or(Clock::SinceStart, |unix_of_zero| Clock::Utc { unix_of_zero })
 }
 
-/// On the calendar where the trace knows its date, in its own seconds otherwise.
+/// An RFC 3339 time if the trace has a start date, seconds of the trace otherwise.
 pub(crate) fn instant(trace: &Trace, time: Time) -> String {
     let start = trace.header.unix_start_time();
     let date = start.and_then(|start| Timestamp::from_second(start.saturating_add(time.0)).ok());

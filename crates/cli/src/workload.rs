@@ -1,4 +1,4 @@
-//! `bookahead workload`: looking at traces, making them, converting them, and turning jobs into requests for reservations.
+//! `bookahead workload`: inspects, generates and converts traces, and turns jobs into reservation requests.
 
 use crate::output::{count, length, percent, plural, print_json, say};
 use crate::table::Table;
@@ -22,13 +22,13 @@ use std::path::PathBuf;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Show what is in a trace: how many jobs, how large, how long, how well estimated
+    /// Show statistics of a trace: number, size, run time and estimates of its jobs
     Info(Box<InfoArguments>),
-    /// Make a trace from a workload model; the same seed gives the same jobs on every machine
+    /// Generate a trace from a workload model; the same seed gives the same jobs on every machine
     Generate(Box<GenerateArguments>),
-    /// Clean a trace, choose jobs, scale its load, and write it as SWF, plain or gzip
+    /// Clean a trace, select jobs, scale the load, and write it as SWF, plain or gzip
     Convert(Box<ConvertArguments>),
-    /// Turn one job of each block of ten into a reservation request
+    /// Turn one job of each block (of ten, by default) into a reservation request
     Reservations(Box<ReservationsArguments>),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct InfoArguments {
     #[command(flatten)]
     trace: TraceArguments,
 
-    /// Print everything as JSON, the header's directives included
+    /// Print everything as JSON, including the header directives
     #[arg(long)]
     json: bool,
 }
@@ -54,7 +54,7 @@ pub(crate) struct InfoArguments {
 fn info(arguments: &InfoArguments) -> Result<()> {
     let trace = arguments.trace.load(false)?;
     let Some(statistics) = Statistics::of_jobs(&trace.jobs, trace.machine) else {
-        anyhow::bail!("{}: there is no job in it", arguments.trace.name());
+        anyhow::bail!("{}: the trace has no jobs", arguments.trace.name());
     };
     if arguments.json {
         print_json(&Shown::of(&trace, &statistics))?;
@@ -113,11 +113,11 @@ fn tables(trace: &Trace, statistics: &Statistics) -> String {
 
 #[derive(Args)]
 pub(crate) struct GenerateArguments {
-    /// Which model draws the jobs
+    /// Workload model
     #[arg(long, short, value_enum, default_value_t = Model::Lublin)]
     model: Model,
 
-    /// How many jobs
+    /// Number of jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1000)]
     jobs: usize,
 
@@ -125,16 +125,16 @@ pub(crate) struct GenerateArguments {
     #[arg(long, short, value_name = "N", default_value_t = 256)]
     processors: u32,
 
-    /// The same seed gives the same jobs
+    /// Random seed; the same seed gives the same jobs
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
 
-    /// Work brought as a share of the machine, such as 0.7; by default what the model gives
+    /// Offered load as a share of the machine, such as 0.7 [default: as the model yields]
     #[arg(long, value_name = "SHARE")]
     load: Option<f64>,
 
-    /// Requested times: exact, factor:F (F times the run time), or popular (overestimated and rounded as people
-    /// do); the cirne model draws its own
+    /// Requested times: exact, factor:F (F times the run time), or popular (overestimated and rounded, as users
+    /// do); not for cirne, which has its own model
     #[arg(long, value_name = "MODEL")]
     requests: Option<RequestModel>,
 
@@ -150,7 +150,7 @@ pub(crate) struct GenerateArguments {
     #[arg(long, value_names = ["SMALLEST", "LARGEST"], num_args = 2)]
     size: Option<Vec<u32>>,
 
-    /// Where to write the trace: SWF, gzip where it ends in .gz; - is standard output
+    /// Output file, in SWF; gzip if the name ends in .gz; - for standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
 }
@@ -161,9 +161,9 @@ enum Model {
     Poisson,
     /// Lublin and Feitelson 2003: daily cycle, sizes near powers of two, run times that depend on size
     Lublin,
-    /// The same with the parameters published for batch jobs alone
+    /// As lublin, with the parameters published for batch jobs only
     LublinBatch,
-    /// In the style of Cirne and Berman 2001: requested times and how well they are met
+    /// In the style of Cirne and Berman 2001: models requested times and their accuracy
     Cirne,
 }
 
@@ -199,6 +199,7 @@ fn drawn(arguments: &GenerateArguments, setting: Setting) -> Result<Vec<Job>> {
         }
         Model::Poisson => {
             let usual = Poisson::default();
+            // The default range of sizes must fit a small machine too.
             let largest = usual.processors.1.min(arguments.processors);
             Poisson {
                 setting,
@@ -212,7 +213,7 @@ fn drawn(arguments: &GenerateArguments, setting: Setting) -> Result<Vec<Job>> {
     })
 }
 
-/// An option that a model does not know must not be ignored in silence.
+/// Fails if an option was given that the chosen model would silently ignore.
 fn refuse_foreign_options(arguments: &GenerateArguments) -> Result<()> {
     let given = [
         ("--gap", arguments.gap.is_some(), &[Model::Poisson, Model::Cirne][..]),
@@ -222,7 +223,7 @@ fn refuse_foreign_options(arguments: &GenerateArguments) -> Result<()> {
     ];
     for (option, is_given, models) in given {
         if is_given && !models.contains(&arguments.model) {
-            bail!("{option} means nothing to this model; leave it out or choose another --model");
+            bail!("{option} does not apply to this model; remove it or choose another --model");
         }
     }
     Ok(())
@@ -233,7 +234,7 @@ pub(crate) struct ConvertArguments {
     #[command(flatten)]
     trace: TraceArguments,
 
-    /// Where to write the trace: SWF, gzip where it ends in .gz; - is standard output
+    /// Output file, in SWF; gzip if the name ends in .gz; - for standard output
     #[arg(value_name = "OUTPUT")]
     output: PathBuf,
 }
@@ -247,7 +248,7 @@ fn convert(arguments: &ConvertArguments) -> Result<()> {
     Ok(())
 }
 
-/// Writes the jobs of the trace, with all that their records say and what was mended, chosen and scaled.
+/// Writes the jobs with all fields of their records, as they are after cleaning, selection and scaling.
 fn write_trace(path: &std::path::Path, trace: &Trace) -> Result<()> {
     let records: Vec<Record> =
         trace.jobs.iter().zip(&trace.records).map(|(job, record)| as_cleaned(trace, job, record)).collect();
@@ -269,27 +270,27 @@ pub(crate) struct ReservationsArguments {
     #[command(flatten)]
     trace: TraceArguments,
 
-    /// One job of each block of N becomes a request
+    /// Block size: one job of every N becomes a request
     #[arg(long, value_name = "N", default_value_t = Selection::default().block)]
     block: usize,
 
-    /// How long before its earliest start a request is made (2h, 90m)
+    /// Time from a request to its earliest start (2h, 90m)
     #[arg(long, value_name = "LENGTH", default_value = "1h", value_parser = times::length)]
     book_ahead: Seconds,
 
-    /// By how much the start may be later
+    /// How much later than that a reservation may start
     #[arg(long, value_name = "LENGTH", default_value = "0", value_parser = times::length)]
     window: Seconds,
 
-    /// Chooses the job of each block
+    /// Random seed for the choice in each block
     #[arg(long, value_name = "SEED", default_value_t = Selection::default().seed)]
     seed: u64,
 
-    /// Where to write the requests: CSV, gzip where it ends in .gz; - is standard output
+    /// Output file for the requests, in CSV; gzip if the name ends in .gz; - for standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
 
-    /// Where to write the jobs that stay, as SWF
+    /// Write the remaining jobs to this file, in SWF
     #[arg(long, value_name = "FILE", value_parser = file_not_stdout())]
     jobs_out: Option<PathBuf>,
 }
@@ -307,7 +308,8 @@ fn reservations(arguments: &ReservationsArguments) -> Result<()> {
     requests::write_file(&arguments.output, &requests)?;
     say!("{} of {} became requests", count(requests.len() as u64), plural(all.len() as u64, "job"));
     if let Some(path) = &arguments.jobs_out {
-        // The jobs that stay are in their old order, and so are the records.
+        // Records have no key that links them to jobs. Both are in trace order, so one pass over both finds the
+        // records of the remaining jobs.
         let (mut all, mut stay) = (all.iter(), trace.jobs.iter().peekable());
         trace.records.retain(|_| all.next().is_some_and(|job| stay.next_if(|next| *next == job).is_some()));
         write_trace(path, &trace)?;

@@ -1,38 +1,38 @@
-//! What a paper says, what we found, and whether the two agree. Agreement is decided by a rule written down with the
-//! claim before it is run, mostly on the direction, never on closeness that was tuned for.
+//! Claims of a paper beside our results, and whether they agree. Each claim has a rule for agreement that was written
+//! before the first run. Most rules are about the direction of an effect; none was tuned to be met.
 
 use crate::statistics::Estimate;
 use serde::Serialize;
 
-/// Our figures behind a claim, each with its name.
+/// Our measured values behind a claim, by name.
 pub type Measured = Vec<(String, Estimate)>;
 
-/// One statement of a paper beside ours.
+/// One claim of a paper beside our result.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Claim {
-    /// A name that stays, such as `what-if/success-mean`.
+    /// Stable name, such as `what-if/success-mean`.
     pub id: &'static str,
-    /// Where it stands: section, figure or table.
+    /// Section, figure or table of the paper.
     pub source: &'static str,
-    /// What is claimed, in a sentence.
+    /// The claim in one sentence.
     pub statement: &'static str,
-    /// The paper's value, as it is printed there.
+    /// The paper's value, as printed.
     pub paper: &'static str,
-    /// Our value.
+    /// Our value, as text.
     pub ours: String,
-    /// Our figures behind it, each with its interval.
+    /// Our measured values, each with its confidence interval.
     pub measured: Measured,
-    /// When we say that it is reproduced.
+    /// The rule by which it counts as reproduced.
     pub rule: &'static str,
-    /// Whether our figures meet the rule.
+    /// Whether our values meet the rule.
     pub reproduced: bool,
-    /// Why we differ, as far as the data shows; empty where we do not.
+    /// Why our result differs, as far as the data shows; empty if it is reproduced.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
 impl Claim {
-    /// A claim by its name, its place in the paper and the paper's value; not judged yet.
+    /// A claim without a statement, our value or a verdict yet.
     pub(crate) fn new(id: &'static str, source: &'static str, paper: &'static str) -> Claim {
         Claim { id, source, paper, ..Claim::default() }
     }
@@ -45,7 +45,7 @@ impl Claim {
         Claim { ours: ours.into(), measured, ..self }
     }
 
-    /// Whether the rule is met; the reason is asked for only where it is not.
+    /// Sets the verdict. `why` is called only if the claim is not reproduced.
     pub(crate) fn judged<W: Into<String>>(
         self,
         rule: &'static str,

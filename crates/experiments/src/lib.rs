@@ -1,10 +1,10 @@
-//! The experiments of the source papers, run anew: each module has one paper's set-up, its published figures as data,
-//! and ours beside them. Results are functions of the seeds; nothing is tuned to match.
+//! Reproductions of the experiments of the source papers. Each module has the set-up of one paper, its published
+//! results as data, and our results. Results depend only on the seeds; nothing is tuned to match.
 //!
-//! - [`what_if`]: what-if against load
-//! - [`claim`]: what a paper says, what we found, and whether they agree
-//! - [`co_reservation`]: reserving several machines at once, with and without probing, and the time-out of holds
-//! - [`cosy`]: the shortest notice for reservations, after COSY
+//! - [`what_if`]: what-if rating compared with load rating
+//! - [`claim`]: claims of a paper, our results, and whether they agree
+//! - [`co_reservation`]: co-reservation of several machines, with and without probing, and the timeout of holds
+//! - [`cosy`]: the shortest notice time for reservations, after COSY
 //! - [`gridsim`]: waiting, offsets, utilisation and rejections with advance reservations, after GridSim
 //! - [`migol`]: estimates of the earliest start, and the job broker, after Migol
 //! - [`report`]: tables, figures and claims as one self-contained HTML file
@@ -25,21 +25,21 @@ pub use statistics::Estimate;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How much of an experiment is run, and on what.
+/// Size of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
-    /// A smaller run, to see that it works.
+    /// Run a smaller version, as a smoke test.
     pub quick: bool,
-    /// How many independent runs, with seeds 1, 2, …; at least one. Two or more give confidence intervals.
+    /// Number of independent runs, with seeds 1, 2, …; at least one. Two or more give confidence intervals.
     pub seeds: usize,
-    /// Threads; the results are the same for any number.
+    /// Number of threads; does not change the results.
     pub threads: usize,
 }
 
-/// Hears how many of how many runs are done, from any thread.
+/// Called with the number of finished runs and the total, from any thread.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Runs every input on the threads of `scale` and tells the progress; in the order of the inputs.
+/// Runs all inputs on the threads of `scale` and reports progress. The outputs are in the order of the inputs.
 fn run_each<I: Sync, O: Send + Sync>(
     inputs: &[I],
     scale: &Scale,

@@ -1,5 +1,5 @@
-//! A report as one self-contained HTML file: each experiment is a page of it, with text, tables, claims and figures.
-//! Values in, text out; it never reads or writes a file.
+//! The report as one self-contained HTML file: each experiment is a page with text, tables, claims and figures. This
+//! module never reads or writes a file.
 
 use crate::{Claim, Estimate};
 use bookahead_figure::LinePoint;
@@ -8,51 +8,51 @@ use std::fmt::Write;
 /// One experiment in the report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// Its name on the command line, and its anchor: `what-if`.
+    /// Name on the command line and HTML anchor: `what-if`.
     pub id: &'static str,
-    /// Its title.
+    /// Plain text; escaped on output.
     pub title: String,
-    /// What it shows, from top to bottom.
+    /// Contents, from top to bottom.
     pub sections: Vec<Section>,
 }
 
 /// A part of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Section {
-    /// A heading.
+    /// A heading of level 2.
     Heading(String),
     /// A paragraph of plain text.
     Text(String),
     /// A table, with a caption.
     Table(Table),
-    /// A drawing as SVG text, with a caption and the name of the file that it is also written to.
+    /// An SVG image, which is also written to its own file.
     Figure {
-        /// The file, such as `fig3-what-if.svg`.
+        /// File name, such as `fig3-what-if.svg`.
         file: String,
-        /// What it shows.
+        /// Plain text below the image.
         caption: String,
-        /// The drawing.
+        /// SVG source, embedded without escaping.
         svg: String,
     },
-    /// What the paper says beside ours.
+    /// Claims of the paper beside our results.
     Claims(Vec<Claim>),
 }
 
-/// Rows below a head.
+/// A table, which is also written as CSV.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
-    /// The name of the file that it is also written to as CSV, such as `table1.csv`.
+    /// File name of the CSV, such as `table1.csv`.
     pub file: String,
-    /// What it shows.
+    /// Plain text above the table.
     pub caption: String,
-    /// The names of the columns.
+    /// Column names.
     pub head: Vec<String>,
-    /// The cells, as many in each row as there are columns.
+    /// Cells; each row has as many as there are columns.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// As CSV, quoted where needed.
+    /// As CSV, with quotes if needed.
     pub fn to_csv(&self) -> String {
         let cell = |text: &String| {
             if text.contains([',', '"', '\n']) {
@@ -75,7 +75,7 @@ impl Page {
         })
     }
 
-    /// The page as a fragment of HTML.
+    /// The page as an HTML fragment.
     pub fn to_html(&self) -> String {
         let mut html = format!("<section id=\"{}\">\n<h1>{}</h1>\n", self.id, escape(&self.title));
         for section in &self.sections {
@@ -165,10 +165,10 @@ fn claims_html(claims: &[Claim]) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = claims.iter().map(row).collect();
-    table_html(" class=\"claims\"", "What the paper says beside ours", &head, &rows)
+    table_html(" class=\"claims\"", "Claims of the paper and our results", &head, &rows)
 }
 
-/// The whole report from the fragments of its pages, each with its anchor and title.
+/// Builds the report from `(anchor, title, HTML fragment)` of its pages.
 pub fn report_html(pages: &[(String, String, String)]) -> String {
     let mut html = String::from(HEAD);
     html += "<nav>Bookahead experiments:";
@@ -184,7 +184,7 @@ pub fn report_html(pages: &[(String, String, String)]) -> String {
 
 const HEAD: &str = include_str!("report_head.html");
 
-/// Text as it may stand in HTML.
+/// Escapes text for HTML content and attributes in double quotes.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-/// A mean and the interval in which it lies with 95% confidence, where several runs allow to say so.
+/// A mean with its 95% confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The mean.
+    /// Arithmetic mean over the runs.
     pub mean: f64,
-    /// Half of the width of the interval; none with a single run.
+    /// Half the width of the interval; None with a single run.
     pub margin: Option<f64>,
-    /// How many runs.
+    /// Number of runs.
     pub runs: usize,
 }
 
@@ -18,11 +18,11 @@ const T: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
-/// The quantile of the normal distribution, for more than 30.
+/// The quantile of the normal distribution, used above 30 degrees of freedom.
 const NORMAL: f64 = 1.96;
 
 impl Estimate {
-    /// Of one value for each run; zero where there is none.
+    /// The estimate from one value per run; zero without values.
     pub fn of(values: &[f64]) -> Estimate {
         let runs = values.len();
         let mean = values.iter().sum::<f64>() / runs.max(1) as f64;
@@ -34,7 +34,7 @@ impl Estimate {
         Estimate { mean, margin: Some(t * (variance / runs as f64).sqrt()), runs }
     }
 
-    /// The value with `digits` digits and, where there is one, its margin: `92.4 ± 1.1`.
+    /// The mean with `digits` digits and, if known, its margin: `92.4 ± 1.1`.
     pub fn show(&self, digits: usize) -> String {
         match self.margin {
             Some(margin) => format!("{:.digits$} ± {margin:.digits$}", self.mean),

@@ -1,6 +1,5 @@
-//! Quantities side by side: groups of bars, one bar of every series in each, with whiskers for the margins of
-//! error. It relies on the axes for geometry. It never draws more than [`MAX_GROUPS`] groups, and says so in
-//! the picture where there are more.
+//! Bar charts: groups of bars, one bar per series in each group, with whiskers for the margins of error. At most
+//! [`MAX_GROUPS`] groups are drawn; a note in the picture tells if there are more.
 
 use crate::category_axis::CategoryAxis;
 use crate::header::{Role, Swatch, draw_header, left_out, legend, place};
@@ -8,52 +7,52 @@ use crate::number_axis::{ValueAxis, draw_whisker, with_margin};
 use crate::svg::{Frame, Svg};
 use crate::theme::{COLOURS, DASHES, LEFT, PLOT_WIDTH, TEXT, fit};
 
-/// The most groups drawn: the bars of more could not be told apart.
+/// Maximum number of groups: the bars of more would be too narrow to distinguish.
 pub const MAX_GROUPS: usize = 100;
 
-/// Groups of bars above a common axis.
+/// A bar chart.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bars {
-    /// What the picture shows.
+    /// Title above the plot; not drawn if empty.
     pub title: String,
-    /// What the y axis counts, with its unit.
+    /// Label of the y axis, with the unit.
     pub y_label: String,
-    /// The names of the groups, from left to right.
+    /// Group names, from left to right.
     pub groups: Vec<String>,
-    /// The series, from left to right in every group.
+    /// The series, from left to right in each group.
     pub series: Vec<BarSeries>,
 }
 
-/// One quantity, in every group.
+/// One quantity, with a value in each group.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BarSeries {
     /// Its name in the legend; series of the same name have the same colour.
     pub name: String,
-    /// Its value in every group, in the order of the groups. Those that are not finite are left out.
+    /// One value per group, in the order of the groups. Values that are not finite are left out.
     pub values: Vec<Option<BarValue>>,
 }
 
 /// The height of a bar.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct BarValue {
-    /// The value.
+    /// Negative values extend below the zero line.
     pub value: f64,
-    /// How far it may be off, up and down; drawn if it is finite and positive.
+    /// Margin of error, up and down; drawn if it is finite and positive.
     pub margin: Option<f64>,
 }
 
 const PLOT_HEIGHT: f64 = 300.0;
-/// How much of its room a group fills.
+/// Share of its column that a group fills; the rest separates the groups.
 const FILLED: f64 = 0.78;
-/// The widest that a bar is drawn, in pixels.
+/// Maximum width of a bar, in pixels.
 const WIDEST: f64 = 44.0;
-/// The space between the bars of a group, in pixels, where they are wide enough for it.
+/// Space between the bars of a group, in pixels, if they are wide enough for it.
 const SPACE: f64 = 3.0;
-/// The lowest that a bar is drawn, in pixels, so that zero differs from nothing.
+/// Minimum height of a bar, in pixels, so that zero differs from a missing value.
 const LOWEST: f64 = 0.5;
 
 impl Bars {
-    /// A picture of these series.
+    /// Builds a bar chart.
     pub fn new(
         title: impl Into<String>,
         y_label: impl Into<String>,
@@ -63,7 +62,7 @@ impl Bars {
         Bars { title: title.into(), y_label: y_label.into(), groups, series }
     }
 
-    /// The picture, as the text of an SVG file.
+    /// Renders the chart as an SVG file.
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
         let groups = &self.groups[..self.groups.len().min(MAX_GROUPS)];
@@ -86,6 +85,7 @@ impl Bars {
             }
             svg.close_group();
         }
+        // Drawn after the bars, so that it is visible in front of them.
         let zero = axes.1.y(0.0);
         svg.line("axis", (plot.left, zero), (plot.right(), zero));
         axes.0.draw_labels(&mut svg, "");
@@ -97,7 +97,7 @@ impl Bars {
         (columns.pitch() * FILLED / self.series.len().max(1) as f64).min(WIDEST)
     }
 
-    /// Where the bar of the `index`th series begins.
+    /// Left edge of the bar of the `index`th series.
     fn left(&self, columns: &CategoryAxis, group: usize, index: usize) -> f64 {
         columns.middle(group) + (index as f64 - self.series.len() as f64 / 2.0) * self.width(columns)
     }
@@ -109,7 +109,7 @@ impl Bars {
 }
 
 impl BarSeries {
-    /// A series of these values.
+    /// Builds a series.
     pub fn new(name: impl Into<String>, values: Vec<Option<BarValue>>) -> BarSeries {
         BarSeries { name: name.into(), values }
     }
@@ -141,7 +141,7 @@ impl Column {
     }
 }
 
-/// The classes of the `index`th name: a colour, paler once colours run out.
+/// The CSS classes of the `index`th name: a colour, in a paler shade once all colours are used.
 fn bar_look(index: usize) -> String {
     format!("colour{} faint{}", index % COLOURS, index / COLOURS % DASHES)
 }

@@ -1,21 +1,21 @@
-//! The x axis of a plot with one column for each name: where the columns stand, and their names below them,
-//! broken into lines where that makes them fit and slanted where it does not.
-//! It relies on guessed text widths. It never lets two names overlap: where columns are too narrow, it leaves
-//! out names at regular steps.
+//! The x axis of a plot with one column per name: positions of the columns, and the names below them, broken into lines
+//! if that makes them fit, and slanted otherwise. Text widths are estimates. Names never overlap: if columns are too
+//! narrow, only every n-th name is drawn.
 
 use crate::svg::{Frame, Svg};
 use crate::theme::{TEXT, fit, text_width};
 
-/// The most lines that a name is broken into.
+/// Maximum number of lines of a name, to keep the axis low; a longer name is slanted.
 const MAX_LINES: usize = 3;
 const LINE_HEIGHT: f64 = 15.0;
-/// The room between two names, in pixels.
+/// Space between two names, in pixels.
 const GAP: f64 = 8.0;
-/// The least distance between two slanted names, in pixels.
+/// Minimum distance between two slanted names, in pixels.
 const SLANTED_PITCH: f64 = 21.0;
-/// The longest that a slanted name is, in pixels.
+/// Maximum length of a slanted name, in pixels; longer ones are cut, so that the axis does not become too high.
 const SLANTED_LENGTH: f64 = 190.0;
-/// The angle of slanted names and how much of their length goes down, and as much to the left.
+/// The angle of slanted names in degrees, and its sine and cosine: the share of their length that goes down and to the
+/// left.
 const SLANT: (u32, f64) = (45, std::f64::consts::FRAC_1_SQRT_2);
 
 #[derive(Debug)]
@@ -27,14 +27,14 @@ pub(crate) struct CategoryAxis {
 
 #[derive(Debug)]
 enum Labels {
-    /// Each in one or more lines.
+    /// Horizontal names, each with its lines.
     Level(Vec<Vec<String>>),
-    /// Each in one line, at an angle; only every so many are drawn.
+    /// Slanted names of one line each; only every n-th is drawn.
     Slanted(Vec<String>, usize),
 }
 
 impl CategoryAxis {
-    /// As many columns as there are names, side by side in the width of `plot`.
+    /// Divides the width of `plot` into one column per name.
     pub(crate) fn new(plot: Frame, names: &[String]) -> CategoryAxis {
         let pitch = plot.width / names.len().max(1) as f64;
         let level: Option<Vec<_>> = names.iter().map(|name| lines_of(name, pitch - GAP)).collect();
@@ -47,12 +47,12 @@ impl CategoryAxis {
         self.pitch
     }
 
-    /// Where the `index`th column begins.
+    /// Left edge of the `index`th column.
     pub(crate) fn left(&self, index: usize) -> f64 {
         self.plot.left + index as f64 * self.pitch
     }
 
-    /// How much height the names take below the plot, and `caption` if there is one.
+    /// Height of the names below the plot, and of `caption` unless it is empty.
     pub(crate) fn height(&self, caption: &str) -> f64 {
         self.names_height() + if caption.is_empty() { 0.0 } else { LINE_HEIGHT + 5.0 } + 12.0
     }
@@ -96,7 +96,7 @@ impl CategoryAxis {
         }
     }
 
-    /// Where the middle of the `index`th column is.
+    /// Centre of the `index`th column.
     pub(crate) fn middle(&self, index: usize) -> f64 {
         self.left(index) + self.pitch / 2.0
     }
@@ -104,13 +104,13 @@ impl CategoryAxis {
 
 fn slanted(plot: Frame, pitch: f64, names: &[String]) -> Labels {
     let step = (SLANTED_PITCH / pitch.max(0.1)).ceil().max(1.0) as usize;
-    // A name ends below its column and must not begin beyond the edge of the page.
+    // A slanted name ends below its column and extends to the lower left; it must not leave the page there.
     let room = |index: usize| (plot.left + (index as f64 + 0.5) * pitch - GAP) / SLANT.1;
     let label = |(index, name): (usize, &String)| fit(name, TEXT, room(index).min(SLANTED_LENGTH));
     Labels::Slanted(names.iter().enumerate().map(label).collect(), step)
 }
 
-/// The lines of a name that is to be no wider than `width`, if it can be broken between words so.
+/// Breaks a name between words into lines no wider than `width`. None if that takes more than [`MAX_LINES`].
 fn lines_of(name: &str, width: f64) -> Option<Vec<String>> {
     let mut lines: Vec<String> = Vec::new();
     for word in name.split_whitespace() {

@@ -1,9 +1,8 @@
-//! Quantities over time: one or more panels, one above the other, on one time axis.
-//! It relies on the axes for geometry and on the curves to be small enough to draw. A series has the same
-//! colour in every panel; values below zero are drawn as zero.
+//! Quantities over time: one or more panels above a common time axis. A series has the same colour in all panels;
+//! values below zero are drawn as zero.
 //!
-//! A series is drawn as a path: sorted, clipped to the drawn time, and no finer than the pixels it is drawn on. It never
-//! drops a peak: of every pixel column it keeps the first, lowest, highest and last point.
+//! A series is drawn as a path: sorted, clipped to the drawn time, and reduced to the resolution in pixels. No peak is
+//! lost: of each pixel column the first, lowest, highest and last point are kept.
 
 use crate::header::{Entry, Swatch, draw_header, look, names_of};
 use crate::number_axis::ValueAxis;
@@ -12,27 +11,27 @@ use crate::theme::{LEFT, PLOT_WIDTH, TEXT, fit};
 use crate::time_axis::{Clock, TIME_AXIS_HEIGHT, TimeAxis, drawn_range};
 use bookahead_plan::{Interval, Time};
 
-/// Panels that share a time axis.
+/// A chart of panels that share a time axis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chart {
-    /// What the picture shows.
+    /// Title above the panels; not drawn if empty.
     pub title: String,
     /// The panels, from top to bottom.
     pub panels: Vec<Panel>,
-    /// The time to draw; without it, all that the series span.
+    /// The time to draw. Default: the range of all series.
     pub range: Option<Interval>,
-    /// How the time axis is labelled.
+    /// Origin and format of the labels of the time axis.
     pub clock: Clock,
 }
 
-/// One plot of a chart.
+/// One panel of a chart.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Panel {
-    /// What the panel shows.
+    /// Heading above the panel.
     pub title: String,
-    /// What the y axis counts, with its unit.
+    /// Label of the y axis, with the unit.
     pub y_label: String,
-    /// Where the y axis ends; without it, a little above the highest value. It always starts at zero.
+    /// Upper end of the y axis. Default: a little above the highest value. The lower end is always zero.
     pub maximum: Option<f64>,
     /// The series, drawn in this order.
     pub series: Vec<Series>,
@@ -43,9 +42,9 @@ pub struct Panel {
 pub struct Series {
     /// Its name in the legend; series of the same name have the same colour in all panels.
     pub name: String,
-    /// How it is drawn.
+    /// Line or filled area.
     pub style: Style,
-    /// Its values, in any order. Those that are not finite are left out.
+    /// Its values, in any order. Values that are not finite are left out.
     pub points: Vec<(Time, f64)>,
 }
 
@@ -59,12 +58,12 @@ pub enum Style {
 }
 
 impl Chart {
-    /// A chart of everything in `panels`, labelled with the time elapsed since its start.
+    /// Builds a chart of the whole time range, labelled with the time elapsed since its start.
     pub fn new(title: impl Into<String>, panels: Vec<Panel>) -> Chart {
         Chart { title: title.into(), panels, ..Chart::default() }
     }
 
-    /// The picture, as the text of an SVG file.
+    /// Renders the chart as an SVG file.
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
         let names = names_of(self.all_series().map(|series| series.name.as_str()));
@@ -85,7 +84,7 @@ impl Chart {
         self.panels.iter().flat_map(|panel| &panel.series)
     }
 
-    /// A legend only where some panel has series to tell apart.
+    /// The legend; empty if no panel has more than one series.
     fn legend(&self, names: &[&str]) -> Vec<Entry> {
         if self.panels.iter().all(|panel| panel.series.len() < 2) {
             return Vec::new();
@@ -113,7 +112,7 @@ const PANEL_HEIGHT: f64 = 180.0;
 const PANEL_GAP: f64 = 20.0;
 
 impl Panel {
-    /// A panel whose y axis ends above its highest value.
+    /// Builds a panel whose y axis ends above its highest value.
     pub fn new(title: impl Into<String>, y_label: impl Into<String>, series: Vec<Series>) -> Panel {
         Panel { title: title.into(), y_label: y_label.into(), maximum: None, series }
     }
@@ -135,7 +134,7 @@ impl Panel {
 }
 
 impl Series {
-    /// A series of these points.
+    /// Builds a series.
     pub fn new(name: impl Into<String>, style: Style, points: Vec<(Time, f64)>) -> Series {
         Series { name: name.into(), style, points }
     }
@@ -155,12 +154,12 @@ impl Series {
     }
 }
 
-/// The most points of one series that are drawn in one pixel column. With it the size of a picture is bounded
-/// by its width and the number of its series, whatever the number of their points.
+/// Maximum number of points of a series in one pixel column: first, lowest, highest and last. It bounds the size of a
+/// picture by its width and number of series, whatever the number of points.
 pub const POINTS_PER_COLUMN: usize = 4;
 
-/// The points that show in `range`, in order of time, with a point at each edge where the series runs over
-/// it. Points without a finite value are left out.
+/// The points within `range`, sorted by time, with an added point at each edge that the series crosses. Points that are
+/// not finite are left out.
 pub(crate) fn clipped(points: &[(Time, f64)], range: Interval) -> Vec<(Time, f64)> {
     let mut sorted: Vec<_> = points.iter().copied().filter(|(_, value)| value.is_finite()).collect();
     sorted.sort_by_key(|&(at, _)| at);
@@ -173,14 +172,13 @@ pub(crate) fn clipped(points: &[(Time, f64)], range: Interval) -> Vec<(Time, f64
     shown
 }
 
-/// The value at `at`, where the series comes from before it and goes on beyond it; `next` is the first point
-/// beyond.
+/// The value at the edge `at`, if the series has points on both sides of it; `next` is the first point beyond.
 fn edge(sorted: &[(Time, f64)], next: usize, at: Time) -> Option<(Time, f64)> {
     let before = sorted[..next].last()?;
     (next < sorted.len()).then_some((at, before.1))
 }
 
-/// At most [`POINTS_PER_COLUMN`] of the points, which ascend in x, of every pixel column.
+/// Keeps at most [`POINTS_PER_COLUMN`] points of each pixel column. The points must ascend in x.
 pub(crate) fn thinned(points: &[Point]) -> Vec<Point> {
     points.chunk_by(|a, b| a.0.floor() == b.0.floor()).flat_map(kept_of_column).collect()
 }
@@ -193,12 +191,13 @@ fn kept_of_column(column: &[Point]) -> Vec<Point> {
     let heights = || column.iter().map(|point| point.1).enumerate();
     let lowest = heights().min_by(by_y).map_or(0, |(index, _)| index);
     let highest = heights().max_by(by_y).map_or(0, |(index, _)| index);
+    // In the order of the points, or the curve would run backwards.
     let mut kept = [0, lowest.min(highest), lowest.max(highest), column.len() - 1].to_vec();
     kept.dedup();
     kept.into_iter().map(|index| column[index]).collect()
 }
 
-/// The path through the points: level until the next one if it is `stepped`, or else straight to it.
+/// The SVG path through the points: with horizontal and vertical lines if `stepped`, otherwise with straight lines.
 pub(crate) fn path(points: &[Point], stepped: bool) -> String {
     let mut path = String::new();
     let mut before = (String::new(), String::new());
@@ -206,7 +205,7 @@ pub(crate) fn path(points: &[Point], stepped: bool) -> String {
         let (x, y) = (tenths(x), tenths(y));
         match stepped {
             _ if index == 0 => path.push_str(&format!("M{x} {y}")),
-            // A level stretch is one command however many points it has.
+            // Points on a level line are skipped, so that it is a single command.
             true if y == before.1 && index + 1 < points.len() => continue,
             true => path.push_str(&step(&x, &y, &before)),
             false if x == before.0 && y == before.1 => {}
@@ -226,7 +225,7 @@ fn step(x: &str, y: &str, before: &(String, String)) -> String {
     across + &up
 }
 
-/// A tenth of a pixel is as fine as a curve can be seen.
+/// Rounds to a tenth of a pixel, below which no difference is visible; that keeps paths short.
 fn tenths(value: f64) -> String {
     number((value * 10.0).round() / 10.0)
 }

@@ -1,6 +1,5 @@
-//! Who holds which processors when: time to the right, processors upwards, one bar for each job and each
-//! reservation. It relies on the lanes to find rows for bars that come without. It never draws more than
-//! [`MAX_BARS`] bars, and says so in the picture where there are more.
+//! Gantt charts: time to the right, processors upwards, one bar per job or reservation. Bars come without rows;
+//! [`crate::lanes`] assigns them. At most [`MAX_BARS`] bars are drawn; a note in the picture tells if there are more.
 
 use crate::header::{Entry, Swatch, draw_header};
 use crate::lanes::{Block, assign};
@@ -11,51 +10,52 @@ use crate::theme::{HATCH, LEFT, PLOT_WIDTH, SMALL, fit, text_width};
 use crate::time_axis::{Clock, TIME_AXIS_HEIGHT, TimeAxis, drawn_range};
 use bookahead_plan::{Capacity, Interval, Span, Time};
 
-/// The most bars drawn: more can neither be told apart nor opened quickly. Those with the largest area stay.
+/// Maximum number of bars: more cannot be distinguished and make the file slow to open. Those with the largest area are
+/// kept.
 pub const MAX_BARS: usize = 3_000;
-/// The most rectangles drawn, for a bar that is scattered over the machine has several.
+/// Maximum number of rectangles. A bar on several separate groups of rows has several.
 pub const MAX_RECTANGLES: usize = 20_000;
 
 /// A schedule of one machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gantt {
-    /// What the picture shows.
+    /// Title above the plot; not drawn if empty.
     pub title: String,
-    /// How many processors there are.
+    /// Number of processors.
     pub machine: Capacity,
-    /// What the capacity counts: "processors" unless it is set to something else.
+    /// Unit of the capacity. Default: "processors".
     pub unit: String,
-    /// Everything that holds processors, in any order.
+    /// Jobs and reservations, in any order.
     pub bars: Vec<Bar>,
-    /// The time to draw; without it, all that the bars span.
+    /// The time to draw. Default: the range of all bars.
     pub range: Option<Interval>,
-    /// How the time axis is labelled.
+    /// Origin and format of the labels of the time axis.
     pub clock: Clock,
-    /// Where to draw the line between past and future.
+    /// Position of the line between past and future, if any.
     pub now: Option<Time>,
 }
 
-/// Processors held for a time.
+/// A number of processors held for an interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bar {
-    /// When they are held.
+    /// An empty interval is not drawn.
     pub interval: Interval,
-    /// How many.
+    /// Number of processors; zero is not drawn.
     pub capacity: Capacity,
-    /// By whom: drawn inside where it fits, and always in the tooltip.
+    /// Name of the holder, drawn inside the bar if it fits, and always in the tooltip.
     pub label: String,
-    /// What it is.
+    /// Determines the style of the bar.
     pub kind: BarKind,
 }
 
-/// What a bar stands for.
+/// What a bar represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BarKind {
-    /// A job.
+    /// A job that is not delayed.
     Job,
     /// An advance reservation: hatched.
     Reservation,
-    /// A job that runs later than it would have without reservations.
+    /// A job that starts later than it would without reservations.
     Delayed,
     /// Processors held tentatively, until a reservation is committed or released: a dashed outline.
     Held,
@@ -64,7 +64,7 @@ pub enum BarKind {
 impl BarKind {
     const ALL: [BarKind; 4] = [BarKind::Job, BarKind::Delayed, BarKind::Reservation, BarKind::Held];
 
-    /// In the style sheet, and in words.
+    /// CSS class and name in the legend.
     fn class_and_name(self) -> (&'static str, &'static str) {
         match self {
             BarKind::Job => ("job", "job"),
@@ -76,17 +76,17 @@ impl BarKind {
 }
 
 const PLOT_HEIGHT: f64 = 400.0;
-/// Room above the plot for the word "now".
+/// Space above the plot for the word "now".
 const NOW_HEIGHT: f64 = 16.0;
 
 impl Gantt {
-    /// A picture of everything in `bars`, labelled with the time elapsed since its start.
+    /// Builds a chart of all bars, labelled with the time elapsed since its start.
     pub fn new(title: impl Into<String>, machine: Capacity, bars: Vec<Bar>) -> Gantt {
         let (range, clock, now) = (None, Clock::default(), None);
         Gantt { title: title.into(), machine, unit: "processors".to_owned(), bars, range, clock, now }
     }
 
-    /// The picture, as the text of an SVG file.
+    /// Renders the chart as an SVG file.
     pub fn to_svg(&self) -> String {
         let time = TimeAxis::new(self.drawn_range(), self.clock);
         let placed = self.placed(&time);
@@ -99,6 +99,7 @@ impl Gantt {
         let rows = self.row_axis(plot, &placed);
         time.draw_grid(&mut svg, plot);
         rows.draw(&mut svg, &self.unit);
+        // Later elements cover earlier ones: grid, bars, the line of the machine, now, and the labels on top.
         let canvas = Canvas { time: &time, rows: &rows, machine: self.machine, unit: &self.unit };
         for &index in &drawn {
             canvas.draw_bar(&mut svg, index, &placed[index]);
@@ -118,7 +119,7 @@ impl Gantt {
         drawn_range(self.range, ends.chain(self.now))
     }
 
-    /// The bars that show, each with its rows.
+    /// The bars within the drawn range, each with its rows.
     fn placed(&self, time: &TimeAxis) -> Vec<Placed<'_>> {
         let range = time.range();
         let shows = |bar: &&Bar| {
@@ -132,8 +133,8 @@ impl Gantt {
         bars.into_iter().zip(lanes).map(|(bar, blocks)| Placed { bar, blocks }).collect()
     }
 
-    /// From row 0 to the top of the machine. Rows beyond it are shown up to half as many again: past that,
-    /// that there are too many matters more than how many.
+    /// From row 0 to the top of the machine, plus overbooked rows up to half the machine. More rows would only compress
+    /// the chart; the note states the exact number.
     fn row_axis(&self, plot: Frame, placed: &[Placed<'_>]) -> ValueAxis {
         let machine = u64::from(self.machine.0);
         let beyond = rows_beyond(placed, self.machine).min((machine / 2).max(1));
@@ -183,7 +184,7 @@ impl Gantt {
     }
 }
 
-/// A bar that shows, on its rows.
+/// A drawn bar and its rows.
 #[derive(Debug)]
 struct Placed<'a> {
     bar: &'a Bar,
@@ -191,21 +192,21 @@ struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    /// How much of the picture the bar covers, in pixel columns times processors.
+    /// Area of the bar within the drawn range, in pixel columns times processors.
     fn visible_area(&self, time: &TimeAxis) -> f64 {
         let width = time.x(self.bar.interval.end) - time.x(self.bar.interval.begin);
         width * f64::from(self.bar.capacity.0)
     }
 }
 
-/// The most that is held at one instant.
+/// The maximum number of processors held at one instant.
 fn most_held(placed: &[Placed<'_>]) -> u64 {
     let mut changes: Vec<(Time, i64)> = Vec::with_capacity(2 * placed.len());
     for Placed { bar, .. } in placed {
         let capacity = i64::from(bar.capacity.0);
         changes.extend([(bar.interval.begin, capacity), (bar.interval.end, -capacity)]);
     }
-    // At one instant, ends come before begins.
+    // Changes at one instant are sorted by sign, so that ends come before begins and adjacent bars do not overlap.
     changes.sort_unstable();
     let held = changes.into_iter().scan(0_i64, |held, (_, change)| {
         *held = held.saturating_add(change);
@@ -214,13 +215,13 @@ fn most_held(placed: &[Placed<'_>]) -> u64 {
     held.max().and_then(|most| u64::try_from(most).ok()).unwrap_or(0)
 }
 
-/// How many rows above the machine are drawn on: with gaps between them, they may be more than are held.
+/// Number of rows above the machine that are used. Gaps between bars may make it larger than the overbooked capacity.
 fn rows_beyond(placed: &[Placed<'_>], machine: Capacity) -> u64 {
     let highest = placed.iter().flat_map(|placed| &placed.blocks).map(Block::end).max();
     highest.unwrap_or(0).saturating_sub(u64::from(machine.0))
 }
 
-/// The places of the bars to draw, ascending: all of them, or the largest where there are too many.
+/// Indices of the bars to draw, ascending: all bars, or the largest ones if there are too many.
 fn largest(placed: &[Placed<'_>], time: &TimeAxis) -> Vec<usize> {
     let mut ranked: Vec<(f64, usize)> =
         placed.iter().enumerate().map(|(index, placed)| (placed.visible_area(time), index)).collect();
@@ -250,16 +251,16 @@ fn legend(placed: &[Placed<'_>], machine: Capacity) -> Vec<Entry> {
     entries
 }
 
-/// Rectangles narrower or lower than this, in pixels, are drawn without an outline, which would hide them.
+/// Rectangles narrower or lower than this, in pixels, have no outline, which would cover them.
 const FINE: f64 = 4.0;
-/// The narrowest that a rectangle is drawn, in pixels, so that the shortest job leaves a trace.
+/// Minimum width and height of a rectangle, in pixels, so that the shortest job is visible.
 const THINNEST: f64 = 0.4;
-/// The longest label that a tooltip gives in full, in characters.
+/// Maximum length of a label in a tooltip, in characters; it bounds the size of the file.
 const TOOLTIP_LABEL: usize = 200;
-/// Neighbouring jobs differ a little in shade.
+/// Number of shades of jobs, so that adjacent bars differ.
 const JOB_SHADES: usize = 3;
 
-/// What a bar needs to know of the picture that it is drawn in.
+/// The parts of a chart that a bar needs for drawing.
 #[derive(Debug)]
 struct Canvas<'a> {
     time: &'a TimeAxis,
@@ -291,7 +292,7 @@ impl Canvas<'_> {
         svg.path(&format!("{class}{}", if fine { " fine" } else { "" }), &path);
     }
 
-    /// Where the block is drawn, unless it lies wholly above the drawn rows.
+    /// The rectangle of a block; None if it lies above the drawn rows.
     fn frame(&self, bar: &Bar, block: Block) -> Option<Frame> {
         let (left, right) = (self.time.x(bar.interval.begin), self.time.x(bar.interval.end));
         let (top, bottom) = (self.rows.y(block.end() as f64), self.rows.y(block.first as f64));
@@ -299,8 +300,8 @@ impl Canvas<'_> {
         (bottom > top).then_some(Frame { left, top, width, height: (bottom - top).max(THINNEST) })
     }
 
-    /// The label, inside the largest of the bar's rectangles, if it fits there. Labels are drawn last, so that
-    /// no line crosses them.
+    /// Draws the label inside the largest rectangle of the bar, if it fits. Labels are drawn last, so that no line
+    /// crosses them.
     fn draw_label(&self, svg: &mut Svg, placed: &Placed<'_>) {
         let inside = |block: &Block| block.first < u64::from(self.machine.0);
         let highest = placed.blocks.iter().max_by_key(|block| (inside(block), block.count));

@@ -1,6 +1,5 @@
-//! What stands above the plots: the title, a note of what is left out, the legend; and how series are told apart.
-//! It relies on guessed text widths to break the legend into lines, and leaves a little too much room rather
-//! than too little. It never knows what the picture is about.
+//! The header of a picture: title, a note about omitted data, and the legend; and the styles that distinguish series.
+//! Text widths are estimates, rather too wide than too narrow, to break the legend into lines.
 
 use crate::svg::{Frame, Point, Svg, at, disc};
 use crate::theme::{COLOURS, DASHES, HEAT_LEVELS, LEFT, MARGIN, PLOT_WIDTH, TEXT, TITLE, fit, text_width};
@@ -11,16 +10,16 @@ pub(crate) struct Entry {
     pub(crate) swatch: Swatch,
 }
 
-/// The sample beside a name, with the classes it is drawn with.
+/// The sample beside a name in the legend, with its CSS classes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Swatch {
     /// A piece of a curve.
     Line(String),
-    /// A piece of a curve with the marker of this place in the middle.
+    /// A piece of a curve with the marker of this index in the middle.
     Marked(String, usize),
-    /// A small bar: the class of its group and its own.
+    /// A small bar: the class of its group, and its own class.
     Box(String, &'static str),
-    /// All colours of a heatmap, after what the first one stands for.
+    /// All colours of a heatmap, with the lowest value in front.
     Scale(String),
 }
 
@@ -39,10 +38,10 @@ const SHADE_WIDTH: f64 = 14.0;
 const SWATCH_GAP: f64 = 7.0;
 const ENTRY_GAP: f64 = 18.0;
 const LINE_HEIGHT: f64 = 20.0;
-/// The widest a name may be; longer ones are cut.
+/// Maximum width of a name in pixels, so that several fit on a line; longer ones are cut.
 const NAME_WIDTH: f64 = 260.0;
 
-/// Draws title, note and legend from the top of the page; the y below which there is room.
+/// Draws title, note and legend at the top of the page. Returns their bottom y.
 pub(crate) fn draw_header(svg: &mut Svg, title: &str, note: &str, legend: &[Entry]) -> f64 {
     let mut y = MARGIN;
     if !title.is_empty() {
@@ -59,7 +58,7 @@ pub(crate) fn draw_header(svg: &mut Svg, title: &str, note: &str, legend: &[Entr
     y
 }
 
-/// What is not drawn, given how many of each kind of thing are drawn and how many there are.
+/// The note about omitted data, from `(kind, drawn, total)` of each kind; empty if all is drawn.
 pub(crate) fn left_out(things: &[(&str, usize, usize)]) -> String {
     let cut = things.iter().filter(|(_, drawn, all)| drawn < all);
     let words = cut.map(|(what, drawn, all)| format!("showing the first {drawn} of {all} {what}"));
@@ -107,7 +106,7 @@ fn draw_swatch(svg: &mut Svg, swatch: &Swatch, x: f64, y: f64) {
     }
 }
 
-/// The names in order of appearance: a name's place decides its look.
+/// The distinct names in order of appearance. The index of a name determines its style.
 pub(crate) fn names_of<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for name in all {
@@ -118,22 +117,22 @@ pub(crate) fn names_of<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-/// The classes that tell the `index`th name from the others: a colour, and dashes once colours run out.
+/// The CSS classes of the `index`th name: a colour, and dashes once all colours are used.
 pub(crate) fn look(index: usize) -> String {
     let (colour, dash) = (index % COLOURS, index / COLOURS % DASHES);
     format!("colour{colour} dash{dash}")
 }
 
-/// The name of a series, and whether its values are those that others have published.
+/// The name of a series, and whether its values are published ones, which get a dashed style.
 pub(crate) type Role<'a> = (&'a str, bool);
 
-/// Where the name of `role` stands among the names of `roles`.
+/// Index of the name of `role` among the distinct names of `roles`.
 pub(crate) fn place(roles: &[Role<'_>], role: Role<'_>) -> usize {
     let names = names_of(roles.iter().map(|&(name, _)| name));
     names.iter().position(|&name| name == role.0).unwrap_or(0)
 }
 
-/// A legend where there is something to tell apart; `swatch` makes the sample of a name's place.
+/// The legend; empty if there is only one series of our own. `swatch` builds the sample for an index.
 pub(crate) fn legend(roles: &[Role<'_>], swatch: impl Fn(usize, bool) -> Swatch) -> Vec<Entry> {
     if roles.len() < 2 && !roles.iter().any(|&(_, published)| published) {
         return Vec::new();
@@ -151,7 +150,7 @@ pub(crate) fn legend(roles: &[Role<'_>], swatch: impl Fn(usize, bool) -> Swatch)
     entries
 }
 
-/// How far a marker reaches from its middle, in pixels.
+/// Radius of a marker, in pixels.
 const MARKER: f64 = 3.2;
 
 /// The outline of the marker of the `index`th name: a disc, a square, a diamond or a triangle.

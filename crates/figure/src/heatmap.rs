@@ -1,6 +1,6 @@
-//! A table of numbers as coloured cells: the more, the further from the colour of the page, with every number
-//! written in its cell. It relies on the theme for shades on which the numbers are legible. It never draws
-//! more than [`MAX_ROWS`] rows and [`MAX_COLUMNS`] columns, and says so in the picture where there are more.
+//! Heatmaps: a table of numbers as coloured cells. The larger a number, the more its cell contrasts with the page; each
+//! number is also written in its cell, and the theme has shades on which numbers are legible. At most [`MAX_ROWS`] rows
+//! and [`MAX_COLUMNS`] columns are drawn; a note in the picture tells if there are more.
 
 use crate::category_axis::CategoryAxis;
 use crate::header::{Entry, Swatch, draw_header, left_out};
@@ -8,49 +8,51 @@ use crate::number_ticks::{exponent_of, with_decimals, written};
 use crate::svg::{Frame, Svg};
 use crate::theme::{HEAT_LEVELS, HEAT_STYLE, LEFT, MARGIN, RIGHT, TEXT, WIDTH, fit, text_width};
 
-/// The most rows drawn.
+/// Maximum number of rows: the cells of more would be too low for their numbers.
 pub const MAX_ROWS: usize = 60;
-/// The most columns drawn.
+/// Maximum number of columns: the cells of more would be too narrow for their numbers.
 pub const MAX_COLUMNS: usize = 60;
 
-/// A table of numbers.
+/// A heatmap.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Heatmap {
-    /// What the picture shows.
+    /// Title above the table; not drawn if empty.
     pub title: String,
-    /// What the columns stand for.
+    /// Label of the columns.
     pub x_label: String,
-    /// What the rows stand for.
+    /// Label of the rows.
     pub y_label: String,
-    /// The names of the columns, from left to right.
+    /// Column names, from left to right.
     pub columns: Vec<String>,
-    /// The names of the rows, from top to bottom.
+    /// Row names, from top to bottom.
     pub rows: Vec<String>,
-    /// The numbers: the cells of every row. Those that are missing or not finite are drawn as absent.
+    /// The numbers by row, then by column. Missing numbers and those that are not finite are drawn as absent.
     pub cells: Vec<Vec<Option<f64>>>,
-    /// What the numbers count, such as "%"; it may be empty.
+    /// Unit of the numbers, such as "%"; may be empty.
     pub unit: String,
-    /// Which numbers get the first and the last shade, as do those beyond them; without it, the least and the
-    /// greatest number.
+    /// The numbers with the first and the last shade; numbers beyond them get the same shades. Default: the smallest
+    /// and the largest number.
     pub range: Option<(f64, f64)>,
 }
 
-/// The widest that a cell is drawn, in pixels.
+/// Maximum width of a cell, in pixels.
 const CELL_WIDTH: f64 = 130.0;
-/// The highest and the lowest that a cell is drawn, in pixels, and the height that all of them may take.
+/// Maximum height of a cell, in pixels.
 const CELL_HEIGHT: f64 = 34.0;
+/// Minimum height of a cell, in pixels: enough for a line of text.
 const LOWEST_CELL: f64 = 16.0;
+/// Height of all cells together, in pixels, as long as they are not lower than [`LOWEST_CELL`].
 const PLOT_HEIGHT: f64 = 620.0;
-/// The most room for the names of the rows, in pixels.
+/// Maximum width of the row names, in pixels; longer ones are cut.
 const ROW_NAMES: f64 = 220.0;
 
 impl Heatmap {
-    /// An empty table with these names of columns and rows.
+    /// Builds a heatmap without numbers.
     pub fn new(title: impl Into<String>, columns: Vec<String>, rows: Vec<String>) -> Heatmap {
         Heatmap { title: title.into(), columns, rows, ..Heatmap::default() }
     }
 
-    /// The picture, as the text of an SVG file.
+    /// Renders the heatmap as an SVG file.
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
         svg.style(HEAT_STYLE);
@@ -136,7 +138,7 @@ impl Heatmap {
         svg.turned_text("middle", (MARGIN, plot.middle().1), 90, &label);
     }
 
-    /// How many decimals the cells have: enough for three digits in the greatest, none where all are whole.
+    /// Number of decimals of all cells: enough for three digits of the largest number; none if all are whole.
     fn decimals(&self) -> usize {
         let greatest = self.numbers().map(f64::abs).fold(0.0, f64::max);
         if self.numbers().all(|number| number.fract() == 0.0) {
@@ -158,7 +160,7 @@ impl Heatmap {
         let said = number.map_or("no value".to_owned(), |number| self.with_unit(written(number)));
         svg.tooltip(&format!("{}: {said}", fit(names, TEXT, WIDTH)));
         match number {
-            // The outline stays clear of its neighbours.
+            // Smaller than the cell, so that the dashed outline does not touch its neighbours.
             None => svg.rect("absent", frame.shrunk(2.0)),
             Some(number) => {
                 let level = shades.level(number);
@@ -179,7 +181,7 @@ impl Heatmap {
     }
 }
 
-/// The most decimals in a cell; smaller numbers have an exponent.
+/// Maximum number of decimals in a cell, which has little space; smaller numbers have an exponent.
 const MAX_DECIMALS: usize = 5;
 
 fn cell_text(number: f64, decimals: usize) -> String {
@@ -187,7 +189,7 @@ fn cell_text(number: f64, decimals: usize) -> String {
     if too_long { format!("{number:.1e}") } else { with_decimals(number, decimals) }
 }
 
-/// Which numbers get which shade.
+/// The range of numbers that is mapped to shades.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Shades {
     low: f64,
@@ -195,7 +197,7 @@ struct Shades {
 }
 
 impl Shades {
-    /// From end to end of the range asked for, if it is one, or else of the numbers.
+    /// The requested range if it is valid, otherwise the range of the numbers.
     fn new(asked: Option<(f64, f64)>, numbers: impl Iterator<Item = f64>) -> Shades {
         if let Some((low, high)) = asked.filter(|(low, high)| (high - low).is_finite() && low < high) {
             return Shades { low, high };
@@ -207,10 +209,10 @@ impl Shades {
         Shades { low, high }
     }
 
-    /// The shade of `number`. Where all numbers are the same, the one in the middle.
+    /// The shade of `number`; the middle one if all numbers are equal.
     fn level(self, number: f64) -> usize {
         let last = (HEAT_LEVELS - 1) as f64;
-        // Halved, no difference overflows.
+        // Halved first, so that the differences cannot overflow.
         let share = (number / 2.0 - self.low / 2.0) / (self.high / 2.0 - self.low / 2.0);
         let share = if share.is_nan() { 0.5 } else { share.clamp(0.0, 1.0) };
         (share * last).round() as usize

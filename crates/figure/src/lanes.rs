@@ -1,7 +1,6 @@
-//! Which rows of processors each bar of a Gantt picture stands on.
-//! A sweep in order of begin gives every bar the lowest contiguous rows that are free, or the widest gaps
-//! where no single one is wide enough. It never gives a row to two bars at once; a bar for which the machine has too
-//! few rows left gets the rest above the machine, which is where overbooking shows.
+//! Assigns rows of processors to the bars of a Gantt chart. A sweep in order of begin gives each bar the lowest
+//! contiguous free rows, or the widest gaps if no single one is wide enough. Bars never share a row at the same time.
+//! If the machine has too few free rows, the bar gets the rest above the machine, which makes overbooking visible.
 
 use bookahead_plan::{Span, Time};
 use std::cmp::Reverse;
@@ -15,14 +14,14 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// The first row above.
+    /// The first row above the block.
     pub(crate) fn end(&self) -> u64 {
         self.first + self.count
     }
 }
 
-/// The rows of each span, in the order of the spans, on a machine of `rows` rows. Together the blocks of a
-/// span are as high as its capacity; rows from `rows` on are beyond the machine. Empty spans have none.
+/// The rows of each span, in the order of the spans, on a machine of `rows` rows. The blocks of a span add up to its
+/// capacity; rows from `rows` on are beyond the machine. Empty spans have no rows.
 pub(crate) fn assign(spans: &[Span], rows: u32) -> Vec<Vec<Block>> {
     let mut order: Vec<usize> = (0..spans.len()).filter(|&index| !spans[index].interval.is_empty()).collect();
     order.sort_by_key(|&index| spans[index].interval.begin);
@@ -32,6 +31,7 @@ pub(crate) fn assign(spans: &[Span], rows: u32) -> Vec<Vec<Block>> {
     let mut running: BinaryHeap<Reverse<(Time, usize)>> = BinaryHeap::new();
     for index in order {
         let span = spans[index];
+        // Bars that have ended free their rows before this one takes any.
         while let Some(&Reverse((end, ended))) = running.peek()
             && end <= span.interval.begin
         {
@@ -50,7 +50,7 @@ pub(crate) fn assign(spans: &[Span], rows: u32) -> Vec<Vec<Block>> {
     lanes
 }
 
-/// The rows that nobody holds: blocks in ascending order, none touching the next.
+/// Free rows as blocks in ascending order; adjacent blocks are merged.
 #[derive(Debug)]
 struct FreeRows {
     blocks: Vec<Block>,
@@ -62,7 +62,7 @@ impl FreeRows {
         FreeRows { blocks }
     }
 
-    /// `count` rows, in one block if there is one as high; fewer only when fewer are free.
+    /// Takes `count` rows, in one block if possible; fewer only if fewer are free.
     fn take(&mut self, count: u64) -> Vec<Block> {
         if count == 0 {
             return Vec::new();
@@ -73,7 +73,7 @@ impl FreeRows {
         self.take_pieces(count)
     }
 
-    /// `count` rows, or all that are free, from the widest blocks, so that the pieces are few.
+    /// Takes `count` rows, or all that are free, from the widest blocks, to get as few pieces as possible.
     fn take_pieces(&mut self, count: u64) -> Vec<Block> {
         let mut widest = self.blocks.clone();
         widest.sort_by_key(|block| (Reverse(block.count), block.first));
@@ -92,7 +92,7 @@ impl FreeRows {
         taken
     }
 
-    /// The lowest rows of one block, at most `count` of them.
+    /// Takes the lowest rows of one block, at most `count`.
     fn cut(&mut self, index: usize, count: u64) -> Block {
         let block = self.blocks[index];
         let piece = Block { first: block.first, count: block.count.min(count) };
@@ -165,7 +165,7 @@ mod tests {
         spans.iter().filter(|span| span.interval.contains(at)).map(|span| span.capacity.0).sum()
     }
 
-    /// The spans that a machine of `rows` can hold besides the ones before them.
+    /// Drops each span that a machine of `rows` cannot hold in addition to the spans before it.
     fn feasible(spans: Vec<Span>, rows: u32) -> Vec<Span> {
         let mut held: Vec<Span> = Vec::new();
         for span in spans {

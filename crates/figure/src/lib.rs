@@ -1,16 +1,15 @@
-//! Pictures of schedules: values in, SVG text out. A picture is one self-contained file, the same to the byte
-//! for the same values, legible in light and dark mode and without colour vision.
-//! It relies on nothing but the units of the plan; it reads no clock and writes no file, and no value that
-//! it is given, however odd, makes it panic.
+//! Charts and diagrams as SVG. A picture is one self-contained file, byte for byte the same for the same values, and
+//! legible in light and dark mode and with colour blindness. The crate depends only on the units of `bookahead_plan`.
+//! It reads no clock and writes no file, and no input makes it panic.
 //!
 //! - [`Chart`]: quantities over time, one or more panels above one time axis
 //! - [`Lines`]: quantities over a number, with margins of error
 //! - [`Bars`]: quantities side by side in groups, with margins of error
-//! - [`Heatmap`]: a table of numbers, the more the darker
-//! - [`Gantt`]: who holds which processors when
-//! - [`Sequence`]: who told whom what, and when; also as plain text
-//! - [`StateDiagram`]: states and the moves between them
-//! - [`Clock`]: how instants are written, as time elapsed or as UTC dates
+//! - [`Heatmap`]: a table of numbers as coloured cells
+//! - [`Gantt`]: jobs and reservations on the processors of a machine
+//! - [`Sequence`]: messages between parties; also as plain text
+//! - [`StateDiagram`]: states and the transitions between them
+//! - [`Clock`]: the format of times, as time elapsed or as UTC dates
 //!
 //! ```
 //! use bookahead_figure::{Chart, Panel, Series, Style};

@@ -1,6 +1,5 @@
-//! Quantities over a number: lines with a marker at every point and whiskers for the margins of error.
-//! It relies on the axes for geometry. It never draws more than [`MAX_MARKERS`] markers of one series: a
-//! series of more points is a plain line.
+//! Line charts over a number: lines with a marker at each point and whiskers for the margins of error. A series of more
+//! than [`MAX_MARKERS`] points is a plain line.
 
 use crate::chart::{path, thinned};
 use crate::header::{Role, Swatch, draw_header, legend, marker, place};
@@ -9,25 +8,25 @@ use crate::number_ticks::written;
 use crate::svg::{Frame, Svg};
 use crate::theme::{COLOURS, LEFT, PLOT_WIDTH, TEXT, fit};
 
-/// The most points of one series that are drawn with markers and whiskers.
+/// Maximum number of points of a series that is drawn with markers and whiskers: more would hide the line.
 pub const MAX_MARKERS: usize = 200;
 
-/// Lines over a common axis of numbers.
+/// A line chart.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Lines {
-    /// What the picture shows.
+    /// Title above the plot; not drawn if empty.
     pub title: String,
-    /// What the x axis counts, with its unit.
+    /// Label of the x axis, with the unit.
     pub x_label: String,
-    /// What the y axis counts, with its unit.
+    /// Label of the y axis, with the unit.
     pub y_label: String,
     /// The series, drawn in this order.
     pub series: Vec<LineSeries>,
-    /// Whether the x axis is logarithmic: marked at powers of two if all x are such powers, and otherwise at
-    /// 1, 2 and 5 times powers of ten. Points whose x is not positive are then left out.
+    /// Whether the x axis is logarithmic, with marks at powers of two if all x are such powers, and otherwise at 1, 2
+    /// and 5 times powers of ten. Points whose x is not positive are then left out.
     pub x_log: bool,
-    /// Where the y axis ends; without it, a little above the highest value. Higher values are drawn at the
-    /// edge. It starts at zero, unless there are values below.
+    /// Upper end of the y axis. Default: a little above the highest value. Higher values are drawn at the edge. The
+    /// axis starts at zero, or below the lowest negative value.
     pub y_maximum: Option<f64>,
 }
 
@@ -36,27 +35,27 @@ pub struct Lines {
 pub struct LineSeries {
     /// Its name in the legend; series of the same name have the same colour and marker.
     pub name: String,
-    /// Its points, in any order. Those that are not finite are left out.
+    /// Its points, in any order. Points that are not finite are left out.
     pub points: Vec<LinePoint>,
-    /// Whether it is drawn dashed with hollow markers, as published values beside our own.
+    /// Whether it is drawn dashed with hollow markers, for published values beside our own.
     pub dashed: bool,
 }
 
 /// One value of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LinePoint {
-    /// Where it stands.
+    /// Position on the x axis.
     pub x: f64,
-    /// The value.
+    /// Position on the y axis.
     pub y: f64,
-    /// How far it may be off, up and down; drawn if it is finite and positive.
+    /// Margin of error, up and down; drawn if it is finite and positive.
     pub margin: Option<f64>,
 }
 
 const PLOT_HEIGHT: f64 = 300.0;
 
 impl Lines {
-    /// A picture of everything in `series`, with a linear x axis.
+    /// Builds a chart with a linear x axis.
     pub fn new(
         title: impl Into<String>,
         x_label: impl Into<String>,
@@ -67,7 +66,7 @@ impl Lines {
         Lines { title, x_label, y_label, series, ..Lines::default() }
     }
 
-    /// The picture, as the text of an SVG file.
+    /// Renders the chart as an SVG file.
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
         let roles: Vec<Role<'_>> = self.series.iter().map(LineSeries::role).collect();
@@ -97,7 +96,7 @@ impl Lines {
 }
 
 impl LineSeries {
-    /// A series of these points, drawn in unbroken lines.
+    /// Builds a series with a solid line.
     pub fn new(name: impl Into<String>, points: Vec<LinePoint>) -> LineSeries {
         LineSeries { name: name.into(), points, dashed: false }
     }
@@ -140,8 +139,8 @@ impl LineSeries {
     }
 }
 
-/// The classes of the `index`th name. Where colours repeat, markers do not: four and seven have no factor in
-/// common.
+/// The CSS classes of the `index`th name. Colours repeat after seven names and markers after four, which have no common
+/// factor, so that 28 names are distinct.
 fn line_look(index: usize, dashed: bool) -> String {
     format!("colour{}{}", index % COLOURS, if dashed { " dash1 published" } else { "" })
 }

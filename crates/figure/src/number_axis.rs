@@ -1,14 +1,14 @@
-//! The axes of a plot over numbers, x and y: which numbers are drawn, where one stands, and the marks, labels and grid
-//! lines. It relies on the marks being few. It never draws outside its plot: it moves every number into the drawn range.
+//! The numeric x and y axes of a plot: range, positions, marks, labels and grid lines. Nothing is drawn outside the
+//! plot: numbers beyond the range are moved to its edge.
 
 use crate::number_ticks::{NARROWEST, NumberTicks, Reach, is_power_of_two, log_ticks, ticks_from, written};
 use crate::svg::{Frame, Svg, number};
 use crate::theme::{LEFT, MARGIN, PLOT_WIDTH, TEXT, fit};
 
-/// The least distance between two labels, in pixels.
+/// Minimum distance between two labels of the x axis, in pixels.
 const LABEL_PITCH: f64 = 70.0;
 
-/// How much height the labels below the plot take.
+/// Height of the labels below the plot, in pixels.
 pub(crate) const NUMBER_AXIS_HEIGHT: f64 = 52.0;
 
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub(crate) struct NumberAxis {
 }
 
 impl NumberAxis {
-    /// An axis for all of `numbers`, which are finite, and positive for a logarithmic axis. The latter is
-    /// marked at powers of two if all of the numbers are.
+    /// An axis for `numbers`, which must be finite, and positive if it is logarithmic. A logarithmic axis has marks at
+    /// powers of two if all numbers are such powers.
     pub(crate) fn new(numbers: &[f64], logarithmic: bool) -> NumberAxis {
         let room = (PLOT_WIDTH / LABEL_PITCH) as u32;
         let low = numbers.iter().copied().reduce(f64::min).unwrap_or(if logarithmic { 1.0 } else { 0.0 });
@@ -31,18 +31,18 @@ impl NumberAxis {
         NumberAxis { ticks: ticks_from(low, Reach::AtLeast(high), room, false) }
     }
 
-    /// Where `number` stands, in pixels; numbers outside stand at the edge.
+    /// Position of `number` in pixels; numbers beyond the range are at the edge.
     pub(crate) fn x(&self, number: f64) -> f64 {
         LEFT + self.ticks.share(number) * PLOT_WIDTH
     }
 
-    /// From where to where the axis goes, in words.
+    /// The range of the axis in words, for screen readers.
     pub(crate) fn described(&self) -> String {
         let scale = if self.ticks.logarithmic { ", on a logarithmic scale" } else { "" };
         format!("from {} to {}{scale}", written(self.ticks.bottom), written(self.ticks.top))
     }
 
-    /// The lines through the plot, one for every mark.
+    /// Draws a vertical line through the plot for each mark.
     pub(crate) fn draw_grid(&self, svg: &mut Svg, plot: Frame) {
         for (value, _) in &self.ticks.marks {
             let x = self.x(*value);
@@ -50,7 +50,7 @@ impl NumberAxis {
         }
     }
 
-    /// The base line, the labels and `caption` below the plot.
+    /// Draws the base line, the labels and `caption` below the plot.
     pub(crate) fn draw_labels(&self, svg: &mut Svg, plot: Frame, caption: &str) {
         let y = plot.bottom();
         svg.line("axis", (plot.left, y), (plot.right(), y));
@@ -64,13 +64,13 @@ impl NumberAxis {
     }
 }
 
-/// An axis of one number has it in the middle.
+/// Widens a range of a single number, so that it is in the middle of the axis.
 fn widened(low: f64, high: f64) -> (f64, f64) {
     let size = low.abs().max(high.abs());
     if high - low > NARROWEST * size { (low, high) } else { (low - size / 2.0, high + size / 2.0) }
 }
 
-/// The least distance between two labels, in pixels.
+/// Minimum distance between two labels of the y axis, in pixels.
 const ROW_PITCH: f64 = 34.0;
 
 #[derive(Debug)]
@@ -80,17 +80,17 @@ pub(crate) struct ValueAxis {
 }
 
 impl ValueAxis {
-    /// An axis from `low`, rounded down, as far as `reach` says; marked at whole numbers only if it is `whole`.
+    /// An axis from `low`, rounded down, to `reach`; with marks at whole numbers only if `whole`.
     pub(crate) fn new(plot: Frame, low: f64, reach: Reach, whole: bool) -> ValueAxis {
         ValueAxis { plot, ticks: ticks_from(low, reach, (plot.height / ROW_PITCH) as u32, whole) }
     }
 
-    /// An axis for these values with their margins: from zero, unless a value is below it, to `maximum` or
-    /// else a little above the highest.
+    /// An axis for these values with their margins, from zero, or from the lowest negative value, to `maximum`, or to a
+    /// little above the highest value.
     pub(crate) fn over(plot: Frame, values: &[(f64, Option<f64>)], maximum: Option<f64>) -> ValueAxis {
         let finite = || values.iter().filter(|(value, _)| value.is_finite());
         let highest = finite().map(|&(value, margin)| span(value, margin).1).fold(0.0, f64::max);
-        // A margin alone does not make the axis reach below zero: there, it is cut off.
+        // A margin alone does not extend the axis below zero; its whisker is cut off there.
         let below = finite().filter(|(value, _)| *value < 0.0);
         let lowest = below.map(|&(value, margin)| span(value, margin).0).fold(0.0, f64::min);
         let maximum = maximum.filter(|maximum| maximum.is_finite() && *maximum > 0.0);
@@ -98,12 +98,12 @@ impl ValueAxis {
         ValueAxis::new(plot, lowest, reach, false)
     }
 
-    /// Where `value` stands, in pixels; values outside stand at the edge.
+    /// Position of `value` in pixels; values beyond the range are at the edge.
     pub(crate) fn y(&self, value: f64) -> f64 {
         self.plot.bottom() - self.ticks.share(value) * self.plot.height
     }
 
-    /// Marks `value` too, in place of any mark that stands too close to it.
+    /// Adds a mark at `value`, and removes marks that are too close to it.
     pub(crate) fn mark(&mut self, value: f64, label: String) {
         let y = self.y(value);
         let mut marks = std::mem::take(&mut self.ticks.marks);
@@ -112,7 +112,7 @@ impl ValueAxis {
         self.ticks.marks = marks;
     }
 
-    /// Grid lines, numbers, and `label` along the axis.
+    /// Draws grid lines, numbers, and `label` along the axis.
     pub(crate) fn draw(&self, svg: &mut Svg, label: &str) {
         let Frame { left, top, height, .. } = self.plot;
         for (value, number) in &self.ticks.marks {
@@ -125,10 +125,10 @@ impl ValueAxis {
     }
 }
 
-/// How far the ends of a whisker reach from its middle, in pixels.
+/// Half the width of the ends of a whisker, in pixels.
 const WHISKER: f64 = 3.5;
 
-/// The margin of a value, as a line with two ends; nothing where there is none.
+/// Draws the margin of a value as a line with two ends, if it has a margin.
 pub(crate) fn draw_whisker(svg: &mut Svg, class: &str, axis: &ValueAxis, x: f64, value: (f64, Option<f64>)) {
     if usable(value.1).is_none() {
         return;
@@ -139,19 +139,19 @@ pub(crate) fn draw_whisker(svg: &mut Svg, class: &str, axis: &ValueAxis, x: f64,
     svg.path(class, &format!("M{left} {top}H{right}M{x} {top}V{bottom}M{left} {bottom}H{right}"));
 }
 
-/// A value and its margin in words.
+/// `12.3 ± 0.4`, or `12.3` without a margin.
 pub(crate) fn with_margin(value: f64, margin: Option<f64>) -> String {
     usable(margin)
         .map_or_else(|| written(value), |margin| format!("{} ± {}", written(value), written(margin)))
 }
 
-/// From `value` less its margin to `value` and its margin. Only margins that are finite and positive count.
+/// `value` minus and plus its margin. A margin that is not finite and positive counts as zero.
 fn span(value: f64, margin: Option<f64>) -> (f64, f64) {
     let margin = usable(margin).unwrap_or(0.0);
     (value - margin, value + margin)
 }
 
-/// The margin, if it can be drawn.
+/// The margin, if it is finite and positive.
 fn usable(margin: Option<f64>) -> Option<f64> {
     margin.filter(|margin| margin.is_finite() && *margin > 0.0)
 }

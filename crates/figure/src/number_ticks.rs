@@ -1,30 +1,30 @@
-//! Where the marks of an axis of numbers stand: at steps of 1, 2 or 5 times a power of ten, or on a logarithmic axis at
-//! powers of two or of ten; and how numbers are written.
-//! It relies on decimal parsing, and on a logarithm of its own made of operations that every machine rounds alike, so
-//! that a mark is the number its label says. It never returns more than a few dozen marks and never draws.
+//! The marks of a numeric axis, at steps of 1, 2 or 5 times a power of ten, or at powers of two or ten on a logarithmic
+//! axis; and the formatting of numbers. Steps are computed by decimal parsing, so that a mark is exactly the number of
+//! its label, and logarithms with operations that every machine rounds alike, so that pictures are reproducible. There
+//! are never more than a few dozen marks.
 
-/// The largest value that an axis reaches: far from overflow when it is multiplied or rounded up.
+/// The largest value of an axis: small enough that rounding up or multiplying does not overflow.
 const LARGEST: f64 = 1e300;
-/// The smallest value that an axis tells from zero.
+/// Smaller values count as zero: their reciprocals would overflow.
 const SMALLEST: f64 = 1e-300;
-/// The smallest part of its values that an axis spans: below it, steps are lost in rounding.
+/// Minimum range of an axis relative to its values: in a smaller one, steps would be lost by rounding.
 pub(crate) const NARROWEST: f64 = 1e-9;
 
 /// Marks of an axis of numbers.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NumberTicks {
-    /// The lower end of the axis.
+    /// Lower end of the axis.
     pub(crate) bottom: f64,
-    /// The upper end of the axis: above the lower one.
+    /// Upper end of the axis; greater than `bottom`.
     pub(crate) top: f64,
-    /// Whether equal distances stand for equal factors; then both ends are positive.
+    /// Whether the scale is logarithmic; both ends are then positive.
     pub(crate) logarithmic: bool,
-    /// The values to mark, ascending, with their labels.
+    /// Values and labels of the marks, ascending.
     pub(crate) marks: Vec<(f64, String)>,
 }
 
 impl NumberTicks {
-    /// How much of the axis lies below `value`: from 0 to 1, for values outside it too.
+    /// Position of `value` on the axis, clamped to 0 to 1.
     pub(crate) fn share(&self, value: f64) -> f64 {
         let place = |value| if self.logarithmic { log2(value) } else { value };
         let (bottom, top) = (place(self.bottom), place(self.top));
@@ -32,17 +32,16 @@ impl NumberTicks {
     }
 }
 
-/// What an axis of numbers must reach.
+/// The upper end of an axis.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reach {
-    /// At least this far: rounded up to the next mark.
+    /// Rounded up to the next mark.
     AtLeast(f64),
-    /// Exactly this far.
+    /// Exactly this value.
     Exactly(f64),
 }
 
-/// Marks for an axis that starts at `low`, rounded down to the next mark, with room for about `room` of them; only
-/// whole numbers where `whole` says so.
+/// About `room` marks for an axis that starts at `low`, rounded down to the next mark; whole numbers only if `whole`.
 pub(crate) fn ticks_from(low: f64, reach: Reach, room: u32, whole: bool) -> NumberTicks {
     let (high, rounded) = match reach {
         Reach::AtLeast(value) => (value, true),
@@ -51,12 +50,12 @@ pub(crate) fn ticks_from(low: f64, reach: Reach, room: u32, whole: bool) -> Numb
     let low = if low.is_nan() { 0.0 } else { low.clamp(-LARGEST, LARGEST) };
     let narrowest = SMALLEST.max(NARROWEST * low.abs());
     let high = if high.is_nan() { low } else { high.min(LARGEST) };
-    // Where it is not above `low`, as far above it as that is from zero.
+    // An empty range is extended by the distance of `low` from zero.
     let high = if high - low > narrowest { high } else { low + low.abs().max(1.0) };
     let step = step_for(high - low, room.max(1), whole);
     let first = (low / step.value()).floor() as i64;
     let last = if rounded { (high / step.value()).ceil() } else { (high / step.value()).floor() } as i64;
-    // At most `room`, but for rounding.
+    // There are about `room` steps; the clamp guards against rounding at extreme values.
     let last = last.clamp(first, first.saturating_add(100));
     let top =
         if rounded { step.times(last.max(first.saturating_add(1))) } else { high.max(step.times(last)) };
@@ -64,7 +63,7 @@ pub(crate) fn ticks_from(low: f64, reach: Reach, room: u32, whole: bool) -> Numb
     NumberTicks { bottom: step.times(first), top, logarithmic: false, marks }
 }
 
-/// `digit` times ten to the `exponent`: exact, where a float would not be.
+/// `digit` times ten to the `exponent`. Kept as integers, because a float such as 0.1 would not be exact.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     digit: i64,
@@ -80,8 +79,8 @@ impl Step {
         decimal(self.digit.saturating_mul(count), self.exponent)
     }
 
-    /// The label of the `index`th mark of an axis from the `first` to the `last`: all get the same suffix and
-    /// the same number of decimals.
+    /// The label of the `index`th mark of an axis from the `first` to the `last`. All labels have the same suffix and
+    /// number of decimals.
     fn label(self, index: i64, first: i64, last: i64) -> String {
         let largest = self.times(first).abs().max(self.times(last).abs());
         if self.exponent < -4 || largest >= 1e15 {
@@ -100,7 +99,7 @@ fn decimal(digits: i64, exponent: i32) -> f64 {
     format!("{digits}e{exponent}").parse().unwrap_or(0.0)
 }
 
-/// The power of ten, and its letter, in which numbers up to `largest` are short.
+/// The power of ten and its suffix for numbers up to `largest`.
 fn magnitude(largest: f64) -> (i32, &'static str) {
     match largest {
         large if large >= 1e12 => (12, "T"),
@@ -110,7 +109,7 @@ fn magnitude(largest: f64) -> (i32, &'static str) {
     }
 }
 
-/// The smallest 1-2-5 step of which at most `room` reach `wanted`.
+/// The smallest 1-2-5 step for which `room` steps cover `wanted`.
 fn step_for(wanted: f64, room: u32, whole: bool) -> Step {
     let rough = wanted / f64::from(room);
     let exponent = exponent_of(rough);
@@ -123,13 +122,14 @@ fn step_for(wanted: f64, room: u32, whole: bool) -> Step {
     if whole && fitting.exponent < 0 { Step { digit: 1, exponent: 0 } } else { fitting }
 }
 
-/// The exponent of `value` in decimal scientific notation, read off its own digits.
+/// The exponent of `value` in decimal scientific notation. Parsed from its digits, because a logarithm could be off by
+/// one.
 pub(crate) fn exponent_of(value: f64) -> i32 {
     let written = format!("{value:e}");
     written.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
-/// A count in short: thousands apart, millions and more as a multiple with three digits or so.
+/// A short form of a count: `65,536`, `1.05M`.
 pub(crate) fn short_count(count: u64) -> String {
     let value = count as f64;
     let (power, suffix) = magnitude(value);
@@ -140,7 +140,7 @@ pub(crate) fn short_count(count: u64) -> String {
     format!("{}{suffix}", shortened.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A number with four digits or so, as tooltips and descriptions give it.
+/// A number with about four significant digits, for tooltips and descriptions.
 pub(crate) fn written(value: f64) -> String {
     let size = value.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-4) {
@@ -154,14 +154,14 @@ pub(crate) fn written(value: f64) -> String {
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A number with so many decimals, thousands apart; never minus zero.
+/// A number with `decimals` decimals and thousands separators; never `-0`.
 pub(crate) fn with_decimals(value: f64, decimals: usize) -> String {
     let digits = format!("{value:.decimals$}");
     let is_zero = digits.bytes().all(|byte| matches!(byte, b'-' | b'.' | b'0'));
     grouped(if is_zero { digits.trim_start_matches('-') } else { &digits })
 }
 
-/// Digits, perhaps after a minus, with a comma before every third one of the whole part.
+/// Adds thousands separators to the whole part of a number.
 fn grouped(digits: &str) -> String {
     let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
     let (whole, fraction) = digits.find('.').map_or((digits, ""), |point| digits.split_at(point));
@@ -176,8 +176,7 @@ fn grouped(digits: &str) -> String {
     text + fraction
 }
 
-/// Marks for an axis from `low` to `high`, which are positive, with room for about `room` of them: powers of
-/// two where `binary` says so.
+/// About `room` marks for a logarithmic axis from `low` to `high`, which are positive; at powers of two if `binary`.
 pub(crate) fn log_ticks(low: f64, high: f64, room: u32, binary: bool) -> NumberTicks {
     let (low, high) = widened(positive(low), positive(high));
     let room = room.max(1) as usize;
@@ -192,6 +191,7 @@ pub(crate) fn log_ticks(low: f64, high: f64, room: u32, binary: bool) -> NumberT
         (Some(first), Some(last)) if first.0 < last.0 => (first.0, last.0),
         _ => (low, high),
     };
+    // The axis spans all candidates; only the marks are thinned out.
     let marks = candidates.iter().step_by(candidates.len().div_ceil(room + 1).max(1)).cloned().collect();
     NumberTicks { bottom, top, logarithmic: true, marks }
 }
@@ -200,12 +200,12 @@ fn positive(value: f64) -> f64 {
     if value > SMALLEST { value.min(LARGEST) } else { SMALLEST }
 }
 
-/// An axis of one value has it in the middle.
+/// Widens a range of a single value, so that it is in the middle of the axis.
 fn widened(low: f64, high: f64) -> (f64, f64) {
     if high > low * (1.0 + NARROWEST) { (low, high) } else { (low / 2.0, low * 2.0) }
 }
 
-/// The candidates, which ascend, from the last that is not above `low` to the first that is not below `high`.
+/// The part of the ascending candidates from the last one at or below `low` to the first one at or above `high`.
 fn enclosing(candidates: Vec<(f64, String)>, low: f64, high: f64) -> Vec<(f64, String)> {
     let first = candidates.partition_point(|candidate| candidate.0 <= low).saturating_sub(1);
     let last = candidates.partition_point(|candidate| candidate.0 < high);
@@ -232,9 +232,9 @@ fn decades(low: f64, high: f64, digits: &[i64]) -> Vec<(f64, String)> {
 
 /// Bits of a 64-bit float below its exponent.
 const FRACTION_BITS: u32 = 52;
-/// What is added to the exponent of a 64-bit float to store it.
+/// Bias of the stored exponent of a 64-bit float.
 const BIAS: i64 = 1023;
-/// Terms of the series below: each adds about a decimal digit.
+/// Terms of the series in [`log2`]. Each adds about a decimal digit, so that 20 exceed the precision of a float.
 const TERMS: u32 = 20;
 
 fn binary_exponent(value: f64) -> i64 {
@@ -245,17 +245,17 @@ fn power_of_two(exponent: i64) -> f64 {
     f64::from_bits(((exponent + BIAS).clamp(1, 2 * BIAS) as u64) << FRACTION_BITS)
 }
 
-/// Whether `value` is two to the power of some whole number.
 pub(crate) fn is_power_of_two(value: f64) -> bool {
     value.is_normal() && value == power_of_two(binary_exponent(value))
 }
 
-/// The binary logarithm, the same on every machine; what is not positive counts as hardly more than zero.
+/// The binary logarithm, bit for bit the same on every machine, unlike that of the system library. Values that are not
+/// positive count as [`SMALLEST`].
 fn log2(value: f64) -> f64 {
     let value = positive(value);
     let exponent = binary_exponent(value);
     let fraction = value / power_of_two(exponent);
-    // ln f = 2 artanh r, as a series in r, which is at most a third.
+    // ln f = 2 artanh r with r = (f - 1) / (f + 1). The series converges fast, because r is at most a third.
     let ratio = (fraction - 1.0) / (fraction + 1.0);
     let (mut sum, mut power) = (0.0, ratio);
     for term in 0..TERMS {

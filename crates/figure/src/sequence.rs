@@ -1,80 +1,79 @@
-//! Who told whom what, and when: parties side by side, time downwards, messages as arrows between them. One value,
-//! drawn as a picture and as plain text; both show the same rows in the same order. In the picture time is not to
-//! scale: every arrival, note and crash has a line of its own, so that labels never collide, and a long silence is a
-//! wider gap. What one party sends in one millisecond leaves from one point.
-//! It relies on its caller for the words. It never draws more than [`MAX_PARTIES`] parties and [`MAX_SEQUENCE_ROWS`] rows,
-//! and says so where there are more; a row that names an unknown party is left out.
+//! Sequence diagrams: parties side by side, time downwards, messages as arrows between them. A [`Sequence`] can be
+//! rendered as SVG and as plain text. In the SVG time is not to scale: every arrival, note and crash has its own line,
+//! so that labels never collide, and a long silence is a wider gap. Messages that a party sends in the same millisecond
+//! leave from one point. At most [`MAX_PARTIES`] parties and [`MAX_SEQUENCE_ROWS`] rows are drawn; a note tells if
+//! there are more. A row that names an unknown party is left out.
 
 use crate::header::left_out;
 use crate::{sequence_svg, sequence_text};
 
-/// The most parties drawn, the first ones.
+/// Maximum number of parties: the lanes of more would be too narrow for labels. The first ones are drawn.
 pub const MAX_PARTIES: usize = 24;
-/// The most rows drawn, the first ones: more are not read by anyone.
+/// Maximum number of rows: a longer diagram would be unreadable and slow to open. The first ones are drawn.
 pub const MAX_SEQUENCE_ROWS: usize = 2_000;
 
-/// What happened between some parties.
+/// A sequence diagram.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sequence {
-    /// What is shown.
+    /// Title above the diagram; not drawn if empty.
     pub title: String,
-    /// The names of the parties, from left to right.
+    /// Names of the parties, from left to right.
     pub parties: Vec<String>,
-    /// What happened. Rows of the same millisecond are drawn in the order given, so causes come before effects.
+    /// Events. Rows of the same millisecond are drawn in this order, so that causes can come before effects.
     pub rows: Vec<Row>,
 }
 
-/// Something that happened. Parties are places in [`Sequence::parties`], times are milliseconds on any clock.
+/// An event. Parties are indices in [`Sequence::parties`]; times are milliseconds of any clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row {
-    /// A message.
+    /// A message, drawn as an arrow.
     Message {
-        /// Who sent it.
+        /// Sender.
         from: usize,
-        /// To whom.
+        /// Receiver; may be the sender.
         to: usize,
-        /// What it says.
+        /// Text on the arrow, cut if it does not fit.
         label: String,
-        /// When it was sent.
+        /// Time of sending.
         sent: i64,
-        /// When it arrived; None where it never did.
+        /// Time of arrival; None if it never arrives.
         arrived: Option<i64>,
-        /// How it is drawn.
+        /// Style of the line.
         style: MessageStyle,
     },
-    /// A decision, or something written down: a word beside the party.
+    /// A label on the line of a party, for a decision or a journal record.
     Note {
-        /// Whose.
+        /// Party that the note belongs to.
         party: usize,
-        /// What it says.
+        /// Text of the note, cut if it does not fit.
         label: String,
-        /// When.
+        /// Time of the event.
         at: i64,
     },
-    /// A party stops, without a word.
+    /// A party stops without notice.
     Crash {
-        /// Who.
+        /// Party that stops.
         party: usize,
-        /// When.
+        /// Time of the crash.
         at: i64,
     },
-    /// It is there again.
+    /// A party is running again.
     Restart {
-        /// Who.
+        /// Party that was restarted.
         party: usize,
-        /// When.
+        /// Time of the restart.
         at: i64,
     },
-    /// From now on only parties of one group hear each other. It replaces a partition before it.
+    /// From now on only parties of the same group can communicate. Replaces an earlier partition.
     Partition {
-        /// The groups; parties that are in none form one more.
+        /// The groups; parties in none of them form one more group.
         groups: Vec<Vec<usize>>,
-        /// When.
+        /// Begin of the partition.
         at: i64,
     },
-    /// All hear each other again.
+    /// The end of a partition.
     Heal {
-        /// When.
+        /// End of the partition.
         at: i64,
     },
 }
@@ -84,21 +83,21 @@ pub enum Row {
 pub enum MessageStyle {
     /// A request: a solid line.
     Call,
-    /// What comes back: a dashed line.
+    /// An answer: a dashed line.
     Answer,
-    /// One that is lost on the way: it ends in a cross, as does every message that does not arrive.
+    /// A lost message: it ends in a cross, like every message that does not arrive.
     Lost,
-    /// A copy that the network made: a dotted line.
+    /// A duplicate made by the network: a dotted line.
     Duplicate,
 }
 
 impl Sequence {
-    /// The picture, as the text of an SVG file.
+    /// Renders the diagram as an SVG file.
     pub fn to_svg(&self) -> String {
         sequence_svg::draw(self)
     }
 
-    /// Plain text, a line for each row, for terminals and logs: at most about 160 columns wide.
+    /// Renders the diagram as plain text with one line per row, for terminals and logs; about 160 columns wide at most.
     pub fn to_text(&self) -> String {
         sequence_text::write(self)
     }
@@ -107,7 +106,7 @@ impl Sequence {
         &self.parties[..self.parties.len().min(MAX_PARTIES)]
     }
 
-    /// The rows that are drawn: those of shown parties, up to the limit.
+    /// The rows of shown parties, up to the limit.
     pub(crate) fn shown_rows(&self) -> Vec<&Row> {
         let parties = self.shown_parties().len();
         let known = |row: &&Row| match row {
@@ -120,13 +119,13 @@ impl Sequence {
         self.rows.iter().filter(known).take(MAX_SEQUENCE_ROWS).collect()
     }
 
-    /// What is left out, if anything.
+    /// The note about omitted parties and rows; empty if all are drawn.
     pub(crate) fn note(&self) -> String {
         let (parties, rows) = (self.shown_parties().len(), self.shown_rows().len());
         left_out(&[("parties", parties, self.parties.len()), ("rows", rows, self.rows.len())])
     }
 
-    /// The groups of a partition in words: all parties, those of one group together.
+    /// The groups of a partition in words: `broker, b | a`.
     pub(crate) fn groups_in_words(&self, groups: &[Vec<usize>]) -> String {
         let parties = self.shown_parties();
         let group_of = |party: usize| group_of(groups, party);
@@ -144,7 +143,7 @@ impl Sequence {
     }
 }
 
-/// The group that a party is in, if it is in one.
+/// Index of the group of a party, if it is in one.
 pub(crate) fn group_of(groups: &[Vec<usize>], party: usize) -> Option<usize> {
     groups.iter().position(|group| group.contains(&party))
 }
@@ -155,7 +154,7 @@ impl Row {
         matches!(self, Row::Message { arrived: None, .. } | Row::Message { style: MessageStyle::Lost, .. })
     }
 
-    /// When it is over: a message that arrives when it does, one that is lost when it was sent.
+    /// The time at which the row is drawn: for a message the arrival, or the sending if it is lost.
     pub(crate) fn end(&self) -> i64 {
         match self {
             Row::Message { sent, .. } if self.is_lost() => *sent,
@@ -169,7 +168,7 @@ impl Row {
     }
 }
 
-/// Something that has a height in the picture.
+/// A part of a row with its own vertical position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Beat {
     pub(crate) time: i64,
@@ -183,11 +182,11 @@ pub(crate) enum Part {
     Sent,
     /// A message arrives, or something else happens.
     Whole,
-    /// A message is lost: below what else happens in the same millisecond.
+    /// A message is lost; drawn below all other events of the same millisecond.
     Lost,
 }
 
-/// The beats from top to bottom, each with its distance from the top, and the height of all.
+/// The beats from top to bottom, each with its distance from the top, and the total height.
 pub(crate) fn beats(rows: &[&Row]) -> (Vec<(Beat, f64)>, f64) {
     let mut order: Vec<Beat> = Vec::new();
     for (index, row) in rows.iter().enumerate() {
@@ -197,6 +196,8 @@ pub(crate) fn beats(rows: &[&Row]) -> (Vec<(Beat, f64)>, f64) {
         let part = if row.is_lost() { Part::Lost } else { Part::Whole };
         order.push(Beat { time: row.end(), row: index, part });
     }
+    // Within a millisecond lost messages come last; otherwise the order of the rows is kept, the sending before the
+    // arrival.
     order.sort_by_key(|beat| (beat.time, beat.part == Part::Lost, beat.row, beat.part));
     let silence = silence(&order);
     let mut placed: Vec<(Beat, f64)> = Vec::new();
@@ -210,11 +211,11 @@ pub(crate) fn beats(rows: &[&Row]) -> (Vec<(Beat, f64)>, f64) {
     (placed, y)
 }
 
-/// From one line to the next.
+/// Distance from one line to the next, in pixels.
 const LINE: f64 = 21.0;
-/// From a line to a point of sending, which has no label.
+/// Distance from a line to a point of sending, which has no label, in pixels.
 const POINT: f64 = 12.0;
-/// More, where for long nothing happens.
+/// Additional distance after a long silence, in pixels.
 const PAUSE: f64 = 18.0;
 
 fn step(rows: &[&Row], before: &Beat, beat: &Beat, silence: i64) -> f64 {
@@ -232,7 +233,7 @@ fn step(rows: &[&Row], before: &Beat, beat: &Beat, silence: i64) -> f64 {
     own + pause
 }
 
-/// How many times the usual gap is a long one.
+/// A gap counts as silence from this multiple of the median gap on.
 const LONG: i64 = 8;
 
 /// The shortest gap that counts as a silence.
@@ -243,10 +244,11 @@ fn silence(order: &[Beat]) -> i64 {
     gaps.get(gaps.len() / 2).map_or(i64::MAX, |usual| usual.saturating_mul(LONG))
 }
 
-/// From one height to another in the picture.
+/// Top and bottom of an interval in the picture.
 type Stretch = (f64, f64);
 
-/// When a party is down, given the rows in order, each with its place; the last stretch may go to the `end`.
+/// The intervals in which a party is down, from the rows in order with their positions. The last one may extend to
+/// `end`.
 pub(crate) fn down(rows: &[(&Row, f64)], who: usize, end: f64) -> Vec<Stretch> {
     let mut stretches = Vec::new();
     let mut since: Option<f64> = None;
@@ -263,7 +265,7 @@ pub(crate) fn down(rows: &[(&Row, f64)], who: usize, end: f64) -> Vec<Stretch> {
     stretches
 }
 
-/// The partitions with their groups, given the rows in order, each with its place; the last may go to the `end`.
+/// The partitions with their groups, from the rows in order with their positions. The last one may extend to `end`.
 pub(crate) fn partitions<'a>(rows: &[(&'a Row, f64)], end: f64) -> Vec<(&'a [Vec<usize>], Stretch)> {
     let mut found = Vec::new();
     let mut open: Option<(&[Vec<usize>], f64)> = None;

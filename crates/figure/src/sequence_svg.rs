@@ -1,22 +1,24 @@
-//! A sequence as a picture: life lines downwards, every message an arrow that bends out of its sender's line and then
-//! runs level to where it arrives, so that its label lies flat. It relies on the beats for all heights. It never
-//! lets two labels stand on one line.
+//! Renders a sequence diagram as SVG: vertical life lines, and each message as an arrow that curves away from the line
+//! of its sender and is then horizontal, so that its label is too. Vertical positions come from [`beats`]; no two
+//! labels share a line.
 
 use crate::header::{Entry, Swatch, draw_header};
 use crate::sequence::{Beat, MessageStyle, Part, Row, Sequence, beats, down, group_of, partitions};
 use crate::svg::{Frame, HEAD_LENGTH, Point, Svg, arrow_head, at, cross, disc, number, rounded};
 use crate::theme::{LEFT, MARGIN, RIGHT, SMALL, TEXT, WIDTH, fit, text_width};
 
-/// The narrowest and the widest that lanes are for their labels' sake, and the widest that all are together.
+/// Minimum and maximum distance of life lines, in pixels.
 const PITCH: (f64, f64) = (84.0, 250.0);
+/// Maximum width of all lanes together, in pixels: wider than other pictures, but not without bound.
 const WIDEST: f64 = 2.0 * WIDTH;
-/// What an arrow needs beside its label.
+/// Space that an arrow needs in addition to its label, in pixels.
 const BESIDE_LABEL: f64 = 58.0;
 const HEAD_HEIGHT: f64 = 26.0;
-/// Room between the names of the parties and the first line.
+/// Space between the names of the parties and the first line, in pixels.
 const BELOW_HEADS: f64 = 30.0;
-/// After so many pixels the names are written again, in a gap of so many.
+/// The names are repeated after this many pixels, so that they are visible while scrolling.
 const NAMES_EVERY: f64 = 900.0;
+/// Height of the gap for repeated names, in pixels.
 const NAMES_GAP: f64 = 34.0;
 const NOTE_HEIGHT: f64 = 17.0;
 
@@ -30,7 +32,7 @@ pub(crate) fn draw(sequence: &Sequence) -> String {
     page.draw_lives(&mut svg);
     page.draw_names(&mut svg);
     page.draw_times(&mut svg);
-    // Messages first, so that their lines cross no other words.
+    // Messages first, so that their lines do not cross other text.
     let is_message = |beat: &Beat| matches!(page.rows[beat.row], Row::Message { .. });
     for messages in [true, false] {
         for (beat, y) in page.beats.iter().filter(|(beat, _)| is_message(beat) == messages) {
@@ -44,7 +46,7 @@ pub(crate) fn draw(sequence: &Sequence) -> String {
     svg.finish_sized(&sequence.title, &page.description(), size)
 }
 
-/// The styles in use, where there is more than one to tell apart.
+/// The legend of the styles in use.
 fn legend(rows: &[&Row]) -> Vec<Entry> {
     let all = [MessageStyle::Call, MessageStyle::Answer, MessageStyle::Lost, MessageStyle::Duplicate];
     let is = |row: &Row, style: MessageStyle| match row {
@@ -59,7 +61,7 @@ fn legend(rows: &[&Row]) -> Vec<Entry> {
     used.map(entry).collect()
 }
 
-/// What a style is called, in the style sheet and the legend.
+/// CSS class of a style, which is also its name in the legend.
 fn class(style: MessageStyle) -> &'static str {
     match style {
         MessageStyle::Call => "call",
@@ -69,7 +71,7 @@ fn class(style: MessageStyle) -> &'static str {
     }
 }
 
-/// A sequence with its measures.
+/// A diagram with its dimensions.
 struct Page<'a> {
     sequence: &'a Sequence,
     rows: Vec<&'a Row>,
@@ -99,17 +101,17 @@ impl<'a> Page<'a> {
         (self.left + self.pitch * self.parties().len() as f64 + RIGHT).max(WIDTH)
     }
 
-    /// The life line of a party.
+    /// Position of the life line of a party.
     fn x(&self, party: usize) -> f64 {
         self.left + (party as f64 + 0.5) * self.pitch
     }
 
-    /// Where a beat stands on the page, the gaps for names included.
+    /// Position of a beat on the page, including the gaps for names.
     fn y(&self, beat: f64) -> f64 {
         self.first_line() + beat + self.gaps_before(beat) * NAMES_GAP
     }
 
-    /// How many gaps for names there are before a beat; none so near to the end that the names there can be seen.
+    /// Number of gaps for names before a beat. There is none near the end, where the names are repeated anyway.
     fn gaps_before(&self, beat: f64) -> f64 {
         let most = ((self.height - NAMES_EVERY / 3.0) / NAMES_EVERY).floor().max(0.0);
         (beat / NAMES_EVERY).floor().min(most)
@@ -119,12 +121,12 @@ impl<'a> Page<'a> {
         self.top + HEAD_HEIGHT + BELOW_HEADS
     }
 
-    /// Where the life lines end and the names stand again.
+    /// End of the life lines, where the names are repeated.
     fn bottom(&self) -> f64 {
         self.y(self.height) + BELOW_HEADS
     }
 
-    /// Rows that end somewhere, in order, with their heights.
+    /// The rows in order, with their positions.
     fn placed(&self) -> Vec<(&'a Row, f64)> {
         let whole = self.beats.iter().filter(|(beat, _)| beat.part != Part::Sent);
         whole.map(|(beat, y)| (self.rows[beat.row], self.y(*y))).collect()
@@ -180,7 +182,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The names once more, in the gaps of a long picture; drawn last, so that no line crosses them.
+    /// Repeats the names in the gaps of a long picture. Drawn last, so that no line crosses them.
     fn draw_names_again(&self, svg: &mut Svg) {
         for gap in 1..=self.gaps_before(self.height) as usize {
             let y = self.first_line() + gap as f64 * (NAMES_EVERY + NAMES_GAP) - NAMES_GAP / 2.0 - 4.0;
@@ -190,7 +192,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Each time once, where it is first.
+    /// Draws each time once, at its first event.
     fn draw_times(&self, svg: &mut Svg) {
         let mut before = None;
         for (beat, y) in &self.beats {
@@ -231,7 +233,7 @@ impl<'a> Page<'a> {
         let begin = (self.x(*from), self.sent_at(index).unwrap_or(y));
         let end = (self.x(*to), y);
         let lost = row.is_lost();
-        // A lost message keeps the dashes of its style and has the colour of what is lost.
+        // A lost message keeps the dashes of its style, but has the colour of lost messages.
         let class = format!("{}{}", class(*style), if lost { " lost" } else { "" });
         let arrow = Arrow { begin, end, label, class, lost, pitch: self.pitch };
         if from == to {
@@ -242,7 +244,7 @@ impl<'a> Page<'a> {
         svg.close_group();
     }
 
-    /// Where a message leaves its sender.
+    /// Position at which a message leaves its sender.
     fn sent_at(&self, row: usize) -> Option<f64> {
         let is_sent = |(beat, _): &&(Beat, f64)| beat.row == row && beat.part == Part::Sent;
         self.beats.iter().find(is_sent).map(|(_, y)| self.y(*y))
@@ -267,7 +269,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// How far apart the life lines stand for all labels to be written in full, within limits.
+/// The distance of life lines at which all labels fit, within limits.
 fn wanted_pitch(parties: &[String], rows: &[&Row]) -> f64 {
     let label = |row: &&Row| match row {
         Row::Message { label, .. } => text_width(label, SMALL + 1.0) + BESIDE_LABEL,
@@ -288,19 +290,18 @@ struct Arrow<'a> {
     label: &'a str,
     class: String,
     lost: bool,
-    /// How far apart the life lines stand.
+    /// Distance of the life lines.
     pitch: f64,
 }
 
 const LABEL: f64 = SMALL + 1.0;
-/// The most that the bend out of the sender's line takes.
+/// Maximum width of the curve at the sender, in pixels.
 const BEND: f64 = 34.0;
-/// How far before the receiver a lost message ends, in lanes.
+/// Distance from the end of a lost message to its receiver, in lanes.
 const SHORT_OF: f64 = 0.24;
-/// Room between a label and what ends its line.
+/// Space between a label and the ends of its line, in pixels.
 const LABEL_GAP: f64 = 5.0;
 
-/// A message from one party to another.
 fn draw_arrow(svg: &mut Svg, arrow: &Arrow<'_>) {
     let ((x, y), (target, level)) = (arrow.begin, arrow.end);
     let onward = if target < x { -1.0 } else { 1.0 };
@@ -321,7 +322,7 @@ fn draw_arrow(svg: &mut Svg, arrow: &Arrow<'_>) {
     draw_label(svg, arrow, bend, stop - onward * if arrow.lost { 4.0 } else { HEAD_LENGTH });
 }
 
-/// The label above the level part of the line: between the last two life lines on its way where it fits there.
+/// Draws the label above the horizontal part of the line; between the last two life lines if it fits there.
 fn draw_label(svg: &mut Svg, arrow: &Arrow<'_>, bend: f64, stop: f64) {
     let target = arrow.end.0;
     let last_lane = if target < arrow.begin.0 { target + arrow.pitch } else { target - arrow.pitch };
@@ -333,7 +334,7 @@ fn draw_label(svg: &mut Svg, arrow: &Arrow<'_>, bend: f64, stop: f64) {
     svg.text("say centred", ((from + stop) / 2.0, arrow.end.1 - 4.0), &label);
 }
 
-/// A message of a party to itself: out to the right and back.
+/// Draws a message of a party to itself as a loop on its right.
 fn draw_self_arrow(svg: &mut Svg, arrow: &Arrow<'_>) {
     let ((x, y), (_, level)) = (arrow.begin, arrow.end);
     let far = x + BEND;

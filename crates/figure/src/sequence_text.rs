@@ -1,5 +1,5 @@
-//! A sequence as plain text: a line for each row, a column for each party. A message stands where it arrives, or
-//! where it was sent if it never does; when other lines lie between, the end of its line says when it was sent.
+//! Renders a sequence diagram as plain text: one line per row, one column per party. A message is drawn at its arrival,
+//! or at its sending if it is lost; if there are other lines in between, the end of its line has the time of sending.
 //!
 //! ```text
 //!   ms  client   broker   site
@@ -9,20 +9,20 @@
 //!   40    │         │       X crash  then : until its restart
 //! ```
 //!
-//! It relies on every character being one column wide. It never writes a line longer than [`MOST_COLUMNS`] unless the
-//! parties alone need more.
+//! Every character counts as one column. A line has at most [`MOST_COLUMNS`] columns, unless the parties alone need
+//! more.
 
 use crate::sequence::{MessageStyle, Row, Sequence};
 
-/// The longest line, unless there are too many parties.
+/// Maximum length of a line, which fits a wide terminal; exceeded only if there are too many parties.
 const MOST_COLUMNS: usize = 160;
-/// The narrowest and the widest gap between two life lines.
+/// Minimum and maximum gap between two life lines, in columns.
 const GAP: (usize, usize) = (7, 40);
-/// What an arrow needs beside its label: a dash on either side, and a head.
+/// Columns that an arrow needs in addition to its label: a dash on either side, and a head.
 const BESIDE_LABEL: usize = 3;
-/// The widest gap for the sake of a note, which may also run over the life lines beside it.
+/// Maximum gap that is made for a note; a longer note overwrites the life lines next to it.
 const NOTE_GAP: usize = 24;
-/// After so many lines the names are written again.
+/// The names are repeated after this many lines, so that they are visible while scrolling.
 const NAMES_EVERY: usize = 40;
 
 pub(crate) fn write(sequence: &Sequence) -> String {
@@ -49,14 +49,14 @@ pub(crate) fn write(sequence: &Sequence) -> String {
     text
 }
 
-/// The rows by the time at which they are over.
+/// The rows sorted by [`Row::end`].
 fn lines_in_order(sequence: &Sequence) -> Vec<&Row> {
     let mut rows = sequence.shown_rows();
     rows.sort_by_key(|row| row.end());
     rows
 }
 
-/// Where things stand in a line.
+/// The column positions of a line.
 struct Columns {
     time: usize,
     /// The life line of each party.
@@ -93,7 +93,7 @@ impl Columns {
         line.finish()
     }
 
-    /// One row, which also changes who is down.
+    /// Formats one row, and updates `is_down`.
     fn line(&self, sequence: &Sequence, row: &Row, is_down: &mut [bool], before: Option<i64>) -> String {
         let mut line = Line::new(self.width, &row.end().to_string(), self.time);
         for (&lane, down) in self.lanes.iter().zip(is_down.iter()) {
@@ -131,7 +131,7 @@ impl Columns {
         let (from, to) = (self.lanes[ends.0], self.lanes[ends.1]);
         let (mut first, mut last) = (from.min(to) + 1, from.max(to) - 1);
         let (style, lost) = kind;
-        // A lost message ends before its receiver, by a fifth of the way.
+        // A lost message ends a fifth of the way before its receiver.
         let short_of = if lost { ((last - first) / 5).max(1) } else { 0 };
         let tip = if from < to {
             last -= short_of;
@@ -154,8 +154,8 @@ impl Columns {
         self.label(line, (first, last), from < to, &plain(label));
     }
 
-    /// The label of an arrow whose dashes go from `first` to `last`: between two life lines, as near to the head as it
-    /// fits, or else in the middle of the whole way.
+    /// Writes the label of an arrow whose dashes go from `first` to `last`: in the gap nearest to the head in which it
+    /// fits, otherwise in the middle of the whole arrow.
     fn label(&self, line: &mut Line, (first, last): (usize, usize), to_the_right: bool, label: &str) {
         let crossed = self.lanes.iter().filter(|&&lane| first < lane && lane < last);
         let begins = std::iter::once(first).chain(crossed.clone().map(|lane| lane + 1));
@@ -172,7 +172,7 @@ impl Columns {
         line.write(place.0 + spare.div_ceil(2), &label);
     }
 
-    /// A mark on a life line, and words to the right of it.
+    /// Writes a mark on a life line, and text to the right of it.
     fn beside(&self, line: &mut Line, party: usize, mark: char, words: &str) {
         let lane = self.lanes[party];
         line.put(lane, mark);
@@ -180,7 +180,7 @@ impl Columns {
         line.write(lane + 2, &words);
     }
 
-    /// Words across all life lines.
+    /// Writes text across all life lines.
     fn across(&self, line: &mut Line, words: &str) {
         let first = self.lanes.first().copied().unwrap_or(0);
         let last = self.lanes.last().copied().unwrap_or(0);
@@ -192,7 +192,7 @@ impl Columns {
     }
 }
 
-/// What stands to the right of the last life line: its notes, and when messages were sent.
+/// Columns needed to the right of the last life line, for its notes and for times of sending.
 fn right_room(rows: &[&Row], parties: usize) -> usize {
     let room = |row: &&Row| match row {
         Row::Message { sent, .. } => format!("  sent {sent}").len(),
@@ -203,7 +203,7 @@ fn right_room(rows: &[&Row], parties: usize) -> usize {
     rows.iter().map(room).max().unwrap_or(0)
 }
 
-/// Gaps between life lines, wide enough for names and labels, within limits.
+/// Gaps between life lines that fit names and labels, within limits.
 fn wanted_gaps(names: &[usize], rows: &[&Row]) -> Vec<usize> {
     let mut gaps: Vec<usize> = names.windows(2).map(|pair| pair[0] / 2 + pair[1] / 2 + 2).collect();
     let mut widen = |first: usize, last: usize, length: usize| {
@@ -212,7 +212,7 @@ fn wanted_gaps(names: &[usize], rows: &[&Row]) -> Vec<usize> {
         let lacks = length.saturating_sub(has).div_ceil(crossed.len().max(1));
         crossed.iter_mut().for_each(|gap| *gap += lacks);
     };
-    // Those between neighbours first: they leave the least to choose.
+    // Arrows between neighbours first, because only one gap can be widened for them.
     let mut wishes: Vec<(usize, usize, usize)> = rows.iter().filter_map(|row| wish(row)).collect();
     wishes.sort_by_key(|(first, last, length)| (last - first, *first, *length));
     for (first, last, length) in wishes {
@@ -221,12 +221,12 @@ fn wanted_gaps(names: &[usize], rows: &[&Row]) -> Vec<usize> {
     gaps.iter().map(|gap| (*gap).clamp(GAP.0, GAP.1)).collect()
 }
 
-/// Between which life lines a row wants how much room.
+/// The first and last life line of a row, and the number of columns that it needs between them.
 fn wish(row: &Row) -> Option<(usize, usize, usize)> {
     match row {
         Row::Message { from, to, label, .. } if from != to => {
             let length = label.chars().count() + BESIDE_LABEL;
-            // A lost message does not go all the way.
+            // A lost message uses only four fifths of the way.
             let length = if row.is_lost() { length * 5 / 4 + 1 } else { length };
             Some((*from.min(to), *from.max(to), length))
         }
@@ -237,7 +237,7 @@ fn wish(row: &Row) -> Option<(usize, usize, usize)> {
     }
 }
 
-/// Takes from the widest gaps until all fit into `room`, or none can be narrower.
+/// Narrows the widest gaps until all fit into `room`, or none can be narrower.
 fn narrow(gaps: &mut [usize], room: usize) {
     while gaps.iter().sum::<usize>() > room {
         let Some(widest) = gaps.iter_mut().max().filter(|gap| **gap > GAP.0) else { return };
@@ -245,7 +245,7 @@ fn narrow(gaps: &mut [usize], room: usize) {
     }
 }
 
-/// A line while it is being written.
+/// A line under construction.
 struct Line {
     cells: Vec<char>,
 }
@@ -269,7 +269,7 @@ impl Line {
         }
     }
 
-    /// Words after all that is there.
+    /// Appends text after the last character that is not blank.
     fn append(&mut self, words: &str) {
         while self.cells.last() == Some(&' ') {
             self.cells.pop();
@@ -283,12 +283,12 @@ impl Line {
     }
 }
 
-/// Text without characters that would move the cursor.
+/// Replaces control characters, which could move the cursor, by blanks.
 fn plain(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
 
-/// At most `room` characters, with an ellipsis where something had to go.
+/// At most `room` characters, with an ellipsis if the text was cut.
 fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

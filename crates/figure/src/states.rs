@@ -1,30 +1,30 @@
-//! The states of a thing and the moves between them: boxes on a grid, and curved arrows with their labels on them.
-//! It relies on its caller for the layout: the place of each state, the two ends of each arrow and the place of its
-//! label. It never moves any of them; [`StateDiagram::overlaps`] tells what is in the way of what.
+//! State diagrams: boxes on a grid, and curved arrows with labels. The caller determines the layout: the cell of each
+//! state, the two ends of each arrow, and the position of its label. [`StateDiagram::overlaps`] finds collisions in a
+//! layout.
 
 use crate::header::{Entry, Swatch, draw_header};
 use crate::svg::{Frame, HEAD_LENGTH, Point, Svg, arrow_head, at, direction, disc, rounded};
 use crate::theme::{MARGIN, TEXT, WIDTH, fit, text_width};
 
-/// States and moves.
+/// A state diagram.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StateDiagram {
-    /// What the picture shows.
+    /// Title above the diagram; not drawn if empty.
     pub title: String,
-    /// The states, each with a name of its own.
+    /// The states, with unique names.
     pub states: Vec<StateNode>,
-    /// The moves; one that names an unknown state is left out.
+    /// The transitions; one that names an unknown state is left out.
     pub moves: Vec<StateEdge>,
 }
 
 /// A state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateNode {
-    /// What it is called.
+    /// Text in the box; must be unique in the diagram.
     pub name: String,
-    /// Whether a life ends here: a double outline. All other states hold capacity: a filled box.
+    /// Whether the state is final: a double outline. All other states hold capacity: a filled box.
     pub over: bool,
-    /// Whether a life begins here: an arrow from a dot above leads to it.
+    /// Whether it is the initial state: an arrow from a dot above leads to it.
     pub start: bool,
     /// Counted from the left, from 0. All columns have the same width.
     pub column: u8,
@@ -32,24 +32,24 @@ pub struct StateNode {
     pub row: u8,
 }
 
-/// A move from one state to another, or back to the same.
+/// A transition from one state to another, or to itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateEdge {
-    /// The name of a state.
+    /// Name of the source state.
     pub from: String,
-    /// What happens.
+    /// Event that causes the transition.
     pub label: String,
-    /// The name of a state.
+    /// Name of the target state.
     pub to: String,
-    /// Where the arrow leaves its state.
+    /// Position at which the arrow leaves its source.
     pub leave: Port,
-    /// Where it arrives.
+    /// Position at which it arrives at its target.
     pub arrive: Port,
-    /// How far along the arrow its label stands, from 0 to 1.
+    /// Position of the label along the arrow, from 0 to 1.
     pub label_at: f64,
 }
 
-/// A side of a box, and the distance from its middle in pixels, to the right or downwards.
+/// A side of a box, and the distance from the middle of that side in pixels, to the right or downwards.
 pub type Port = (Side, f64);
 
 /// A side of a box.
@@ -63,39 +63,40 @@ pub enum Side {
 }
 
 const BOX_HEIGHT: f64 = 42.0;
-/// From one row to the next: room for a label between two boxes.
+/// Distance from one row to the next, in pixels: enough for a label between two boxes.
 const ROW_PITCH: f64 = 112.0;
-/// Room above the first row and below the last, for the first dot and for arrows.
+/// Space above the first row and below the last, for the initial dot and for arrows, in pixels.
 const END_ROOM: f64 = 34.0;
-/// Room beside the name inside a box.
+/// Space on either side of the name inside a box, in pixels.
 const BOX_PADDING: f64 = 18.0;
-/// Room between two boxes of one row, at least, for an arrow.
+/// Minimum space between two boxes of a row, for an arrow, in pixels.
 const BOX_GAP: f64 = 40.0;
-/// The radius of a box's corners.
+/// Corner radius of a box, in pixels.
 const ROUNDNESS: f64 = 8.0;
-/// Between the two outlines of a state that is over.
+/// Distance of the two outlines of a final state, in pixels.
 const INSET: f64 = 3.0;
-/// How far the dot of a start stands above its box.
+/// Distance of the initial dot from its box, in pixels.
 const DOT_DISTANCE: f64 = 26.0;
 const LABEL_HEIGHT: f64 = 16.0;
-/// How far an arrow goes straight out before it bends, as a share of the way in that direction: a quarter of an
-/// ellipse where it leaves sideways and arrives from above.
+/// Distance of a control point from its end of the arrow, as a share of the way in that direction. 0.55 approximates a
+/// quarter of an ellipse if the arrow leaves sideways and arrives from above.
 const BEND: f64 = 0.55;
-/// The same in pixels, for an arrow that comes back to the side it left from.
+/// The same in pixels, for an arrow that leaves and arrives on the same side.
 const SAME_SIDE_BEND: f64 = 54.0;
 
 impl StateDiagram {
-    /// The picture, as the text of an SVG file.
+    /// Renders the diagram as an SVG file.
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
         svg.style(include_str!("css/states.css"));
         let top = draw_header(&mut svg, &self.title, "", &self.legend()) + END_ROOM;
         let (boxes, arrows) = self.layout(top);
+        // Labels cover arrows, and boxes cover both.
         for arrow in &arrows {
             draw_arrow(&mut svg, arrow.curve);
         }
         for Arrow { edge, label, .. } in &arrows {
-            // In the colour of the page: it interrupts the arrow.
+            // A background in the colour of the page, so that the arrow does not cross the label.
             svg.rect("page", *label);
             svg.text_in("move-label", *label, TEXT, &edge.label);
         }
@@ -106,8 +107,8 @@ impl StateDiagram {
         svg.finish(&self.title, &description(&arrows), bottom + END_ROOM + MARGIN)
     }
 
-    /// What hides or touches something else: labels, boxes, and arrows other than a label's own. A layout in which
-    /// nothing does can be read.
+    /// Pairs of elements that overlap: labels, boxes and arrows, except a label and its own arrow. Empty for a readable
+    /// layout.
     pub fn overlaps(&self) -> Vec<String> {
         let (boxes, arrows) = self.layout(0.0);
         let labels = arrows.iter().map(|arrow| (arrow.edge.label.as_str(), arrow.label));
@@ -164,7 +165,7 @@ fn description(arrows: &[Arrow<'_>]) -> String {
 #[derive(Debug)]
 struct Arrow<'a> {
     edge: &'a StateEdge,
-    /// A cubic curve: its begin, two control points, its end.
+    /// A cubic Bézier curve: begin, two control points, end.
     curve: [Point; 4],
     label: Frame,
 }
@@ -180,14 +181,14 @@ impl Arrow<'_> {
         };
         let curve = [begin, control(begin, leave), control(end, arrive), end];
         let (width, height) = (text_width(&edge.label, TEXT) + 2.0, LABEL_HEIGHT);
-        // The label of a loop stands beside it, since it would hide it.
+        // The label of a loop is beside it, because it would cover the loop.
         let beside = if edge.from == edge.to { width / 2.0 + 2.0 } else { 0.0 };
         let (x, y) = along(&curve, edge.label_at);
         let (left, top) = (x + leave.0 * beside - width / 2.0, y + leave.1 * beside - height / 2.0);
         Arrow { edge, curve, label: Frame { left, top, width, height } }
     }
 
-    /// Points on the curve, as frames without a size.
+    /// Points on the curve, as frames of size zero.
     fn inner_points(&self) -> impl Iterator<Item = Frame> {
         let points = (1..64).map(|step| along(&self.curve, f64::from(step) / 64.0));
         points.map(|(left, top)| Frame { left, top, width: 0.0, height: 0.0 })
@@ -208,7 +209,7 @@ fn port(frame: Frame, (side, shift): Port) -> Point {
     (middle.0 + x * frame.width / 2.0 + y.abs() * shift, middle.1 + y * frame.height / 2.0 + x.abs() * shift)
 }
 
-/// The point at a share of a cubic curve.
+/// The point of a cubic Bézier curve at the parameter `share`.
 fn along(curve: &[Point; 4], share: f64) -> Point {
     let (t, u) = (share, 1.0 - share);
     let weights = [u * u * u, 3.0 * u * u * t, 3.0 * u * t * t, t * t * t];
@@ -223,7 +224,7 @@ fn overlap(one: &Frame, other: &Frame) -> bool {
 
 fn draw_arrow(svg: &mut Svg, [begin, leave, arrive, end]: [Point; 4]) {
     let (x, y) = direction(arrive, end);
-    // The line ends under the head, so that it does not blunt the tip.
+    // The line ends under the head, because its end would blunt the tip.
     let neck = (end.0 - x * (HEAD_LENGTH - 1.0), end.1 - y * (HEAD_LENGTH - 1.0));
     svg.path("move", &format!("M{}C{} {} {}", at(begin), at(leave), at(arrive), at(neck)));
     svg.path("head", &arrow_head(arrive, end));

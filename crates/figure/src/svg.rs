@@ -1,11 +1,10 @@
-//! Writing SVG as text: elements, shapes, coordinates with a fixed number of decimals, escaped strings.
-//! It relies on its callers for sensible geometry, but whatever they pass, what comes out is well-formed
-//! XML without NaN or infinity. It never decides how anything looks: that is the style sheet's work.
+//! Writes SVG as text: elements, shapes, coordinates with a fixed number of decimals, escaped strings. For any input
+//! the output is well-formed XML without NaN or infinity. Colours and line styles are left to the style sheet.
 
 use crate::theme::{STYLE_SHEET, WIDTH};
 use std::fmt::Write;
 
-/// A point on the page, or a direction.
+/// A point on the page in pixels, or a direction.
 pub(crate) type Point = (f64, f64);
 
 /// A rectangle on the page, in pixels; `top` is its smaller y.
@@ -30,14 +29,14 @@ impl Frame {
         (self.left + self.width / 2.0, self.top + self.height / 2.0)
     }
 
-    /// With `by` less on every side.
+    /// Removes `by` pixels on every side.
     pub(crate) fn shrunk(self, by: f64) -> Frame {
         let Frame { left, top, width, height } = self;
         Frame { left: left + by, top: top + by, width: width - 2.0 * by, height: height - 2.0 * by }
     }
 }
 
-/// The inside of a picture while it is being drawn; later elements cover earlier ones.
+/// The content of a picture under construction. Later elements cover earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct Svg {
     body: String,
@@ -52,7 +51,7 @@ impl Svg {
         self.body.push_str("</g>\n");
     }
 
-    /// What a browser shows when the pointer rests on the enclosing group.
+    /// Sets the tooltip of the enclosing group.
     pub(crate) fn tooltip(&mut self, text: &str) {
         self.push(format_args!("<title>{}</title>\n", escape(text)));
     }
@@ -84,13 +83,13 @@ impl Svg {
         self.push(format_args!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>\n"));
     }
 
-    /// Text of this size in the middle of `frame`; its class centres it across.
+    /// Writes text of this size in the middle of `frame`. `class` must centre it horizontally.
     pub(crate) fn text_in(&mut self, class: &str, frame: Frame, size: f64, text: &str) {
         let (x, y) = frame.middle();
         self.text(class, (x, y + size * 0.35), text);
     }
 
-    /// Text turned up by so many degrees around `at`.
+    /// Writes text rotated counter-clockwise by `degrees` around `at`.
     pub(crate) fn turned_text(&mut self, class: &str, at: Point, degrees: u32, text: &str) {
         let (x, y) = (number(at.0), number(at.1));
         let (class, text) = (escape(class), escape(text));
@@ -99,22 +98,22 @@ impl Svg {
         ));
     }
 
-    /// A style sheet of this picture alone.
+    /// Adds a style sheet for this kind of picture.
     pub(crate) fn style(&mut self, sheet: &str) {
         self.push(format_args!("<style>\n{sheet}</style>\n"));
     }
 
-    /// Text of ours that is already SVG.
+    /// Appends SVG without escaping; only for constants.
     pub(crate) fn raw(&mut self, svg: &str) {
         self.body.push_str(svg);
     }
 
-    /// The whole file, as wide as all pictures, with what a screen reader says in place of the picture.
+    /// The complete file in the standard width; title and description are for screen readers.
     pub(crate) fn finish(self, title: &str, description: &str, height: f64) -> String {
         self.finish_sized(title, description, (WIDTH, height))
     }
 
-    /// The whole file, with a width of its own.
+    /// The complete file in a given size.
     pub(crate) fn finish_sized(self, title: &str, description: &str, size: (f64, f64)) -> String {
         let (width, height) = (number(size.0), number(size.1));
         let (title, description) = (escape(title), escape(description));
@@ -133,7 +132,7 @@ impl Svg {
     }
 }
 
-/// The largest coordinate written: renderers keep coordinates in single precision.
+/// Maximum coordinate, in pixels: renderers use single precision.
 const FARTHEST: f64 = 1e6;
 
 /// A coordinate: at most two decimals, never an exponent, NaN or infinity.
@@ -144,8 +143,8 @@ pub(crate) fn number(value: f64) -> String {
     if short == "-0" { "0".to_owned() } else { short.to_owned() }
 }
 
-/// Text fit for XML content and attributes: markup escaped, white space made plain, and the characters that
-/// XML cannot hold replaced.
+/// Escapes text for XML content and attributes. White space becomes a blank, and characters that XML does not allow are
+/// replaced.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -163,7 +162,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// The outline of a box whose corners are rounded by `radius`, or by less where the box is small.
+/// The outline of a box with rounded corners. The radius is reduced if the box is small.
 pub(crate) fn rounded(frame: Frame, radius: f64) -> String {
     let radius = radius.min(frame.width / 2.0).min(frame.height / 2.0).max(0.0);
     let (width, height) = (number(frame.width - 2.0 * radius), number(frame.height - 2.0 * radius));
@@ -174,9 +173,9 @@ pub(crate) fn rounded(frame: Frame, radius: f64) -> String {
     )
 }
 
-/// How long the head of an arrow is.
+/// Length of an arrow head, in pixels.
 pub(crate) const HEAD_LENGTH: f64 = 8.0;
-/// How far it reaches to either side.
+/// Half the width of an arrow head, in pixels.
 const HEAD_REACH: f64 = 3.6;
 
 /// The head of an arrow that comes from `from` and points at `tip`.
@@ -198,12 +197,12 @@ pub(crate) fn disc(middle: Point, radius: f64) -> String {
     format!("M{left}a{r} {r} 0 1 0 {width} 0a{r} {r} 0 1 0 -{width} 0Z")
 }
 
-/// A point as paths write it.
+/// A point in the syntax of SVG paths.
 pub(crate) fn at(point: Point) -> String {
     format!("{} {}", number(point.0), number(point.1))
 }
 
-/// The direction from one point to another, of length one; downwards where they are the same.
+/// The unit vector from one point to another; downwards if they are the same.
 pub(crate) fn direction(from: Point, to: Point) -> Point {
     let (x, y) = (to.0 - from.0, to.1 - from.1);
     let length = (x * x + y * y).sqrt();

@@ -1,35 +1,35 @@
-//! How pictures look: sizes, colours and the style sheet, for light and dark mode.
-//! The colours follow Okabe and Ito, which stay apart in every common kind of colour blindness; they are set
-//! as classes and not as CSS variables, which some renderers ignore. Nothing here draws.
+//! Sizes, colours and the style sheet, for light and dark mode. The colours are those of Okabe and Ito, which are
+//! distinct with every common kind of colour blindness. They are CSS classes and not CSS variables, which some
+//! renderers ignore.
 
-/// The width of every picture, in pixels.
+/// Standard width of a picture, in pixels.
 pub(crate) const WIDTH: f64 = 960.0;
-/// Room for the numbers and the label of the y axis.
+/// Space for the numbers and the label of the y axis, in pixels.
 pub(crate) const LEFT: f64 = 72.0;
-/// Room for half of the last label of the time axis.
+/// Space for half of the last label of the time axis, in pixels.
 pub(crate) const RIGHT: f64 = 40.0;
-/// The width that is left for data; also the number of pixel columns.
+/// Width of the plot, which is also the number of pixel columns.
 pub(crate) const PLOT_WIDTH: f64 = WIDTH - LEFT - RIGHT;
-/// Room above the first and below the last thing drawn.
+/// Space above the first and below the last element, in pixels.
 pub(crate) const MARGIN: f64 = 16.0;
 
-/// The size of ordinary text.
+/// Font size of ordinary text, in pixels.
 pub(crate) const TEXT: f64 = 12.0;
-/// The size of the picture's title.
+/// Font size of the title, in pixels.
 pub(crate) const TITLE: f64 = 16.0;
-/// The size of labels inside bars.
+/// Font size of labels inside bars, in pixels.
 pub(crate) const SMALL: f64 = 10.0;
 
-/// How many series have a colour of their own; further ones repeat the colours in dashes.
+/// Number of colours of series; further series repeat them with dashes.
 pub(crate) const COLOURS: usize = 7;
-/// How many dash patterns there are, the unbroken line included.
+/// Number of dash patterns, including the solid line.
 pub(crate) const DASHES: usize = 3;
 
-/// The style sheet of every picture. Its selectors start at the picture's own class, so that pictures can be
-/// put into a page without restyling it.
+/// The style sheet of every picture. Its selectors start with the class of the picture, so that embedding pictures in a
+/// page does not change the style of the page.
 pub(crate) const STYLE_SHEET: &str = include_str!("css/theme.css");
 
-/// Hatching, so that a reservation stands out without colour. Two pictures in one page may define it twice: the
+/// Hatching, so that reservations are visible without colour. Several pictures in one page may define it, because the
 /// definitions are the same.
 pub(crate) const HATCH: &str = "\
 <defs><pattern id=\"bookahead-hatch\" class=\"reservation\" width=\"6\" height=\"6\" \
@@ -38,15 +38,16 @@ patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
 <line class=\"hatch-line\" x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\"/></pattern></defs>
 ";
 
-/// How many shades a heatmap has.
+/// Number of shades of a heatmap.
 pub(crate) const HEAT_LEVELS: usize = 11;
 
-/// The shades of heatmaps and the numbers on them, as a style sheet of its own. More stands further from the
-/// page: darker on white, lighter on black. One hue, ever darker, is plain to every kind of eye; between the
-/// shades with dark and those with light numbers is a leap, so that all numbers are legible.
+/// The style sheet for the shades of heatmaps and the numbers on them. Larger values contrast more with the page:
+/// darker on white, lighter on black. A single hue is clear with any kind of colour vision. There is a jump between the
+/// shades with dark and those with light numbers, so that all numbers are legible.
 pub(crate) const HEAT_STYLE: &str = include_str!("css/heat.css");
 
-/// A generous guess at how wide `text` is drawn: without fonts to measure, better too wide than overlapping.
+/// An upper estimate of the width of `text` in pixels. Fonts are not available for measuring, and too wide is better
+/// than overlapping.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(|character| width_in_em(character) * size).sum()
 }
@@ -61,7 +62,7 @@ fn width_in_em(character: char) -> f64 {
     }
 }
 
-/// As much of `text` as fits into `width`, with an ellipsis where something had to go.
+/// Cuts `text` to `width` pixels, with an ellipsis if it was cut.
 pub(crate) fn fit(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
         return text.to_owned();

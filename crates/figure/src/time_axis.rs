@@ -1,13 +1,12 @@
-//! Time in pictures: how instants are written (as time elapsed, or as dates of the UTC calendar), where the marks of
-//! a time axis stand (at the steps of clocks and calendars, never at odd seconds), and the axis itself.
-//! It relies on arithmetic wide enough for any 64-bit instant. It never reads a real clock, knows no time zones and no
-//! leap seconds, never returns more than a few dozen marks, and moves every instant into the drawn range.
+//! Time axes: the format of times (time elapsed, or dates in UTC), the marks (at round times of clock and calendar),
+//! and the axis itself. Uses 128-bit arithmetic, which is wide enough for any 64-bit instant. There are no time zones,
+//! no leap seconds, and never more than a few dozen marks. Times beyond the drawn range are moved to its edge.
 
 use crate::svg::{Frame, Svg};
 use crate::theme::{LEFT, PLOT_WIDTH};
 use bookahead_plan::{Interval, Seconds, Time};
 
-/// What the labels of a time axis count from.
+/// Origin and format of the labels of a time axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clock {
     /// Time elapsed since the left edge of the picture.
@@ -17,8 +16,7 @@ pub enum Clock {
     Since(Time),
     /// Dates and hours in UTC.
     Utc {
-        /// The Unix time, in seconds, of the instant `Time(0)`: zero on a live site, `UnixStartTime` of the
-        /// header in a trace.
+        /// Unix time of `Time(0)` in seconds: zero on a live site, `UnixStartTime` of the header for a trace.
         unix_of_zero: i64,
     },
 }
@@ -28,7 +26,7 @@ const HOUR: i128 = 60 * MINUTE;
 const DAY: i128 = 24 * HOUR;
 
 impl Clock {
-    /// The instant, in the seconds of [`Time`], at which this clock shows zero.
+    /// The instant at which this clock shows zero, in seconds of [`Time`].
     fn zero(self, range: Interval) -> i128 {
         match self {
             Clock::SinceStart => i128::from(range.begin.0),
@@ -37,7 +35,7 @@ impl Clock {
         }
     }
 
-    /// One instant in full, as tooltips and descriptions give it.
+    /// The full form of an instant, for tooltips and descriptions.
     fn written(self, instant: Time, range: Interval) -> String {
         if instant == Time::MAX {
             return "never".to_owned();
@@ -58,7 +56,7 @@ fn elapsed(seconds: i128) -> String {
     format!("{sign}{} d {}", seconds / DAY, time_of_day(seconds % DAY))
 }
 
-/// `seconds` after midnight as hours, minutes and seconds.
+/// Formats `seconds` after midnight as hours, minutes and seconds.
 fn time_of_day(seconds: i128) -> String {
     format!("{:02}:{:02}:{:02}", seconds / HOUR, seconds % HOUR / MINUTE, seconds % MINUTE)
 }
@@ -87,7 +85,7 @@ impl Date {
 
 /// Days in the 400 years after which the calendar repeats.
 const DAYS_PER_ERA: i128 = 146_097;
-/// From 1 March of year 0 to 1 January 1970. Years are counted from March so that a leap day comes last.
+/// Days from 1 March of year 0 to 1 January 1970. Years are counted from March, so that a leap day is the last day.
 const EPOCH_FROM_MARCH_ZERO: i128 = 719_468;
 
 /// The date that is `days` after 1 January 1970.
@@ -102,7 +100,7 @@ fn civil_from_days(days: i128) -> Date {
     Date { year: era * 400 + year_of_era + i128::from(month <= 2), month, day }
 }
 
-/// How many days after 1 January 1970 the month begins that is `month` (0 is January) of `year`.
+/// Days from 1 January 1970 to the first of `month` (0 is January) of `year`.
 fn days_to_month(year: i128, month: i128) -> i128 {
     let (year, month_from_march) = if month < 2 { (year - 1, month + 10) } else { (year, month - 2) };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -116,12 +114,11 @@ fn days_to_month(year: i128, month: i128) -> i128 {
 struct TimeMark {
     at: Time,
     label: String,
-    /// What the labels from here on leave out, given where it changes: the day of an hour, the year of a day.
+    /// The part that labels omit, at marks where it changes: the day for hours, the year for days.
     context: Option<String>,
 }
 
-/// What the labels of a time axis over `range` count, with their unit, and its marks, ascending, where there is room
-/// for about `room` of them.
+/// The caption of a time axis over `range`, with the unit, and about `room` marks, ascending.
 fn time_ticks(range: Interval, clock: Clock, room: u32) -> (String, Vec<TimeMark>) {
     let zero = clock.zero(range);
     let shown = Shown { begin: i128::from(range.begin.0) - zero, end: i128::from(range.end.0) - zero, zero };
@@ -131,7 +128,7 @@ fn time_ticks(range: Interval, clock: Clock, room: u32) -> (String, Vec<TimeMark
     }
 }
 
-/// The range as the clock shows it, and the way back to instants.
+/// The range in the time of the clock, with the conversion back to instants.
 #[derive(Debug, Clone, Copy)]
 struct Shown {
     begin: i128,
@@ -145,7 +142,7 @@ impl Shown {
         Time(i64::try_from(clamped).unwrap_or(i64::MAX))
     }
 
-    /// The multiples of `step`, counted from `origin`, that lie in the range.
+    /// The multiples of `step` from `origin` that lie in the range.
     fn multiples(self, step: i128, origin: i128) -> impl Iterator<Item = i128> {
         let first = (self.begin - origin + step - 1).div_euclid(step);
         (first..).map(move |index| origin + index * step).take_while(move |&at| at <= self.end)
@@ -156,15 +153,15 @@ impl Shown {
 const CLOCK_STEPS: [i128; 17] =
     [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200];
 
-/// Steps of days that keep to the rhythm of weeks.
+/// Steps in days that are parts or multiples of weeks.
 const DAY_STEPS: [i128; 4] = [DAY, 2 * DAY, 7 * DAY, 14 * DAY];
 
-/// 10, 20, 50, 100, 200, … and so on, further than any axis needs.
+/// 10, 20, 50, 100, 200, …: more than any axis needs.
 fn decades() -> impl Iterator<Item = i128> {
     (1..20).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_i128.pow(power)))
 }
 
-/// The first of `steps`, which ascend, of which at most `room` fit into `length`.
+/// The first of the ascending `steps` of which at most `room` fit into `length`.
 fn first_fitting(mut steps: impl Iterator<Item = i128>, length: i128, room: u32) -> Option<i128> {
     steps.find(|step| length / step <= i128::from(room))
 }
@@ -183,7 +180,7 @@ fn elapsed_ticks(shown: Shown, room: u32) -> (String, Vec<TimeMark>) {
     (format!("Elapsed time ({name})"), shown.multiples(step, 0).map(mark).collect())
 }
 
-/// A Monday at midnight: weeks are counted from here.
+/// A Monday at midnight, the origin of weekly marks.
 const A_MONDAY: i128 = 4 * DAY;
 
 fn calendar_ticks(shown: Shown, room: u32) -> (String, Vec<TimeMark>) {
@@ -212,7 +209,7 @@ fn hour_marks(shown: Shown, step: i128) -> Vec<TimeMark> {
     shown.multiples(step, A_MONDAY).map(mark).collect()
 }
 
-/// Marks labelled with the date that they fall on, with the year wherever it changes.
+/// Marks labelled with their date, and with the year where it changes.
 fn dated_marks(
     shown: Shown,
     instants: impl Iterator<Item = i128>,
@@ -231,7 +228,7 @@ fn dated_marks(
     instants.map(mark).collect()
 }
 
-/// Half a day less than the shortest month, in seconds.
+/// 27.5 days in seconds: half a day less than the shortest month, so that a monthly step never has too many marks.
 const SHORT_MONTH: i128 = 55 * HOUR * 12;
 
 fn month_marks(shown: Shown, length: i128, room: u32) -> Vec<TimeMark> {
@@ -252,10 +249,10 @@ fn month_marks(shown: Shown, length: i128, room: u32) -> Vec<TimeMark> {
     instants.map(|at| TimeMark { at: shown.instant(at), label: year(at), context: None }).collect()
 }
 
-/// The least distance between two labels, in pixels: enough for a day with its year.
+/// Minimum distance between two labels, in pixels: enough for a day with its year.
 const LABEL_PITCH: f64 = 90.0;
 
-/// How much height the labels below the plot take.
+/// Height of the labels below the plot, in pixels.
 pub(crate) const TIME_AXIS_HEIGHT: f64 = 62.0;
 
 #[derive(Debug)]
@@ -276,24 +273,24 @@ impl TimeAxis {
         self.range
     }
 
-    /// Where `instant` stands, in pixels; instants outside stand at the edge.
+    /// Position of `instant` in pixels; times beyond the range are at the edge.
     pub(crate) fn x(&self, instant: Time) -> f64 {
         LEFT + self.share(instant) * PLOT_WIDTH
     }
 
-    /// How much of the drawn time lies before `instant`: from 0 to 1.
+    /// Position of `instant` in the range, clamped to 0 to 1.
     fn share(&self, instant: Time) -> f64 {
         let passed = i128::from(instant.0) - i128::from(self.range.begin.0);
         let length = i128::from(self.range.end.0) - i128::from(self.range.begin.0);
         (passed as f64 / length.max(1) as f64).clamp(0.0, 1.0)
     }
 
-    /// The instant in full, in words.
+    /// The full form of an instant.
     pub(crate) fn written(&self, instant: Time) -> String {
         self.clock.written(instant, self.range)
     }
 
-    /// The lines through a plot, one for every mark.
+    /// Draws a vertical line through the plot for each mark.
     pub(crate) fn draw_grid(&self, svg: &mut Svg, plot: Frame) {
         for mark in &self.marks {
             let x = self.x(mark.at);
@@ -301,7 +298,7 @@ impl TimeAxis {
         }
     }
 
-    /// The base line, the labels and the caption below the last plot.
+    /// Draws the base line, the labels and the caption below the last plot.
     pub(crate) fn draw_labels(&self, svg: &mut Svg, plot: Frame) {
         let y = plot.bottom();
         svg.line("axis", (plot.left, y), (plot.right(), y));
@@ -319,8 +316,8 @@ impl TimeAxis {
     }
 }
 
-/// The stretch of time to draw: the one asked for, or else what the instants span, but never an empty one.
-/// "Always" and "never" (the ends of [`Time`]) are no instants to make room for.
+/// The range to draw: the requested one, or that of the instants; never empty. The ends of [`Time`], which mean
+/// "always" and "never", are ignored.
 pub(crate) fn drawn_range(asked: Option<Interval>, instants: impl Iterator<Item = Time>) -> Interval {
     if let Some(range) = asked {
         return not_empty(range);

@@ -1,5 +1,5 @@
-//! Whole pictures: well-formed, the same every time, of bounded size, whatever the values.
-//! It relies on a checker of its own that knows just enough XML. It never looks at how a picture looks.
+//! Complete pictures are well-formed, reproducible and of bounded size for any values. Uses a small XML checker; the
+//! appearance is not tested.
 
 use bookahead_figure::{
     Bar, BarKind, BarSeries, BarValue, Bars, Chart, Clock, Gantt, Heatmap, LinePoint, LineSeries, Lines,
@@ -11,8 +11,8 @@ use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// What is wrong with `svg`, if anything: tags that do not balance, attributes without quotes, bare markup in
-/// text, numbers that are none.
+/// The first error in `svg`, if any: unbalanced tags, attributes without quotes, unescaped markup in text, invalid
+/// numbers.
 fn fault(svg: &str) -> Option<String> {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = svg;
@@ -78,7 +78,7 @@ fn chart(points: &[(Time, f64)]) -> Chart {
     Chart::new("Chart", panels.to_vec())
 }
 
-/// Values that no axis was made for.
+/// Extreme values.
 const ODD: [f64; 9] =
     [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324, -0.0, 3.0];
 

@@ -1,6 +1,7 @@
-//! Times of one command: read by one clock and in the zone of the user, and shown on the user's wall, with the offset from
-//! UTC, and in UTC. What had to be assumed is remembered, so that the answer can say so. What is shown can be written again
-//! as it is, apart from the name of the day in front. Never reads a clock: the present is given.
+//! Times of one command. They are parsed by one clock in the user's time zone, and shown as wall time with the offset
+//! from UTC, and in UTC. Assumptions made while parsing are collected, so that the answer can mention them. A time that
+//! is shown can be entered again as it is, without the weekday in front. This module never reads a clock: the caller
+//! passes the time.
 
 use super::when::{Clock, Unclear, When, zone_name};
 use crate::output;
@@ -10,7 +11,7 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 use std::cell::{Cell, RefCell};
 
-/// The zone in which a user reads, and what is today there.
+/// Formats times in the user's zone, relative to today there.
 #[derive(Debug, Clone)]
 pub(crate) struct Dates {
     zone: TimeZone,
@@ -22,8 +23,9 @@ impl Dates {
         Dates { zone, now }
     }
 
-    /// A time in a table, whose head names the zone: `today 09:00`, `tomorrow 09:00`, `Thu 09:00` in the next six days,
-    /// `16 Dec 09:00` in the next eleven months, and the whole date otherwise. It means the same when it is written again.
+    /// Short form for tables, whose head names the zone: `today 09:00`, `tomorrow 09:00`, `Thu 09:00` in the next six
+    /// days, `16 Dec 09:00` in the next eleven months, and the full date otherwise. It can be parsed again and means
+    /// the same.
     pub(crate) fn short(&self, at: Timestamp) -> String {
         let (Some(zoned), Some(now)) = (self.zoned(at), self.zoned(self.now)) else { return at.to_string() };
         let days = now.date().until(zoned.date()).map_or(i32::MAX, |span| span.get_days());
@@ -38,7 +40,7 @@ impl Dates {
         format!("{day} {}", wall_clock(&zoned))
     }
 
-    /// The end of what begins at `begin`, in a table: without the day where that is the same.
+    /// Short form of the end of an interval that starts at `begin`, without the day if it is the same.
     pub(crate) fn short_end(&self, begin: Timestamp, end: Timestamp) -> String {
         match (self.zoned(begin), self.zoned(end)) {
             (Some(first), Some(last)) if first.date() == last.date() => wall_clock(&last),
@@ -54,12 +56,12 @@ impl Dates {
         zone_name(&self.zone)
     }
 
-    /// Whether the user reads in UTC, so that nothing needs to be said twice.
+    /// Whether the user's zone is UTC, so that times need not be shown twice.
     pub(crate) fn are_utc(&self) -> bool {
         self.zone == TimeZone::UTC || matches!(self.zone.iana_name(), Some("UTC" | "Etc/UTC"))
     }
 
-    /// The first instant from `begin` on that is round on the wall: a multiple of `step` since midnight.
+    /// The first instant from `begin` on whose wall time is a multiple of `step` since midnight.
     pub(crate) fn first_round(&self, begin: Time, step: Seconds) -> Time {
         let zoned = self.zoned(Timestamp::nearest(begin));
         let offset = zoned.map_or(0, |zoned| i64::from(zoned.offset().seconds()));
@@ -67,7 +69,7 @@ impl Dates {
         if over == 0 { begin } else { begin + Seconds(step.0 - over) }
     }
 
-    /// A time below an axis: `14:00`, at midnight with the day, or the date alone.
+    /// Axis label: `14:00`, with the day at midnight, or only the date.
     pub(crate) fn tick(&self, at: Time, dates_only: bool) -> String {
         let Some(zoned) = self.zoned(Timestamp::nearest(at)) else { return String::new() };
         let midnight = zoned.hour() == 0 && zoned.minute() == 0;
@@ -85,7 +87,7 @@ impl Dates {
         format!("{} {}", zoned.strftime("%a %Y-%m-%d"), clock(&zoned))
     }
 
-    /// The end of what begins at `begin`: without the date where that is the same.
+    /// The end of an interval that starts at `begin`, without the date if it is the same day.
     pub(crate) fn wall_end(&self, begin: Timestamp, end: Timestamp) -> String {
         match (self.zoned(begin), self.zoned(end)) {
             (Some(first), Some(last)) if first.date() == last.date() => clock(&last),
@@ -98,7 +100,7 @@ impl Dates {
         if self.are_utc() { self.wall(at) } else { format!("{} ({at})", self.wall(at)) }
     }
 
-    /// As it is given on the command line: RFC 3339 with the user's offset.
+    /// For use on a command line: RFC 3339 with the user's offset.
     pub(crate) fn written(&self, at: Timestamp) -> String {
         match self.zoned(at) {
             Some(zoned) if !self.are_utc() => zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
@@ -121,19 +123,19 @@ fn wall_clock(zoned: &Zoned) -> String {
     zoned.strftime(if zoned.second() == 0 { "%H:%M" } else { "%H:%M:%S" }).to_string()
 }
 
-/// A length of so many seconds: `2h 30m`, `45s`.
+/// A duration in its two largest units: `2h 30m`, `45s`.
 pub(crate) fn length(seconds: i64) -> String {
     output::length(seconds as f64)
 }
 
-/// What is left of a hold, as clocks count down: `4:59`, `1:00:00`.
+/// The remaining time of a hold: `4:59`, `1:00:00`.
 pub(crate) fn countdown(millis: i64) -> String {
     let whole = millis.max(0) / 1_000;
     let (hours, minutes, seconds) = (whole / 3_600, whole / 60 % 60, whole % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
-/// One clock and one zone for all times of a command.
+/// Resolves all times of a command by one clock reading and one zone.
 #[derive(Debug)]
 pub(crate) struct Reader {
     clock: Clock,
@@ -146,7 +148,7 @@ impl Reader {
     pub(crate) fn new(now: Timestamp, zone: TimeZone) -> Reader {
         let dates = Dates::new(zone.clone(), now);
         let Time(second) = now.time();
-        // Every timestamp of a document is one of the calendar.
+        // Cannot fail: a `Timestamp` is always within the range of the calendar.
         let clock = Clock { now: jiff::Timestamp::from_second(second).unwrap_or_default(), zone };
         Reader { clock, dates, assumed: RefCell::default(), used_now: Cell::new(false) }
     }
@@ -156,7 +158,7 @@ impl Reader {
         Timestamp::nearest(Time(self.clock.now.as_second()))
     }
 
-    /// Whether anything that was read depends on the present.
+    /// Whether a resolved time depended on the present.
     pub(crate) fn has_used_now(&self) -> bool {
         self.used_now.get()
     }
@@ -167,7 +169,7 @@ impl Reader {
         let instant = Timestamp::try_from(time).map_err(|_| Unclear::Beyond(when.to_string()))?;
         if when.assumes_zone() {
             let note =
-                format!("'{when}' is read in {}: {}", self.dates.zone_name(), self.dates.both(instant));
+                format!("'{when}' is taken in {}: {}", self.dates.zone_name(), self.dates.both(instant));
             let mut assumed = self.assumed.borrow_mut();
             if !assumed.contains(&note) {
                 assumed.push(note);
@@ -176,22 +178,22 @@ impl Reader {
         Ok(instant)
     }
 
-    /// What to say where `when`, which means `at`, is over. Instants that do not depend on a clock are left to the server,
-    /// whose clock may be another.
+    /// The error text if `when`, resolved to `at`, is in the past. Times that do not depend on a clock are left to the
+    /// server, whose clock may differ.
     pub(crate) fn in_the_past(&self, when: &When, at: Timestamp) -> Option<String> {
         let now = Timestamp::nearest(Time(self.clock.now.as_second()));
         let past = when.needs_now() && !when.is_now() && at < now;
         past.then(|| {
-            format!("'{when}' is in the past: {}, and now it is {}", self.shown(at), self.shown(now))
+            format!("'{when}' is in the past: it means {}, and now is {}", self.shown(at), self.shown(now))
         })
     }
 
-    /// An instant as an answer shows it.
+    /// Wall time in the user's zone.
     pub(crate) fn shown(&self, at: Timestamp) -> String {
         self.dates.wall(at)
     }
 
-    /// What was assumed since somebody last asked.
+    /// Assumptions made since the last call.
     pub(crate) fn take_assumed(&self) -> Vec<String> {
         std::mem::take(&mut self.assumed.borrow_mut())
     }

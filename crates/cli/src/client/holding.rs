@@ -1,7 +1,7 @@
-//! What becomes of a reservation: `bookahead commit`, `bookahead hold` and `bookahead extend` make a hold final or longer and
-//! a reservation longer, `bookahead release` gives part of it back. `bookahead change` gives a committed or active one other
-//! terms: what is not named stays as it is, and the old terms stand if the new ones cannot be had. Several parts get other
-//! terms all together or not at all.
+//! Commands that change a reservation. `bookahead commit` makes a hold final, `bookahead hold` prolongs a hold,
+//! `bookahead extend` prolongs a reservation, `bookahead release` returns part of one. `bookahead change` changes the
+//! terms of a committed or active reservation: terms that are not given stay, and the old terms stay valid if the new
+//! ones are refused. Several parts change all together or not at all.
 
 use super::ids::IdText;
 use super::place::Place;
@@ -23,11 +23,11 @@ use clap::Args;
 
 #[derive(Args)]
 pub(crate) struct CommitArguments {
-    /// The reservation
+    /// ID of the reservation
     #[arg(value_name = "rsv_ID")]
     id: IdText<ReservationId>,
 
-    /// A waiting job of yours that is to run in it; may be repeated
+    /// Move this waiting job of yours into the reservation; may be repeated
     #[arg(long, value_name = "job_ID")]
     job: Vec<IdText<JobId>>,
 
@@ -46,11 +46,11 @@ pub(crate) fn commit(arguments: &CommitArguments) -> Result<()> {
 
 #[derive(Args)]
 pub(crate) struct HoldArguments {
-    /// The reservation
+    /// ID of the reservation
     #[arg(value_name = "rsv_ID")]
     id: IdText<ReservationId>,
 
-    /// How long from now on, on your clock; less may be granted
+    /// How long to hold it from now on, by your clock; the server may grant less
     #[arg(long = "for", value_name = "LENGTH", default_value = "5m", value_parser = some_time)]
     hold: Length,
 
@@ -69,15 +69,15 @@ pub(crate) fn hold(arguments: &HoldArguments) -> Result<()> {
 
 #[derive(Args)]
 pub(crate) struct ExtendArguments {
-    /// The reservation
+    /// ID of the reservation
     #[arg(value_name = "rsv_ID")]
     id: IdText<ReservationId>,
 
-    /// How much longer
+    /// Duration to add
     #[arg(long = "for", alias = "by", value_name = "LENGTH", value_parser = some_time)]
     by: Option<Length>,
 
-    /// Its new end; of several parts those get it that end last
+    /// New end time; with several parts it applies to those that end last
     #[arg(long, value_name = "TIME", conflicts_with = "by")]
     until: Option<When>,
 
@@ -100,7 +100,7 @@ fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
     let id = session.reservation_id(&arguments.id)?;
     let now = session.ask("looking", session.client.show(id))?;
     let Some(ends) = now.slots.iter().map(|slot| slot.end).max() else {
-        bail!("{id} has no slots any more");
+        bail!("{id} has no slots left to extend; reserve again");
     };
     let end = match (&arguments.until, &arguments.by) {
         (Some(until), _) => session.read(until)?,
@@ -109,8 +109,11 @@ fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
     };
     if end <= ends {
         let end = session.dates().wall(ends);
-        bail!(Usage(format!("it ends at {end}; give a later end (to end earlier: bookahead release)")));
+        bail!(Usage(format!(
+            "it already lasts until {end}; use a later end (to end earlier: bookahead release)"
+        )));
     }
+    // The version makes the server refuse if another client changed the reservation after we read its end.
     let (client, extend) = (session.timed_client(), Extend { end });
     let extended = client.extend(id, Some(now.version), &extend);
     let reservation = session.ask("extending", extended)?;
@@ -124,20 +127,20 @@ fn part_number(text: &str) -> Result<usize, String> {
 
 #[derive(Args)]
 pub(crate) struct ReleaseArguments {
-    /// The reservation
+    /// ID of the reservation
     #[arg(value_name = "rsv_ID")]
     id: IdText<ReservationId>,
 
-    /// Which of its parts, numbered from 1 as 'bookahead show' does; required if it has several ('bookahead
-    /// cancel' gives back all)
+    /// Part number, as 'bookahead show' prints it (from 1); required if the reservation has several parts (to release
+    /// all: bookahead cancel)
     #[arg(long, value_name = "N", value_parser = part_number)]
     part: Option<usize>,
 
-    /// From when on
+    /// Release from this time on
     #[arg(long, value_name = "TIME", default_value = "now")]
     from: When,
 
-    /// How much to keep
+    /// Capacity to keep
     #[arg(long, value_name = "N", default_value_t = 0)]
     keep: u32,
 
@@ -153,9 +156,9 @@ pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
         let release = Release { part, from, keep: arguments.keep };
         let reservation = session.ask("releasing", session.timed_client().release(id, &release))?;
         show(session, &reservation)?;
-        // The table shows what it has now.
+        // The table shows the capacity at this moment, which a later release has not changed yet.
         if arguments.keep > 0 && from > session.server_now() {
-            say!("from {} on it has {}", session.dates().wall(from), arguments.keep);
+            say!("from {} on its capacity is {}", session.dates().wall(from), arguments.keep);
         }
         Ok(())
     })
@@ -163,35 +166,35 @@ pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
 
 #[derive(Args)]
 pub(crate) struct ChangeArguments {
-    /// The reservation
+    /// ID of the reservation
     #[arg(value_name = "rsv_ID")]
     id: IdText<ReservationId>,
 
-    /// Only this part, numbered from 1 as 'bookahead show' does [default: all parts]
+    /// Change only this part, numbered as 'bookahead show' prints it (from 1) [default: all parts]
     #[arg(long, value_name = "N", value_parser = part_number)]
     part: Option<usize>,
 
-    /// How much of the resource instead; if it has several parts, of the one that --part names
+    /// New capacity; needs --part if the reservation has several parts
     #[arg(long, value_name = "N", required_unless_present_any = ["duration", "from", "until"])]
     capacity: Option<u32>,
 
-    /// For how long instead
+    /// New duration
     #[arg(long, value_name = "LENGTH", value_parser = some_time)]
     duration: Option<Length>,
 
-    /// The earliest begin instead; without --until the only one. Several parts move together
+    /// New earliest start; without --until the exact start. Several parts move together
     #[arg(long, value_name = "TIME")]
     from: Option<When>,
 
-    /// The latest end instead
+    /// New latest end
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
 
-    /// Only if it is still at this version [default: the one that it has now]
+    /// Change it only if it is still at this version [default: the current version]
     #[arg(long, value_name = "N", conflicts_with = "force")]
     version: Option<u32>,
 
-    /// Whatever version it is at
+    /// Change it whatever its version is
     #[arg(long)]
     force: bool,
 
@@ -204,7 +207,7 @@ pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
     let id = session.reservation_id(&arguments.id)?;
     let reservation = session.ask("looking", session.client.show(id))?;
     let parts = parts_wanted(arguments, &session, &reservation.slots)?;
-    // Without constraints those stay that it was reserved with.
+    // An empty list keeps the constraints that it was reserved with.
     let request = Request::new(parts, Vec::new());
     let terms = Change { request };
     let version = version(arguments, &reservation);
@@ -217,26 +220,30 @@ pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
     show(&session, &changed)
 }
 
-/// The version that must still be the one: what the user has seen, or what was seen just now.
+/// The version that the server must still have: the user's, or the one just read. None with `--force`.
 fn version(arguments: &ChangeArguments, seen: &Reservation) -> Option<u32> {
     if arguments.force { None } else { Some(arguments.version.unwrap_or(seen.version)) }
 }
 
-/// The terms of all parts, with what is to be different.
+/// The terms of all parts, with the wanted changes applied to the chosen ones.
 fn parts_wanted(arguments: &ChangeArguments, session: &Session, slots: &[Slot]) -> Result<Vec<Part>> {
     let several = slots.len() > 1;
     if let Some(part) = arguments.part.filter(|part| *part > slots.len()) {
-        bail!(Usage(format!("there is no part {part}; it has {}", plural(slots.len() as u64, "part"))));
+        bail!(Usage(format!(
+            "there is no part {part}; the reservation has {}",
+            plural(slots.len() as u64, "part")
+        )));
     }
     if several && arguments.part.is_none() && arguments.capacity.is_some() {
         bail!(Usage(format!(
-            "it has {} parts; name the one whose capacity is to change with --part",
+            "it has {} parts; choose the one whose capacity changes with --part",
             slots.len()
         )));
     }
     let chosen = |at: usize| arguments.part.is_none_or(|part| part == at + 1);
     let from = arguments.from.as_ref().map(|from| session.read(from)).transpose()?;
     let first = slots.iter().enumerate().filter(|(at, _)| chosen(*at)).map(|(_, slot)| slot.begin).min();
+    // All chosen parts move by the same amount, so that their offsets to each other stay.
     let later = from.zip(first).map_or(Seconds::ZERO, |(from, first)| from.time() - first.time());
     let resources = session.ask("looking", session.client.resources())?.resources;
     let part = |(at, slot): (usize, &Slot)| {
@@ -260,15 +267,14 @@ fn as_it_is(slot: &Slot, kind: Name) -> Part {
     }
 }
 
-/// A reservation does not say what kind its resource is; the list of resources does.
+/// A change must name the kind of each resource, which a reservation does not carry; the list of resources does.
 fn kind_of(session: &Session, resources: &[Resource], slot: &Slot) -> Result<Name> {
     match resources.iter().find(|resource| resource.name == slot.resource) {
         Some(resource) => Ok(resource.kind.clone()),
-        None => bail!("{} does not know {} any more", session.client.url(), slot.resource),
+        None => bail!("{} no longer offers {}", session.client.url(), slot.resource),
     }
 }
 
-/// The terms of a part, with what is to be different.
 fn wanted(
     arguments: &ChangeArguments,
     session: &Session,
@@ -286,8 +292,8 @@ fn wanted(
         let (begin, end) = (session.dates().wall(earliest_start), session.dates().wall(latest_end));
         let takes = written(Seconds(duration));
         bail!(Usage(format!(
-            "it cannot end by {end} if it begins at {begin} and takes {takes}; give a later --until, an earlier \
-             --from or another --duration"
+            "it cannot end by {end} if it begins at {begin} and takes {takes}; use a later --until, an earlier \
+             --from or a shorter --duration"
         )));
     }
     let capacity = arguments.capacity.unwrap_or(slot.capacity);

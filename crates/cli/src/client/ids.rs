@@ -1,5 +1,5 @@
-//! Ids of reservations and jobs as users write and read them: whole, or the first digits where that is enough. The server is
-//! asked which id a short one stands for; two that begin the same are told to the user, never chosen between.
+//! Full and abbreviated ids of reservations and jobs. The server resolves an abbreviated id; an ambiguous one is an
+//! error that lists the candidates.
 
 use super::refusal::Usage;
 use super::session::Session;
@@ -9,19 +9,19 @@ use bookahead_protocol::{JobId, ReservationId};
 use std::fmt;
 use std::str::FromStr;
 
-/// Digits of an id in tables. Among 10,000 reservations two begin with the same eight in one case of a hundred.
+/// Digits of an id in tables. With 10,000 reservations, two of them share these digits with a probability of about 1%.
 const SHORT: usize = 8;
 
-/// The length of what stands before the digits: `rsv_` and `job_`.
+/// Length of the prefixes `rsv_` and `job_`.
 const KIND: usize = 4;
 
-/// Digits of a whole id.
+/// Digits of a full id.
 const WHOLE: usize = 32;
 
-/// So many ids that begin the same are shown.
+/// Candidates listed at most for an ambiguous id; they are only a hint.
 const SHOWN: u32 = 4;
 
-/// An id, or the begin of one.
+/// A full id, or the first digits of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdText<T> {
     text: String,
@@ -48,7 +48,7 @@ impl<T: Copy + PartialEq + fmt::Display> IdText<T> {
         self.text.len() == KIND + WHOLE
     }
 
-    /// The one that is meant among those that begin so. One that nobody knows is left to the server to refuse.
+    /// Selects the id among those with this prefix. An unknown id is passed on, so that the server refuses it.
     fn chosen(&self, found: &[T]) -> Result<T> {
         match found {
             _ if found.contains(&self.id) => Ok(self.id),
@@ -57,7 +57,7 @@ impl<T: Copy + PartialEq + fmt::Display> IdText<T> {
             several => {
                 let several: Vec<String> = several.iter().map(ToString::to_string).collect();
                 let why =
-                    format!("several ids begin with {}; write more of it: {}", self.text, several.join(", "));
+                    format!("{} is ambiguous; use more digits of one of: {}", self.text, several.join(", "));
                 Err(Usage(why).into())
             }
         }
@@ -85,7 +85,7 @@ impl Session {
         id.chosen(&found)
     }
 
-    /// As a table shows it: the first digits, or all with `--full-ids`.
+    /// The form of an id in tables: the first digits, or all with `--full-ids`.
     pub(crate) fn short(&self, id: impl fmt::Display) -> String {
         let text = id.to_string();
         match text.get(..KIND + SHORT) {
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(id("rsv_4f3").chosen(&[]).unwrap(), ReservationId(0x4f3), "the server refuses it");
         assert_eq!(id("rsv_4f3c").chosen(&[second, first]).unwrap(), first, "a whole id may begin another");
         let several = id("rsv_4f3").chosen(&[first, second]).unwrap_err().to_string();
-        assert_eq!(several, "several ids begin with rsv_4f3; write more of it: rsv_4f3c, rsv_4f3d");
+        assert_eq!(several, "rsv_4f3 is ambiguous; use more digits of one of: rsv_4f3c, rsv_4f3d");
         assert!("job_4f".parse::<IdText<ReservationId>>().is_err());
         assert!(id("rsv_753a2d0ded89d8bbb038ba84405d9ee3").is_whole());
     }

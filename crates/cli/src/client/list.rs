@@ -1,4 +1,4 @@
-//! `bookahead list` and `bookahead jobs`: reservations and jobs, as far as the caller may see them.
+//! `bookahead list` and `bookahead jobs`: the reservations and jobs that the caller may see.
 
 use super::place::Place;
 use super::session::{Session, by_clock};
@@ -9,22 +9,22 @@ use anyhow::Result;
 use bookahead_api::{JobsQuery, ListQuery, State, States};
 use clap::Args;
 
-/// The states of what is not over.
+/// The states that are not final.
 const LIVE: [State; 5] =
     [State::Requested, State::Held, State::Committed, State::ChangeRequested, State::Active];
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Only those in these states: requested, rejected, accepted (held), committed, change-requested, active,
-    /// completed, cancelled, terminated, separated by commas; or all [default: those that are not over]
+    /// Only reservations in these states, separated by commas: requested, rejected, accepted (held), committed,
+    /// change-requested, active, completed, cancelled, terminated; or all [default: all that are not final]
     #[arg(long, value_name = "STATES", value_parser = states)]
     state: Option<States>,
 
-    /// Only mine
+    /// Only your own
     #[arg(long, conflicts_with = "owner")]
     mine: bool,
 
-    /// Only those of this user
+    /// Only those owned by this user
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
 
@@ -32,19 +32,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     resource: Option<String>,
 
-    /// Only those that end after this
+    /// Only those that end after this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<When>,
 
-    /// Only those that begin before this
+    /// Only those that begin before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     until: Option<When>,
 
-    /// At most so many
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 
-    /// All of them, however many
+    /// No limit
     #[arg(long, conflicts_with = "limit")]
     all: bool,
 
@@ -52,13 +52,13 @@ pub(crate) struct Arguments {
     place: Place,
 }
 
-/// `all` is no states, which filters nothing.
+/// `all` is an empty list of states, which means no filter.
 fn states(text: &str) -> Result<States, String> {
     if text == "all" {
         return Ok(States(Vec::new()));
     }
     let states: States = text.parse().map_err(|error| format!("{error}, or all"))?;
-    if states.0.is_empty() { Err("give a state, or all".to_owned()) } else { Ok(states) }
+    if states.0.is_empty() { Err("use a state, or all".to_owned()) } else { Ok(states) }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -83,7 +83,7 @@ fn list(arguments: &Arguments, session: &Session) -> Result<()> {
 
 fn say_if_more(more: bool) {
     if more {
-        say!("there are more; give --all, or a larger --limit");
+        say!("there are more; use --all or a larger --limit");
     }
 }
 
@@ -105,19 +105,19 @@ fn query(arguments: &Arguments, session: &Session) -> Result<ListQuery> {
 
 #[derive(Args)]
 pub(crate) struct JobsArguments {
-    /// Only mine
+    /// Only your own
     #[arg(long, conflicts_with = "owner")]
     mine: bool,
 
-    /// Only those of this user
+    /// Only those owned by this user
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
 
-    /// At most so many
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 
-    /// All of them, however many
+    /// No limit
     #[arg(long, conflicts_with = "limit")]
     all: bool,
 

@@ -1,5 +1,5 @@
-//! `bookahead show` and `bookahead cancel`: one thing, or several, by their ids; `bookahead sites` and `bookahead calendar`:
-//! what there is around, and when one's own reservations are.
+//! `bookahead show` and `bookahead cancel`, for one or several reservations and jobs; `bookahead sites`, which lists
+//! sites and brokers; and `bookahead calendar`, which exports the user's reservations.
 
 use super::ids::IdText;
 use super::place::Place;
@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Reservations (rsv_…) or jobs (job_…)
+    /// IDs of reservations (rsv_…) or jobs (job_…)
     #[arg(value_name = "ID", required = true)]
     ids: Vec<Thing>,
 
@@ -32,7 +32,7 @@ pub(crate) struct ShowArguments {
     #[command(flatten)]
     what: Arguments,
 
-    /// Also draw the parts of a reservation on one axis of time
+    /// Also draw the parts of a reservation on a common time axis
     #[arg(long, conflicts_with = "json")]
     timeline: bool,
 }
@@ -71,7 +71,7 @@ pub(crate) fn cancel(arguments: &Arguments) -> Result<()> {
     })
 }
 
-/// Does it with all of them, also after one has failed; what failed first decides how the command ends.
+/// Applies `act` to all ids, even after a failure. The first failure determines the exit code.
 fn each(ids: &[Thing], act: impl Fn(&Thing) -> Result<()>) -> Result<()> {
     let mut first = None;
     for thing in ids {
@@ -85,7 +85,6 @@ fn each(ids: &[Thing], act: impl Fn(&Thing) -> Result<()>) -> Result<()> {
     first.map_or(Ok(()), Err)
 }
 
-/// Shows a job as every command does that has changed one.
 pub(crate) fn show_job(session: &Session, job: &Job) -> Result<()> {
     session.print(job, || view::print_job(job, session))
 }
@@ -97,7 +96,7 @@ pub(crate) enum Thing {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("'{0}' is the id of neither a reservation (rsv_4f3c2b1a) nor a job (job_9d8e7f)")]
+#[error("invalid id '{0}'; use the id of a reservation (rsv_4f3c2b1a) or a job (job_9d8e7f)")]
 pub(crate) struct BadThing(String);
 
 impl FromStr for Thing {
@@ -127,13 +126,13 @@ pub(crate) struct SitesArguments {
 
 pub(crate) fn sites(arguments: &SitesArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
-    let sites = session.ask("asking who is there", session.client.sites())?;
+    let sites = session.ask("listing sites", session.client.sites())?;
     session.print(&sites, || view::print_sites(&sites.sites, &session.dates()))
 }
 
 #[derive(Args)]
 pub(crate) struct CalendarArguments {
-    /// Write it here [default: standard output]
+    /// Output file [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -141,10 +140,10 @@ pub(crate) struct CalendarArguments {
     place: Place,
 }
 
-/// iCalendar is for programs as it is, with `--json` or without.
+/// Prints iCalendar, also with `--json`: the format is already meant for programs.
 pub(crate) fn calendar(arguments: &CalendarArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
-    let text = session.ask("asking for the calendar", session.client.calendar())?;
+    let text = session.ask("fetching the calendar", session.client.calendar())?;
     match &arguments.out {
         Some(path) => save_and_tell(path, &text),
         None => Ok(stdout().write_all(text.as_bytes())?),

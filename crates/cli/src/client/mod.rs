@@ -1,11 +1,11 @@
-//! The commands that ask a site or a broker: `probe`, `reserve`, `commit` and the others. They choose what to ask and show
-//! what is answered; nothing is decided here.
+//! The client commands of sites and brokers: `probe`, `reserve`, `commit` and the others. They build requests and print
+//! the answers; all decisions are made by the server.
 //!
-//! - [`place`]: where is asked, and as whom; [`session`]: one talk with one server
-//! - [`when`], [`dates`]: times as people write and read them
-//! - [`request`]: what is wanted, by options or from a file
+//! - [`place`]: server and credentials; [`session`]: the connection to one server
+//! - [`when`], [`dates`]: parsing and formatting of times
+//! - [`request`]: requests from options or from a file
 //! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`submit`]: the commands
-//! - [`view`]: what is shown; [`refusal`]: how a command ends otherwise
+//! - [`view`]: tables; [`refusal`]: errors and exit codes
 
 mod dates;
 mod holding;
@@ -31,52 +31,52 @@ use refusal::EXIT_CODES;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Ask a site or broker what could be had, and what it would do to waiting jobs; nothing is booked
+    /// Show possible slots for a request and their effect on waiting jobs, without booking
     #[command(after_help = EXIT_CODES)]
     Probe(Box<reserve::ProbeArguments>),
-    /// Hold something until you commit it, or book it at once
+    /// Hold resources until you commit them, or book them at once
     #[command(after_help = EXIT_CODES)]
     Reserve(Box<reserve::Arguments>),
     /// Make a hold final
     #[command(after_help = EXIT_CODES)]
     Commit(Box<holding::CommitArguments>),
-    /// Make a hold longer
+    /// Prolong a hold
     #[command(after_help = EXIT_CODES)]
     Hold(Box<holding::HoldArguments>),
-    /// Make a reservation longer, also while it is active
+    /// Prolong a reservation, even while it is active
     #[command(after_help = EXIT_CODES)]
     Extend(Box<holding::ExtendArguments>),
-    /// Change the terms of a committed reservation; the old ones stand if the new ones cannot be had
+    /// Change a committed reservation; it stays as it is if the change is refused
     #[command(after_help = EXIT_CODES)]
     Change(Box<holding::ChangeArguments>),
-    /// Give back part of a reservation, or the rest of it, early
+    /// Return part of a reservation, or the rest of it, early
     #[command(after_help = EXIT_CODES)]
     Release(Box<holding::ReleaseArguments>),
-    /// Give up reservations or jobs
+    /// Cancel reservations or jobs
     #[command(after_help = EXIT_CODES)]
     Cancel(Box<looking::Arguments>),
-    /// Show reservations or jobs in every detail
+    /// Show reservations or jobs in detail
     #[command(after_help = EXIT_CODES)]
     Show(Box<looking::ShowArguments>),
     /// List reservations
     #[command(after_help = EXIT_CODES)]
     List(Box<list::Arguments>),
-    /// Watch what happens, as it happens
+    /// Print events as they happen
     #[command(after_help = EXIT_CODES)]
     Watch(Box<watch::Arguments>),
-    /// Have a script or a program run, in a reservation or in the queue
+    /// Submit a script or program, to a reservation or to the queue
     #[command(after_help = EXIT_CODES)]
     Submit(Box<submit::Arguments>),
     /// List jobs
     #[command(after_help = EXIT_CODES)]
     Jobs(Box<list::JobsArguments>),
-    /// List sites and brokers, and what they offer
+    /// List sites and brokers with their resources
     #[command(after_help = EXIT_CODES)]
     Sites(Box<looking::SitesArguments>),
-    /// Draw what is taken and what is free, as bars in the terminal
+    /// Draw reserved and free capacity as bars in the terminal
     #[command(after_help = EXIT_CODES)]
     Schedule(Box<schedule::Arguments>),
-    /// Print your reservations as a calendar (iCalendar)
+    /// Export your reservations as a calendar (iCalendar)
     #[command(after_help = EXIT_CODES)]
     Calendar(Box<looking::CalendarArguments>),
 }

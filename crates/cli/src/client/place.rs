@@ -1,8 +1,9 @@
-//! Where a command asks, and as whom: options first, then what the environment names, then a profile, then a server on this
-//! machine. A token of a profile goes to the profile's server only, unless both are named.
+//! Server, credentials and time zone of a client command: options first, then the environment, then a profile, then a
+//! server on this machine. The token of a profile is sent only to the server of that profile, unless both are named
+//! explicitly.
 //!
-//! Profiles are servers that a user asks often, by name. Their file is `$BOOKAHEAD_CONFIG`, or `bookahead/config.toml` in
-//! `$XDG_CONFIG_HOME` or `~/.config`; there need not be one.
+//! A profile is a named server in a configuration file: `$BOOKAHEAD_CONFIG`, or `bookahead/config.toml` in
+//! `$XDG_CONFIG_HOME` or `~/.config`. The file is optional.
 
 use super::refusal::Usage;
 use super::when::zone;
@@ -18,57 +19,58 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A broker on this machine.
+/// The default address of a broker on this machine.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7400";
 
-/// Where, as whom, and in which zone; the same for all commands that ask a server.
+/// Options shared by all client commands.
 #[derive(Args)]
 pub(crate) struct Place {
-    /// The site or broker to ask, as http://…, https://… or unix:PATH [env: BOOKAHEAD_SERVER] [default: http://127.0.0.1:7400]
+    /// URL of the site or broker: http://…, https://… or unix:PATH [env: BOOKAHEAD_SERVER] [default:
+    /// http://127.0.0.1:7400]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(crate) server: Option<String>,
 
-    /// Take server, token and zone from a profile of ~/.config/bookahead/config.toml [env: BOOKAHEAD_CONFIG]
+    /// Use server, token and time zone of this profile in ~/.config/bookahead/config.toml [env: BOOKAHEAD_CONFIG]
     #[arg(long, value_name = "NAME", help_heading = "Server")]
     pub(crate) profile: Option<String>,
 
-    /// A file with the token that says who you are [env: BOOKAHEAD_TOKEN_FILE]
+    /// File with your access token [env: BOOKAHEAD_TOKEN_FILE]
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     token_file: Option<PathBuf>,
 
-    /// The token itself; others on this machine can see it among the running programs, so prefer a file
+    /// Your access token; other users of this machine can see it in the process list, so prefer --token-file
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file", help_heading = "Server")]
     token: Option<String>,
 
-    /// The authorities that the server's certificate may come from, as PEM [default: the system's]
+    /// CA certificates to verify the server with, in PEM [default: those of the system]
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     ca: Option<PathBuf>,
 
-    /// A certificate to show to the server, as PEM
+    /// Client certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "certificate_key", help_heading = "Server")]
     certificate: Option<PathBuf>,
 
-    /// Its private key, as PEM
+    /// Private key of the client certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "certificate", help_heading = "Server")]
     certificate_key: Option<PathBuf>,
 
-    /// On whose behalf; believed by servers without authentication, and from brokers and the account of the server
+    /// User to act for; accepted only by servers without authentication, or from brokers and the server's own account
     #[arg(long, value_name = "NAME", help_heading = "Server")]
     pub(crate) user: Option<String>,
 
-    /// How long one call may take
+    /// Timeout of one call
     #[arg(long, value_name = "LENGTH", default_value = "90s", value_parser = length, help_heading = "Server")]
     timeout: bookahead_plan::Seconds,
 
-    /// The zone in which times are read and shown [default: the profile's, TZ, the system's]
+    /// Time zone for input and output [default: that of the profile, else TZ, else the system]
     #[arg(long, value_name = "ZONE", help_heading = "Output")]
     zone: Option<String>,
 
-    /// Show ids whole; by default tables show the first digits, which every command takes as well
+    /// Show full ids; by default tables show their first digits, which every command accepts
     #[arg(long, help_heading = "Output")]
     pub(crate) full_ids: bool,
 
-    /// Print the document of the server as JSON
+    /// Print the server's answer as JSON
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
@@ -86,11 +88,12 @@ impl Place {
         let profile = config.profile(self.profile.as_deref())?;
         let zone = time_zone(self.zone.as_deref().or(profile.time_zone.as_deref()))?;
         let elsewhere = self.server.clone().or_else(|| named("BOOKAHEAD_SERVER"));
-        // What is meant for one server is not told to another.
+        // A default profile is ignored if another server is named: its token must not be sent there.
         let profile = match (&self.profile, &elsewhere) {
             (None, Some(_)) => Profile::default(),
             _ => profile,
         };
+        // Precedence: --server, the server of --profile, BOOKAHEAD_SERVER, then the server of the default profile.
         let by_profile = || self.profile.as_ref().and(profile.server.clone());
         let server = self.server.clone().or_else(by_profile).or(elsewhere).or(profile.server.clone());
         let server = server.unwrap_or_else(|| DEFAULT_SERVER.to_owned());
@@ -106,6 +109,7 @@ impl Place {
         if token.is_some() {
             warn_of_listeners(&server);
         }
+        // A timeout of zero would fail every call.
         let timeout = Duration::from_secs(self.timeout.0.try_into().unwrap_or(0).max(1));
         let options = Options {
             token,
@@ -124,7 +128,8 @@ impl Place {
         pair.map(|(certificate, key)| Identity { certificate, key })
     }
 
-    /// The options to say again in a command that continues this one. The token is never among them.
+    /// The options to repeat in a suggested follow-up command. Never the token, which would end up in the shell
+    /// history.
     pub(crate) fn again(&self) -> Vec<String> {
         let mut words = Vec::new();
         let mut add = |option: &str, value: Option<String>| {
@@ -144,40 +149,38 @@ impl Place {
 
 fn token_in(path: &Path) -> Result<String> {
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("the token in {} cannot be read; check the path", path.display()))?;
+        .with_context(|| format!("cannot read the token file {}; check the path", path.display()))?;
     let token = text.trim();
     if token.is_empty() {
-        return Err(Usage(format!("there is no token in {}", path.display())).into());
+        return Err(Usage(format!("the token file {} is empty", path.display())).into());
     }
     warn_of_readers(path);
     Ok(token.to_owned())
 }
 
-/// A token that others can read is theirs as well.
 fn warn_of_readers(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let open = std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o077 != 0);
     if open {
         say!(
-            "note: others on this machine can read the token in {0}; close it with: chmod 600 {0}",
+            "note: other users of this machine can read the token in {0}; fix it with: chmod 600 {0}",
             path.display()
         );
     }
 }
 
-/// Without TLS everybody on the way can read a token.
 fn warn_of_listeners(server: &str) {
     let Some(host) = server.strip_prefix("http://") else { return };
     let loopback = ["127.", "localhost", "[::1]"].iter().any(|name| host.starts_with(name));
     if !loopback {
-        say!("note: everybody on the way to {server} can read your token; use https");
+        say!("note: your token is sent to {server} without encryption; use https");
     }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// The profile that is meant where none is named.
+    /// The profile to use without `--profile`.
     default: Option<String>,
     #[serde(default, rename = "profile")]
     profiles: BTreeMap<String, Profile>,
@@ -185,7 +188,7 @@ pub(crate) struct Config {
     path: PathBuf,
 }
 
-/// One server, and how it is asked. Files are relative to the folder of the configuration.
+/// One server and its credentials. Paths are relative to the folder of the configuration file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
@@ -199,7 +202,7 @@ pub(crate) struct Profile {
 }
 
 impl Config {
-    /// Reads the file; an empty one where there is none and none is named.
+    /// Reads the file. A missing file is an empty configuration, unless `$BOOKAHEAD_CONFIG` names it.
     pub(crate) fn find() -> Result<Config> {
         let named = env::var_os("BOOKAHEAD_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from);
         let must_exist = named.is_some();
@@ -209,18 +212,19 @@ impl Config {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {
                 Ok(Config::default())
             }
-            Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
         }
     }
 
     fn read(path: PathBuf, text: &str) -> Result<Config> {
-        let wrong =
-            |error: toml::de::Error| Usage(format!("{} is no configuration: {error}", path.display()));
+        let wrong = |error: toml::de::Error| {
+            Usage(format!("{} is not a valid configuration: {error}", path.display()))
+        };
         let config: Config = toml::from_str(text).map_err(wrong)?;
         Ok(Config { path, ..config })
     }
 
-    /// The profile of this name, or the default one, if there is one. Paths are complete.
+    /// The profile of this name, else the default profile, else an empty one. Its paths are resolved.
     pub(crate) fn profile(&self, name: Option<&str>) -> Result<Profile, Usage> {
         let Some(name) = name.or(self.default.as_deref()) else { return Ok(Profile::default()) };
         let Some(profile) = self.profiles.get(name) else {
@@ -228,7 +232,7 @@ impl Config {
             let known = if known.is_empty() {
                 "there are none".to_owned()
             } else {
-                format!("take one of: {}", known.join(", "))
+                format!("use one of: {}", known.join(", "))
             };
             let place = if self.path.as_os_str().is_empty() {
                 "the configuration"
@@ -247,7 +251,7 @@ impl Config {
         })
     }
 
-    /// From the folder of the file, or from the user's.
+    /// Resolves a path against the home folder (`~`) or the folder of the file.
     fn complete(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), home()) {
             (Ok(rest), Some(home)) => home.join(rest),
@@ -266,12 +270,13 @@ fn home() -> Option<PathBuf> {
     env::var_os("HOME").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// What systems call UTC.
+/// Names of UTC on different systems.
 const UTC: [&str; 4] = ["UTC", "Etc/UTC", "Zulu", "Etc/Zulu"];
 
-/// The zone in which times are read and shown: the one that is named, or the system's (`TZ` before it).
+/// The named zone, or that of the system (`TZ` first). All names of UTC give [`TimeZone::UTC`], so that it can be
+/// compared.
 pub(crate) fn time_zone(named: Option<&str>) -> Result<TimeZone, Usage> {
-    let no_zone = |name| format!("'{name}' is no time zone; write a name such as Europe/Berlin, or UTC");
+    let no_zone = |name| format!("unknown time zone '{name}'; use a name such as Europe/Berlin, or UTC");
     let zone = match named {
         Some(name) => zone(name).ok_or_else(|| Usage(no_zone(name)))?,
         None => TimeZone::try_system().unwrap_or(TimeZone::UTC),

@@ -1,23 +1,23 @@
-//! How a command can fail, told apart by the exit code: what was written cannot be meant, somebody said no, or something did
-//! not work. A refusal for people has the code, the sentence, what is in the way, and what would do instead; where the
-//! request was a simple one, with the commands for that to copy.
+//! Errors of client commands and their exit codes: wrong usage, a refusal by the server, or a failure. A refusal is
+//! printed with its code, its message, the blocking jobs and reservations, and alternatives that would fit. If the
+//! request has a single part, each alternative comes with a command to copy.
 
 use super::dates::{Dates, length};
 use bookahead_api::{Blocker, BlockerKind, Code, Part, Problem, Relaxation, Request};
 use bookahead_plan::{Seconds, Time};
 use std::process::ExitCode;
 
-/// Said at the end of the help of every command that asks a server.
+/// Printed at the end of the help of every client command.
 pub(crate) const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 failed (nobody answers, a file cannot be written), 2 wrong usage (options, times and request \
-files that cannot be meant), 3 refused (with a reason and, where there is one, what would do instead)";
+Exit codes: 0 success, 1 failure (the server does not answer, a file cannot be written), 2 wrong usage (invalid options, \
+times or request files), 3 refused by the server (with the reason and, if known, an alternative)";
 
-/// What was written cannot be meant.
+/// Invalid input of the user.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-/// Somebody said no, or that he cannot at the moment; `text` is what to tell the user.
+/// The server refused, permanently or for now; `text` is the message for the user.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct Refused {
@@ -25,8 +25,8 @@ pub(crate) struct Refused {
     pub(crate) text: String,
 }
 
-/// The exit code of a failure.
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
+    // A 5xx problem means that the server is not able to answer, which is a failure and no refusal.
     if error.downcast_ref::<Usage>().is_some() {
         ExitCode::from(2)
     } else if error.downcast_ref::<Refused>().is_some_and(|refused| refused.problem.status < 500) {
@@ -36,12 +36,12 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-/// What is said of any refusal.
+/// The message of a refusal, without commands to copy.
 pub(crate) fn text(problem: &Problem, dates: Option<&Dates>) -> String {
     with_commands(problem, dates, |_| None)
 }
 
-/// The same, with a command for everything that would do instead, where `command` knows one.
+/// The message of a refusal. `command` returns the command line for an alternative, if there is one.
 pub(crate) fn with_commands(
     problem: &Problem,
     dates: Option<&Dates>,
@@ -50,10 +50,10 @@ pub(crate) fn with_commands(
     let mut lines = vec![format!("{}: {}", problem.code, problem.detail)];
     if let Some(dates) = dates {
         let blockers = problem.blockers.iter().map(|blocker| in_the_way(blocker, dates));
-        lines.extend(blockers.map(|blocker| format!("  in the way: {blocker}")));
+        lines.extend(blockers.map(|blocker| format!("  blocked by {blocker}")));
     }
     if let Some(seconds) = problem.busy_for_seconds {
-        lines.push(format!("  a begin {} later would do", length(seconds)));
+        lines.push(format!("  it would fit with a start {} later", length(seconds)));
     }
     for relaxation in &problem.relaxations {
         let condition = condition(relaxation, dates);
@@ -62,7 +62,7 @@ pub(crate) fn with_commands(
             None => format!("  it would fit {condition}"),
         });
     }
-    // What would do is better advice than advice for everybody.
+    // A concrete alternative is better than the general advice for the code.
     if problem.relaxations.is_empty() {
         lines.extend(Code::named(&problem.code).map(|code| format!("  {}", code.remedy())));
     }
@@ -72,7 +72,7 @@ pub(crate) fn with_commands(
 fn in_the_way(blocker: &Blocker, dates: &Dates) -> String {
     let what = match blocker.kind {
         BlockerKind::RunningJob => "a running job",
-        BlockerKind::WaitingJob => "a waiting job that is promised its place",
+        BlockerKind::WaitingJob => "a waiting job with a promised start",
         BlockerKind::Reservation => "a reservation",
     };
     match (blocker.begin, blocker.end) {
@@ -81,25 +81,25 @@ fn in_the_way(blocker: &Blocker, dates: &Dates) -> String {
             format!("{what}, {} until {}", dates.short(begin), dates.short_end(begin, end))
         }
         (None, Some(end)) => format!("{what} until {}", dates.short(end)),
-        (Some(begin), None) => format!("{what} from {} on, without an end", dates.short(begin)),
+        (Some(begin), None) => format!("{what} from {} on, with no known end", dates.short(begin)),
         (None, None) => what.to_owned(),
     }
 }
 
 fn condition(relaxation: &Relaxation, dates: Option<&Dates>) -> String {
     match relaxation {
-        Relaxation::Later { by_seconds } => format!("if it might end {} later", length(*by_seconds)),
-        Relaxation::Shorter { by_seconds } => format!("if it took {} less", length(*by_seconds)),
-        Relaxation::Fewer { by } => format!("with {by} less"),
+        Relaxation::Later { by_seconds } => format!("if it may end {} later", length(*by_seconds)),
+        Relaxation::Shorter { by_seconds } => format!("if it is {} shorter", length(*by_seconds)),
+        Relaxation::Fewer { by } => format!("with {by} fewer"),
         Relaxation::Earlier { begin } => {
             let begin = dates.map_or_else(|| begin.to_string(), |dates| dates.wall(*begin));
-            format!("if it might begin at {begin}")
+            format!("if it may begin at {begin}")
         }
     }
 }
 
-/// A request of one part, changed so that it would do. A refusal does not say which of several parts it is about. None also
-/// where the change cannot be said.
+/// The part of `request`, changed so that it would fit. None if there are several parts, because a refusal does not say
+/// which of them to change, and None if the changed part would be empty or beyond the calendar.
 pub(crate) fn relaxed(request: &Request, relaxation: &Relaxation) -> Option<Part> {
     let [part] = request.parts.as_slice() else { return None };
     let mut part = part.clone();
@@ -166,7 +166,7 @@ mod tests {
         );
         let text = with_commands(&problem, Some(&dates), command);
         let begins =
-            "no-room: there is no room\n  it would fit if it might end 30m 00s later:\n    --capacity 64";
+            "no-room: there is no room\n  it would fit if it may end 30m 00s later:\n    --capacity 64";
         assert!(text.starts_with(begins), "{text}");
     }
 

@@ -1,5 +1,5 @@
-//! `bookahead probe`: what could be had, when and where, and what it would do to waiting jobs; nothing is booked. And
-//! `bookahead reserve`: holds something until a deadline, or books it at once.
+//! `bookahead probe`: shows possible slots and their effect on waiting jobs, without booking. `bookahead reserve`:
+//! holds resources until a deadline, or books them at once.
 
 use super::dates::countdown;
 use super::place::Place;
@@ -26,7 +26,7 @@ pub(crate) struct ProbeArguments {
     #[command(flatten)]
     wanted: Wanted,
 
-    /// At most so many offers
+    /// Maximum number of offers
     #[arg(long, value_name = "N", help_heading = "Request")]
     most: Option<u32>,
 
@@ -42,12 +42,12 @@ pub(crate) fn run_probe(arguments: &ProbeArguments) -> Result<()> {
 fn probe(arguments: &ProbeArguments, wanted: &Description, session: &Session) -> Result<()> {
     let request = wanted.request(session)?;
     let probe = Probe { request, most: arguments.most, starts: Vec::new() };
-    let answer = session.ask("asking what could be had", session.timed_client().probe(&probe));
+    let answer = session.ask("probing", session.timed_client().probe(&probe));
     let again = |part: &Part| asking("probe", part, probe.request.objective, session);
     let offers = answer.map_err(|error| with_commands(error, session, &probe.request, again))?;
     session.print(&offers, || view::print_offers(&offers, &session.dates()))?;
     if offers.offers.is_empty() {
-        let problem = Box::new(Problem::new(Code::NoCandidate, "nobody makes an offer for this request"));
+        let problem = Box::new(Problem::new(Code::NoCandidate, "there is no offer for this request"));
         let text = refusal::text(&problem, Some(&session.dates()));
         return Err(Refused { problem, text }.into());
     }
@@ -55,7 +55,7 @@ fn probe(arguments: &ProbeArguments, wanted: &Description, session: &Session) ->
     Ok(())
 }
 
-/// A refusal with the commands for what would do instead; `words` are those of a command for a part.
+/// Adds commands for the alternatives to a refusal; `words` returns the command for a changed part.
 pub(crate) fn with_commands(
     error: anyhow::Error,
     session: &Session,
@@ -75,19 +75,21 @@ pub(crate) fn with_commands(
     }
 }
 
-/// A command that asks for a part.
+/// The words of a `probe` or `reserve` command for a part.
 pub(crate) fn asking(verb: &str, part: &Part, objective: Objective, session: &Session) -> Vec<String> {
     let flags = flags_of(part, objective, &session.dates());
     [verb.to_owned()].into_iter().chain(flags).collect()
 }
 
-/// An offer is not held; says how to hold the best. Of several parts, the request itself is reserved.
+/// Prints the command that holds the best offer, because a probe holds nothing. Prints none for several parts: the user
+/// reserves the same request instead.
 fn say_how_to_hold(session: &Session, request: &Request, offers: &Offers) {
     let ([part], Some([slot])) =
         (request.parts.as_slice(), offers.offers.first().map(|offer| offer.slots.as_slice()))
     else {
         return;
     };
+    // Not the end of the slot, which may be longer than the request.
     let end = (slot.begin.time() + Seconds(part.duration_seconds)).try_into();
     let resource = Some(slot.resource.clone());
     let fixed =
@@ -96,10 +98,10 @@ fn say_how_to_hold(session: &Session, request: &Request, offers: &Offers) {
     say!("nothing is held yet; to hold the first offer:\n  {}", session.command(&words));
 }
 
-/// How often somebody who waits looks at a hold.
+/// Poll interval of `--wait`: short enough for a countdown in seconds.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Where nobody says how long.
+/// Default of `--hold`.
 const USUAL_HOLD: Seconds = Seconds(300);
 
 #[derive(Args)]
@@ -107,28 +109,28 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
 
-    /// How long it should be held for you to commit, on your clock; less may be granted
+    /// How long to hold it for you to commit, by your clock; the server may grant less
     #[arg(long, value_name = "LENGTH", default_value_t = Length(USUAL_HOLD), value_parser = some_time, help_heading = "Hold")]
     hold: Length,
 
-    /// Commit at once what is held
+    /// Commit at once
     #[arg(long, help_heading = "Hold")]
     book: bool,
 
-    /// Stay until the hold is committed or over, and count down
+    /// Wait until the hold is committed or over, with a countdown
     #[arg(long, conflicts_with = "book", help_heading = "Hold")]
     wait: bool,
 
-    /// Where the service tells you what happens to the reservation, with a POST; its operator says which addresses it
-    /// may call
+    /// URL that the service notifies of events of the reservation with a POST; its operator configures which
+    /// addresses are allowed
     #[arg(long, value_name = "URL", help_heading = "Hold")]
     webhook: Option<String>,
 
-    /// The id of the reservation [default: a new one]
+    /// ID of the reservation [default: a new one]
     #[arg(long, value_name = "rsv_ID", help_heading = "Hold")]
     id: Option<ReservationId>,
 
-    /// The key of the call; the same call with the same key is done once [default: a new one]
+    /// Idempotency key: repeated calls with the same key take effect once [default: a new one]
     #[arg(long, value_name = "KEY", help_heading = "Hold")]
     key: Option<String>,
 
@@ -144,13 +146,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Result<()> {
     let mut request = wanted.request(session)?;
     request.webhook = arguments.webhook.clone().or(request.webhook);
-    // The one who asks makes the id, so that it can be found again whatever happens to the answer.
+    // The client makes the id, so that the user can look the reservation up if the answer is lost.
     let id = arguments.id.map_or_else(make::reservation_id, Ok)?;
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
     let hold_for_ms = session.hold_ms(arguments.hold.0);
     let reserve = Reserve { id: Some(id), request, hold_for_ms, book: arguments.book };
     let answer = session.ask("negotiating", session.timed_client().reserve(&reserve, &key));
     let reservation = answer.map_err(|error| {
+        // Before the error is converted below: its original type tells whether the call was sent.
         say_if_uncertain(&error, session, id);
         let again = |part: &Part| again(arguments, part, &reserve, session);
         with_commands(error, session, &reserve.request, again)
@@ -174,7 +177,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     if arguments.wait { wait(session, &reservation) } else { Ok(()) }
 }
 
-/// The same command for another part.
+/// The words of this command for a changed part.
 fn again(arguments: &Arguments, part: &Part, reserve: &Reserve, session: &Session) -> Vec<String> {
     let mut words = asking("reserve", part, reserve.request.objective, session);
     if arguments.book {
@@ -188,20 +191,21 @@ fn again(arguments: &Arguments, part: &Part, reserve: &Reserve, session: &Sessio
     words
 }
 
-/// Somebody who does not know whether he has something can look.
+/// After a lost answer the reservation may or may not exist: prints the command that shows it.
 fn say_if_uncertain(error: &anyhow::Error, session: &Session, id: ReservationId) {
     let sent = error.downcast_ref::<ClientError>().is_some_and(|error| !error.was_not_sent());
     if sent {
-        say!("see what became of it with: {}", session.command(&["show".to_owned(), id.to_string()]));
+        say!(
+            "the answer was lost; check the reservation with: {}",
+            session.command(&["show".to_owned(), id.to_string()])
+        );
     }
 }
 
-/// Shows a reservation as every command does that has changed one.
 pub(crate) fn show(session: &Session, reservation: &Reservation) -> Result<()> {
     session.print(reservation, || view::print_reservation(reservation, session))
 }
 
-/// Stays with a hold until it is committed or over.
 fn wait(session: &Session, held: &Reservation) -> Result<()> {
     let bar = stderr().is_terminal().then(|| spinner("held for {msg}"));
     let ended = session.run(async {
@@ -223,7 +227,7 @@ fn wait(session: &Session, held: &Reservation) -> Result<()> {
     show(session, &ended)?;
     match ended.state {
         State::Rejected | State::Expired | State::Cancelled => {
-            let problem = Box::new(Problem::new(Code::Expired, "the hold is over and was not committed"));
+            let problem = Box::new(Problem::new(Code::Expired, "the hold ended without a commit"));
             let text = refusal::text(&problem, Some(&session.dates()));
             Err(Refused { problem, text }.into())
         }

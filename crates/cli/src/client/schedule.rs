@@ -1,5 +1,5 @@
-//! `bookahead schedule`: what is taken and what is free on each resource, as bars in the terminal or as pictures. And the
-//! time line of one reservation, for `bookahead show --timeline`.
+//! `bookahead schedule`: reserved and free capacity of each resource, as bars in the terminal or as SVG. And the time
+//! line of one reservation, for `bookahead show --timeline`.
 
 use super::dates::Dates;
 use super::place::Place;
@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::path::PathBuf;
 
-/// Where the width of the terminal is not known.
+/// Width if the output is not a terminal.
 const USUAL_WIDTH: usize = 100;
 
 #[derive(Args)]
@@ -27,19 +27,19 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RESOURCE")]
     resource: Option<String>,
 
-    /// Begin of the picture [default: now]
+    /// Start of the chart [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<When>,
 
-    /// End of the picture [default: a day after its begin]
+    /// End of the chart [default: one day after its start]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     until: Option<When>,
 
-    /// Only my reservations and jobs; free capacity still counts all
+    /// Only your own reservations and jobs; the free capacity still considers all
     #[arg(long)]
     mine: bool,
 
-    /// Also write a picture; with several resources one for each, named after it
+    /// Also write an SVG file; with several resources one file each, with the resource in its name
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
@@ -55,7 +55,7 @@ fn schedule(arguments: &Arguments, session: &Session) -> Result<()> {
     let read = |when: &Option<When>| when.as_ref().map(|when| session.read(when)).transpose();
     let resource = arguments.resource.as_deref().map(Into::into);
     let query = ScheduleQuery { resource, from: read(&arguments.from)?, until: read(&arguments.until)? };
-    let schedule = session.ask("asking for the schedule", session.timed_client().schedule(&query))?;
+    let schedule = session.ask("fetching the schedule", session.timed_client().schedule(&query))?;
     let begin = query.from.unwrap_or_else(|| session.server_now()).time();
     let end = query.until.map_or(begin + Seconds(86_400), Timestamp::time);
     let window = Interval::new(begin, end);
@@ -70,17 +70,15 @@ fn schedule(arguments: &Arguments, session: &Session) -> Result<()> {
         }
     }
     if schedule.resources.is_empty() {
-        say!("no resources; 'bookahead sites' shows what there is");
+        say!("no resources; list them with: bookahead sites");
     } else if !session.json && is_broker(session)? {
-        say!(
-            "note: a broker shows what was booked through it; ask a site for its jobs and other reservations"
-        );
+        say!("note: a broker shows only its own bookings; ask a site for its jobs and other reservations");
     }
     Ok(())
 }
 
 fn is_broker(session: &Session) -> Result<bool> {
-    let sites = session.ask("asking who is there", session.client.sites())?;
+    let sites = session.ask("listing sites", session.client.sites())?;
     Ok(sites.sites.first().is_some_and(|server| server.role == Role::Broker))
 }
 
@@ -93,7 +91,7 @@ fn print(schedule: &Schedule, window: Interval, owner: Option<&str>, dates: &Dat
     io::stdout().lock().write_all(pictures.collect::<Vec<_>>().join("\n").as_bytes())
 }
 
-/// A row of the picture: its name, its colour and what is in it.
+/// A row of the chart, with its SGR colour and the kinds of blocks that it shows.
 struct Lane {
     name: &'static str,
     colour: &'static str,
@@ -108,11 +106,11 @@ const LANES: [Lane; 5] = [
     Lane { name: "other", colour: "35", kinds: &[BlockKind::Foreign] },
 ];
 
-/// Room for the names of the lanes, with two spaces before and behind.
+/// Columns for the names of the lanes, with two blanks before and after.
 const MARGIN: usize = 12;
 
-/// One resource: a head, the times, and a row for each kind of use that there is, in which the height of a column is the share
-/// of the capacity. Last the free capacity, as figures.
+/// The chart of one resource: a title, the times, a row for each kind of use, in which the height of a column is its
+/// share of the capacity, and the free capacity in numbers.
 fn bars(
     schedule: &ResourceSchedule,
     window: Interval,
@@ -153,7 +151,7 @@ fn bars(
     text
 }
 
-/// The most that is taken at any moment of a cell.
+/// The maximum capacity in use at any moment of a cell.
 fn taken(blocks: &[&Block], cell: Interval) -> u32 {
     let within: Vec<&&Block> = blocks
         .iter()
@@ -167,7 +165,7 @@ fn taken(blocks: &[&Block], cell: Interval) -> u32 {
     begins.map(at).max().unwrap_or(0)
 }
 
-/// A column as high as a share; what there is at all is seen.
+/// A block character of the height of a share. Any share above zero is visible.
 fn height(share: f64) -> char {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     if share <= 0.0 {
@@ -177,14 +175,14 @@ fn height(share: f64) -> char {
     HEIGHTS.get(at).copied().unwrap_or('█')
 }
 
-/// Numbers where they change, and a line while they stay.
+/// Prints each number at its first column, followed by a line while it stays the same.
 fn figures(values: &[u32]) -> String {
     let mut text = String::new();
     let mut at = 0;
     while let Some(value) = values.get(at) {
         let same = values[at..].iter().take_while(|next| *next == value).count();
         let number = value.to_string();
-        // A stretch that is too short for its number has none.
+        // Too few columns for the number.
         let shown = if number.len() < same {
             format!("{number:─<width$} ", width = same - 1)
         } else {
@@ -196,7 +194,7 @@ fn figures(values: &[u32]) -> String {
     text
 }
 
-/// Columns of equal length over a window.
+/// Columns of equal duration over a window.
 struct Columns {
     window: Interval,
     count: usize,
@@ -220,7 +218,7 @@ impl Columns {
         (0..self.count).map(|column| value(cell(column))).collect()
     }
 
-    /// The column of an instant, if it is in the window.
+    /// The column of an instant; None outside the window.
     fn column(&self, at: Time) -> Option<usize> {
         let inside = self.window.begin <= at && at < self.window.end;
         let length = i128::from(self.window.length().0.max(1));
@@ -228,11 +226,11 @@ impl Columns {
         inside.then(|| usize::try_from(column).ok()).flatten()
     }
 
-    /// Round times on the user's wall, each above its column.
+    /// A line of round wall times, each above its column.
     fn times(&self, dates: &Dates) -> String {
         const STEPS: [i64; 13] =
             [60, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 604_800, 2_419_200];
-        // `Mon 16 Nov` and a space.
+        // Width of `Mon 16 Nov` and a blank.
         const ROOM: usize = 11;
         let most = (self.count / ROOM).max(1) as i64;
         let step = STEPS.into_iter().find(|step| self.window.length().0 / step <= most);
@@ -278,7 +276,7 @@ fn picture(schedule: &ResourceSchedule, window: Interval, owner: Option<&str>) -
     Gantt { clock, range, now, unit, ..Gantt::new(title, Capacity(schedule.capacity), bars) }.to_svg()
 }
 
-/// The parts of a reservation below each other, on one axis of time.
+/// Prints the parts of a reservation on a common time axis.
 pub(crate) fn print_timeline(reservation: &Reservation, dates: &Dates) -> io::Result<()> {
     io::stdout()
         .lock()
@@ -352,7 +350,7 @@ mod tests {
         assert_eq!(
             text,
             "cluster: 64 (UTC)\n\
-             \u{20}           12:00       18:00       Mon 00:00   06:00\n"
+             \u{20}           12:00       18:00       Mon 00:00\n"
                 .replace("            12:00", &format!("{}12:00", " ".repeat(MARGIN + 8)))
                 .to_owned()
                 + "  running   ▄▄▄▄▄▄▄▄\n"

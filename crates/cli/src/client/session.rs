@@ -1,6 +1,6 @@
-//! One command's talk with one server: a client, the clock and the zone that times are read by, and what to say when the
-//! server says no. Relies on answers to tell the server's clock; never makes a call of its own. While an answer is awaited
-//! a spinner turns on standard error, only on a terminal and only once it takes a moment.
+//! The session of one command with one server: a client, the clock and zone for times, and error messages. The server's
+//! clock is learned from its answers; a session makes no call of its own. A spinner appears on standard error while an
+//! answer is outstanding, only on a terminal and only after [`QUIET_FOR`].
 
 use super::dates::{Dates, Reader};
 use super::place::Place;
@@ -26,7 +26,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-/// Clocks that differ by less, in seconds, are the same to a user: as much as tokens allow them.
+/// Seconds by which the clocks may differ before the user is told: the same leeway as in the validation of tokens.
 const SAME_CLOCK: u64 = 30;
 
 pub(crate) struct Session {
@@ -37,15 +37,16 @@ pub(crate) struct Session {
     pub(crate) full_ids: bool,
     again: Vec<String>,
     user: Option<String>,
-    /// Whether something that is to be sent was computed by a clock.
+    /// Whether a value to be sent was computed from a clock.
     by_clock: Cell<bool>,
     clock_is_told: Cell<bool>,
-    /// What the user is told when the answer has come.
+    /// Printed after the answer has arrived, and dropped if the command runs again by another clock.
     notes: RefCell<Vec<String>>,
 }
 
-/// Runs a command that sends times or lengths. They are computed by the user's clock. A server whose clock runs at another
-/// speed refuses them without any effect, and its answer tells its clock: then the command runs once more, by that clock.
+/// Runs a command that sends times or durations. They are first computed by the user's clock. A server whose clock runs
+/// at another speed (the demo) refuses them without any effect, and its answer carries its clock: then the command runs
+/// once more, by that clock.
 pub(crate) fn by_clock(place: &Place, command: impl Fn(&Session) -> Result<()>) -> Result<()> {
     let session = Session::open(place)?;
     match command(&session) {
@@ -55,13 +56,14 @@ pub(crate) fn by_clock(place: &Place, command: impl Fn(&Session) -> Result<()>) 
 }
 
 impl Session {
-    /// Decides where to ask, and as whom. Nothing is sent yet.
+    /// Chooses server and credentials. Nothing is sent yet.
     pub(crate) fn open(place: &Place) -> Result<Session> {
         let decided = place.decide()?;
         let runtime =
-            Builder::new_current_thread().enable_all().build().context("no runtime could be made")?;
+            Builder::new_current_thread().enable_all().build().context("cannot start the async runtime")?;
         let user = decided.options.user.as_ref().map(|user| user.as_str().to_owned());
         let user = user.or_else(|| decided.options.token.as_deref().and_then(token_user));
+        // A server behind a Unix socket identifies its callers by their account.
         let is_socket = decided.server.starts_with(UNIX) && decided.options.token.is_none();
         let own = || is_socket.then(own_account).flatten().map(|account| account.to_string());
         let user = user.or_else(own);
@@ -80,12 +82,13 @@ impl Session {
         })
     }
 
-    /// The client for a call that sends times: it says for which speed they are, if they were computed by a clock.
+    /// The client for a call that sends times. If they were computed from a clock, the call states the speed of that
+    /// clock.
     pub(crate) fn timed_client(&self) -> Client {
         if self.by_clock.get() { self.client.with_clock_speed(self.speed()) } else { self.client.clone() }
     }
 
-    /// Waits for an answer. A spinner says what is being done, if it takes a while and somebody looks.
+    /// Waits for an answer, with a spinner that shows `doing`.
     pub(crate) fn ask<T>(
         &self,
         doing: &str,
@@ -94,9 +97,10 @@ impl Session {
         self.run(waiting(doing, call))
     }
 
-    /// Waits for something that talks by itself.
+    /// Waits for a call without a spinner, then prints the notes.
     pub(crate) fn run<T>(&self, call: impl Future<Output = Result<T, ClientError>>) -> Result<T> {
         let outcome = self.runtime.block_on(call).map_err(|error| self.failure(error));
+        // The command will run again by the server's clock, and the notes were made by the wrong one.
         if outcome.as_ref().is_err_and(is_other_clock) {
             self.notes.take();
         } else {
@@ -106,7 +110,7 @@ impl Session {
         outcome
     }
 
-    /// What it means to the user that there is no answer. Programs get the document of a refusal.
+    /// Turns a client error into one for the user. With `--json` a refusal is printed as its problem document.
     pub(crate) fn failure(&self, error: ClientError) -> anyhow::Error {
         let failure = failure(error, Some(&self.dates()));
         if let Some(refused) = failure.downcast_ref::<Refused>().filter(|_| self.json)
@@ -118,12 +122,12 @@ impl Session {
         failure
     }
 
-    /// Who asks, as far as that is known here.
+    /// The calling user as far as the client knows; only used for `--mine`.
     pub(crate) fn user(&self) -> &str {
         self.user.as_deref().unwrap_or("anonymous")
     }
 
-    /// Reads times by the user's clock, or by the server's where that runs at another speed.
+    /// A reader by the user's clock, or by the server's if that runs at another speed.
     pub(crate) fn reader(&self) -> Reader {
         let now = if self.speed() == 1 { wall() } else { self.server_now() };
         Reader::new(now, self.zone.clone())
@@ -136,64 +140,66 @@ impl Session {
         Ok(instant)
     }
 
-    /// Keeps what a reader had to assume, to be told with the answer.
+    /// Collects the assumptions of a reader, to be printed after the answer.
     pub(crate) fn has_read(&self, reader: &Reader) {
         self.by_clock.set(self.by_clock.get() || reader.has_used_now());
         self.notes.borrow_mut().extend(reader.take_assumed());
     }
 
-    /// The zone in which times are shown, and what today is by the server's clock.
+    /// Formats times in the user's zone, with today by the server's clock.
     pub(crate) fn dates(&self) -> Dates {
         Dates::new(self.zone.clone(), self.server_now())
     }
 
-    /// The present by the server's clock, as far as its answers have told it.
+    /// The present by the server's clock; by the user's before the first answer.
     pub(crate) fn server_now(&self) -> Timestamp {
         let Some(clock) = self.client.server_clock() else { return wall() };
+        // Extrapolated from the last answer, so that no call is needed.
         let passed = clock.told.elapsed().as_millis().saturating_mul(u128::from(clock.speed)) / 1_000;
         Timestamp::nearest(clock.now.time() + Seconds(i64::try_from(passed).unwrap_or(i64::MAX)))
     }
 
-    /// Says once, if it matters to what was sent, that the server's clock is not the user's.
+    /// Prints once, if a time from a clock was sent, that the server's clock differs from the user's.
     fn tell_clock(&self) {
         let now = self.server_now();
         let off = now.time().0.abs_diff(wall().time().0) > SAME_CLOCK;
         let differs = off || self.speed() != 1;
+        // The last condition has a side effect: it must be evaluated only if the note is really printed.
         if !differs || !self.by_clock.get() || self.clock_is_told.replace(true) {
             return;
         }
         let now = self.dates().both(now);
         match self.speed() {
-            1 => say!("note: the clock of the server says {now}; times count by yours"),
+            1 => say!("note: the clock of the server shows {now}; times are taken by your clock"),
             speed => say!(
-                "note: the clock of the server says {now} and runs {speed} times as fast as yours; times count by it"
+                "note: the clock of the server shows {now} and runs {speed} times as fast as yours; times are taken by it"
             ),
         }
     }
 
-    /// How many seconds pass on the server's clock in one of the user's.
+    /// Seconds of the server's clock per second of the user's.
     fn speed(&self) -> u32 {
         self.client.server_clock().map_or(1, |clock| clock.speed)
     }
 
-    /// A hold of so long on the user's clock, in milliseconds of the server's.
+    /// Converts a hold time by the user's clock to milliseconds by the server's.
     pub(crate) fn hold_ms(&self, length: Seconds) -> i64 {
         self.by_clock.set(true);
         length.0.saturating_mul(1_000).saturating_mul(i64::from(self.speed()))
     }
 
-    /// What is left of a hold on the user's clock, in milliseconds.
+    /// Converts the remaining milliseconds of a hold by the server's clock to those by the user's.
     pub(crate) fn left_ms(&self, held_for_ms: i64) -> i64 {
         held_for_ms / i64::from(self.speed())
     }
 
-    /// A command that continues this one, to be copied.
+    /// A follow-up command to copy, with the server options of this one.
     pub(crate) fn command(&self, words: &[String]) -> String {
         let program = ["bookahead".to_owned()];
         command_line(program.iter().chain(words).chain(&self.again))
     }
 
-    /// Prints the document for programs, or lets `people` print what they read.
+    /// Prints the document as JSON with `--json`, and calls `people` otherwise.
     pub(crate) fn print(
         &self,
         document: &impl Serialize,
@@ -208,17 +214,16 @@ impl Session {
     }
 }
 
-/// What the user's clock shows.
 fn wall() -> Timestamp {
     Timestamp::nearest(Time(jiff::Timestamp::now().as_second()))
 }
 
-/// Whether the server has done nothing since what was sent is for a clock of another speed.
+/// Whether the server refused, without effect, because the times were computed for a clock of another speed.
 fn is_other_clock(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Refused>().is_some_and(|refused| refused.problem.code == Code::OtherClock.word())
 }
 
-/// A server that says no is not one that fails.
+/// Tells a refusal and wrong usage from a failure, because their exit codes differ.
 fn failure(error: ClientError, dates: Option<&Dates>) -> anyhow::Error {
     match error {
         ClientError::Refused(problem) => {
@@ -230,10 +235,10 @@ fn failure(error: ClientError, dates: Option<&Dates>) -> anyhow::Error {
     }
 }
 
+/// Faster answers show no spinner, which would only flicker.
 const QUIET_FOR: Duration = Duration::from_millis(400);
 const TICK: Duration = Duration::from_millis(100);
 
-/// Awaits `call`, and says what is being done meanwhile.
 async fn waiting<T>(doing: &str, call: impl Future<Output = T>) -> T {
     let mut call = pin!(call);
     if !stderr().is_terminal() {
@@ -257,7 +262,7 @@ pub(crate) fn spinner(text: &str) -> ProgressBar {
     bar
 }
 
-/// The words of a command, each in quotes where a shell would take it for something else.
+/// Joins words to a command line, quoted for a POSIX shell.
 fn command_line<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
     words.into_iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
@@ -276,8 +281,8 @@ struct Claims {
     sub: String,
 }
 
-/// The user whom a JSON Web Token is about, read without checking it: that is for the server. Only used to say "mine".
-/// None where it is no such token.
+/// The subject of a JSON Web Token, or None if `token` is something else. The signature is not verified, because only
+/// the server can do that and the name is only used for `--mine`.
 fn token_user(token: &str) -> Option<String> {
     let claims = token.split('.').nth(1)?;
     let bytes = URL_SAFE_NO_PAD.decode(claims).ok()?;

@@ -1,4 +1,4 @@
-//! `bookahead submit`: has a script or a program run, in a reservation or in the queue.
+//! `bookahead submit`: submits a script or program, to a reservation or to the queue.
 
 use super::ids::IdText;
 use super::looking::show_job;
@@ -18,8 +18,8 @@ use std::path::Path;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// A script ('-' is standard input) and its arguments, or behind two dashes a program that is at the site
-    /// already: submit --limit 1h -- /usr/bin/simulate --fast. The first line of a script names its interpreter
+    /// Script to run ('-' for standard input) and its arguments; or, after '--', a program installed at the site:
+    /// submit --limit 1h -- /usr/bin/simulate --fast. The first line of a script names its interpreter
     #[arg(
         value_name = "SCRIPT",
         required_unless_present = "pretend",
@@ -28,73 +28,73 @@ pub(crate) struct Arguments {
     )]
     command: Vec<String>,
 
-    /// Nothing that runs: only take the time
+    /// Submit a placeholder that only occupies the slot for this time
     #[arg(long, value_name = "LENGTH", value_parser = some_time, conflicts_with = "command", help_heading = "Job")]
     pretend: Option<Length>,
 
-    /// The reservation that it is to run in
+    /// Reservation to run in
     #[arg(long, short, value_name = "rsv_ID", help_heading = "Job")]
     reservation: Option<IdText<ReservationId>>,
 
-    /// How much it takes [default: all of the reservation, or 1]
+    /// Capacity that the job needs [default: that of the reservation, else 1]
     #[arg(long, value_name = "N", help_heading = "Job")]
     capacity: Option<u32>,
 
-    /// It is ended when it has run for so long [default: as long as the rest of the reservation]
+    /// Time limit of the job [default: the rest of the reservation]
     #[arg(long, value_name = "LENGTH", value_parser = some_time, help_heading = "Job")]
     #[arg(required_unless_present = "reservation")]
     limit: Option<Length>,
 
-    /// What kind of resource
+    /// Kind of resource
     #[arg(long, value_name = "KIND", default_value = "processors", help_heading = "Job")]
     kind: String,
 
-    /// This very resource; of a reservation with several parts, the part that is on it
+    /// Name of the resource; in a reservation with several parts, selects the part
     #[arg(long, value_name = "NAME", help_heading = "Job")]
     resource: Option<String>,
 
-    /// What the resource must have, as in 'bookahead probe'; may be repeated
+    /// Requirement on the resource, as in 'bookahead probe'; may be repeated
     #[arg(long, value_name = "WHAT", help_heading = "Job")]
     require: Vec<Required>,
 
-    /// It is of no use if it has not ended by then (of a broker)
+    /// Latest useful end time (broker only)
     #[arg(long, value_name = "TIME", help_heading = "Job")]
     #[arg(conflicts_with = "reservation")]
     until: Option<When>,
 
-    /// How a broker finds a place for it
+    /// How a broker chooses the site (broker only)
     #[arg(long, value_enum, help_heading = "Job")]
     #[arg(conflicts_with = "reservation")]
     mode: Option<ModeName>,
 
-    /// How many copies wait at the same time, each at another site (of a broker that floods) [default: 3]
+    /// Number of copies that wait at the same time, each at another site (broker with --mode flood) [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32), help_heading = "Job")]
     #[arg(conflicts_with = "reservation")]
     copies: Option<u32>,
 
-    /// The clock rate in MHz of the machine that --limit was measured on; slower sites get longer (of a broker)
+    /// Clock rate in MHz of the machine that --limit refers to; slower sites get a longer limit (broker only)
     #[arg(long, value_name = "MHZ", help_heading = "Job")]
     #[arg(conflicts_with = "reservation")]
     reference_mhz: Option<u32>,
 
-    /// How many bytes must be at the site before it can start (of a broker, to choose the site)
+    /// Bytes of input that must be copied to the site before the job starts, used to choose the site (broker only)
     #[arg(long, value_name = "BYTES", help_heading = "Job")]
     #[arg(conflicts_with = "reservation")]
     input_bytes: Option<u64>,
 
-    /// The folder, at the site, in which a program runs
+    /// Working folder of the program at the site
     #[arg(long, value_name = "FOLDER", help_heading = "Job")]
     folder: Option<String>,
 
-    /// A variable for a program; may be repeated
+    /// Environment variable of the program; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable, help_heading = "Job")]
     env: Vec<(String, String)>,
 
-    /// The id of the job [default: a new one]
+    /// ID of the job [default: a new one]
     #[arg(long, value_name = "job_ID", help_heading = "Job")]
     id: Option<JobId>,
 
-    /// The key of the call; the same call with the same key is done once [default: a new one]
+    /// Idempotency key: repeated calls with the same key take effect once [default: a new one]
     #[arg(long, value_name = "KEY", help_heading = "Job")]
     key: Option<String>,
 
@@ -104,16 +104,16 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ModeName {
-    /// It asks the best sites for reservations, and keeps the one that is over first
+    /// Reserve at the best sites and keep the reservation that ends first
     Reserve,
-    /// It puts copies into several queues; the first that is ready claims the job and gets the go of the broker, and the
-    /// others are withdrawn. The job runs once
+    /// Queue copies at several sites; the first copy that is ready to start runs, the others are withdrawn. The job
+    /// runs once
     Flood,
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    if name.is_empty() { Err("write NAME=VALUE".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
+    let (name, value) = text.split_once('=').ok_or("use NAME=VALUE")?;
+    if name.is_empty() { Err("use NAME=VALUE".to_owned()) } else { Ok((name.to_owned(), value.to_owned())) }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -151,8 +151,8 @@ fn submit(arguments: &Arguments, work: Work, session: &Session) -> Result<()> {
     show_job(session, &job)
 }
 
-/// The part of a reservation that it is to run in, for what is not said of the job. Where several are left the server refuses
-/// it, and says between which to choose.
+/// The part of the reservation that supplies the defaults of capacity and limit. The server makes the actual choice: if
+/// several parts match, it refuses the job and lists them.
 fn part(arguments: &Arguments, session: &Session, id: ReservationId) -> Result<Option<Slot>> {
     let all = session.ask("looking", session.client.show(id))?.slots;
     let mut slots = all.clone();
@@ -160,45 +160,46 @@ fn part(arguments: &Arguments, session: &Session, id: ReservationId) -> Result<O
         slots.retain(|slot| slot.resource.as_str() == named);
         if slots.is_empty() {
             let names: Vec<&str> = all.iter().map(|slot| slot.resource.as_str()).collect();
-            bail!(Usage(format!("{id} has no part on {named}; give --resource {}", names.join(" or "))));
+            bail!(Usage(format!("{id} has no part on {named}; use --resource {}", names.join(" or "))));
         }
     } else if slots.len() > 1 {
         let offered = session.ask("looking", session.client.resources())?.resources;
         let kind_of = |slot: &Slot| offered.iter().find(|one| one.name == slot.resource).map(|one| &one.kind);
+        // A resource that the server no longer lists stays a candidate: the server decides.
         slots.retain(|slot| kind_of(slot).is_none_or(|kind| kind.as_str() == arguments.kind));
     }
     let fits = |slot: &Slot| arguments.capacity.is_none_or(|wanted| wanted <= slot.capacity);
     let now = session.server_now();
     let best = slots.into_iter().find(|slot| fits(slot) && slot.end > now);
+    // If no part matches, the defaults of any part will do: the server refuses the job with the exact reason.
     Ok(best.or_else(|| all.into_iter().next()))
 }
 
-/// What is said, or what is left of the reservation.
+/// `--limit`, or the rest of the reservation, in seconds.
 fn limit(arguments: &Arguments, session: &Session, slot: Option<&Slot>) -> Result<i64> {
     let left = |slot: &Slot| slot.end.time().0.saturating_sub(slot.begin.max(session.server_now()).time().0);
     match arguments.limit.map(|limit| limit.0.0).or(slot.map(left)) {
         Some(limit) if limit > 0 => Ok(limit),
-        Some(_) => bail!(Usage(
-            "there is no time in which it could run; give another --limit or --reservation".to_owned()
-        )),
-        None => bail!(Usage("the reservation does not say how long it is; give --limit".to_owned())),
+        Some(_) => bail!(Usage("no time is left in the reservation; use another --reservation".to_owned())),
+        None => bail!(Usage("the duration of the reservation is unknown; use --limit".to_owned())),
     }
 }
 
-/// Whether the command stands behind two dashes. The options are read by then, so that the first two dashes are it.
+/// Whether `command` was given after `--`. Clap does not report that, so the raw arguments are searched: options cannot
+/// follow the command, hence the first `--` with exactly these words behind it is the separator.
 fn is_program(command: &[String]) -> bool {
     let words: Vec<_> = std::env::args_os().collect();
     let dashes = words.iter().position(|word| word == "--");
     dashes.is_some_and(|at| words.len() - at - 1 == command.len())
 }
 
-/// What is to be run. A script travels with the call; a program is at the site already.
+/// The work of the job. A script is sent with the call; a program must be installed at the site.
 fn work(arguments: &Arguments) -> Result<Work> {
     if let Some(Length(length)) = arguments.pretend {
         return Ok(Work::Pretended { run_seconds: length.0 });
     }
     let Some((first, rest)) = arguments.command.split_first() else {
-        bail!(Usage("there is nothing to run; give a script, or a program behind --".to_owned()));
+        bail!(Usage("nothing to run; use a script, or a program after --".to_owned()));
     };
     if is_program(&arguments.command) {
         let environment: BTreeMap<String, String> = arguments.env.iter().cloned().collect();
@@ -206,13 +207,14 @@ fn work(arguments: &Arguments) -> Result<Work> {
         return Ok(Work::Program { program: first.clone(), arguments: rest.to_vec(), folder, environment });
     }
     if arguments.folder.is_some() || !arguments.env.is_empty() {
-        bail!(Usage("--folder and --env are for programs; let the script itself say them".to_owned()));
+        bail!(Usage("--folder and --env apply only to programs; set them in the script".to_owned()));
     }
     Ok(Work::Script { text: script(first)?, arguments: rest.to_vec() })
 }
 
 fn script(path: &str) -> Result<String> {
-    let cannot = || format!("the script {path} cannot be read; a program that is at the site goes behind --");
+    let cannot =
+        || format!("cannot read the script {path}; to run a program installed at the site, put it after --");
     let mut text = String::new();
     if path == "-" {
         std::io::stdin().read_to_string(&mut text).with_context(cannot)?;

@@ -1,5 +1,5 @@
-//! Answers for people: tables and key-value lines on standard output, as wide as the terminal. Programs get the documents
-//! themselves.
+//! Human-readable answers: tables and key-value lines on standard output, as wide as the terminal. With `--json` the
+//! documents are printed instead.
 
 use crate::client::dates::{Dates, countdown, length};
 use crate::client::request::values::shown;
@@ -53,8 +53,8 @@ fn offer_table(offers: &Offers, dates: &Dates) -> Table {
     table
 }
 
-/// The first offer, together with those behind it that differ only in when they begin, where no begin in between is left out:
-/// the latest of these begins, and the offers after them.
+/// Merges the first offer with the following ones that differ only in their start, if their ranges of starts are
+/// contiguous. Returns the latest of these starts, and the remaining offers.
 fn next_offer(offers: &[Offer]) -> Option<(&Offer, Option<bookahead_api::Timestamp>, &[Offer])> {
     let (first, mut rest) = offers.split_first()?;
     let [slot] = first.slots.as_slice() else { return Some((first, None, rest)) };
@@ -82,7 +82,7 @@ fn is_same_but_later(slot: &Slot, later: &Slot) -> bool {
 }
 
 fn place(slot: &Slot, dates: &Dates) -> [String; 5] {
-    // A broker puts the name of the site before that of the resource.
+    // A broker prefixes the name of a resource with that of its site.
     let is_named = slot.resource.as_str().starts_with(&format!("{}/", slot.site));
     [
         if is_named { String::new() } else { slot.site.to_string() },
@@ -103,7 +103,7 @@ fn ratings(slot: &Slot) -> [String; 4] {
     ]
 }
 
-/// Thousandths as they are paid; nothing where it is free.
+/// `3.200`; a dash if it is free.
 fn cost(thousandths: u64) -> String {
     if thousandths == 0 {
         NOTHING.to_owned()
@@ -116,7 +116,7 @@ pub(crate) fn state_word(state: State) -> &'static str {
     life_cycle::State::from(state).word()
 }
 
-/// Colours for the states of reservations, jobs and sites: what needs attention is yellow or red.
+/// ANSI colours of the states of reservations, jobs and sites. States that need attention are yellow or red.
 fn state_colour(word: &str) -> Option<&'static str> {
     const GREEN: &str = "32";
     const YELLOW: &str = "33";
@@ -133,7 +133,7 @@ fn state_colour(word: &str) -> Option<&'static str> {
     }
 }
 
-/// `held for 4:59`; `left` is on the user's clock.
+/// `held for 4:59`; `left` converts to the user's clock.
 fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
     match reservation.held_for_ms {
         Some(millis) => format!("held for {}", countdown(left(millis))),
@@ -145,37 +145,37 @@ fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
     }
 }
 
-/// `part 1, since 14:05: gone: an operator of its site gave it up`.
+/// `part 1, since 14:05: lost: cancelled by an operator of its site`.
 fn loss(loss: &Loss, several: bool, dates: &Dates) -> String {
     let Loss { part, since, why, heal_at } = loss;
-    let again = |at| format!("; no replacement was found, the next is looked for at {}", dates.wall(at));
+    let again = |at| format!("; no replacement was found, next attempt at {}", dates.wall(at));
     let again = heal_at.map(again).unwrap_or_default();
     format!("{}since {}: {}{again}", of_part(*part, several), dates.wall(*since), lost(*why))
 }
 
-/// `part 1, at 14:06: replaced south/cluster: gone: an operator of its site gave it up`.
+/// `part 1, at 14:06: replaced south/cluster: lost: cancelled by an operator of its site`.
 fn replacement(replacement: &Replacement, several: bool, dates: &Dates) -> String {
     let Replacement { part, at, was, why } = replacement;
     format!("{}at {}: {} was {}", of_part(*part, several), dates.wall(*at), was.resource, lost(*why))
 }
 
-/// Parts are counted from 1, and only where there are several.
+/// Parts are numbered from 1, and only if there are several.
 fn of_part(part: usize, several: bool) -> String {
     if several { format!("part {}, ", part + 1) } else { String::new() }
 }
 
 fn lost(why: Lost) -> &'static str {
     match why {
-        Lost::Degraded => "less is left than was promised",
-        Lost::GivenUp => "gone: its owner gave it up",
-        Lost::Revoked => "gone: an operator of its site gave it up",
-        Lost::Ended => "gone: its site ended it",
-        Lost::Forgotten => "gone: its site does not know it any more",
-        Lost::NotChanged => "its site could not give it the new terms",
+        Lost::Degraded => "degraded: less capacity than promised",
+        Lost::GivenUp => "lost: cancelled by its owner",
+        Lost::Revoked => "lost: cancelled by an operator of its site",
+        Lost::Ended => "lost: ended by its site",
+        Lost::Forgotten => "lost: unknown at its site",
+        Lost::NotChanged => "not changed: its site could not apply the new terms",
     }
 }
 
-/// Key-value lines below a first line.
+/// Prints key-value lines below a first line.
 fn details(out: &mut impl Write, lines: &[(&str, String)]) -> io::Result<()> {
     let widest = lines.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
     let room = terminal_width().map_or(usize::MAX, |width| width.saturating_sub(widest + 4).max(20));
@@ -239,7 +239,7 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
     Ok(())
 }
 
-/// Many, a row for each part.
+/// One row per part; the reservation is named in its first row only.
 pub(crate) fn print_reservations(reservations: &[Reservation], session: &Session) -> io::Result<()> {
     let dates = session.dates();
     let mut table = Table::new([
@@ -273,12 +273,11 @@ fn print_unless_empty(table: &Table, otherwise: &str) -> io::Result<()> {
     table.print()
 }
 
-/// How a job is, in words.
 fn job_word(job: &Job) -> String {
     let word = match job.state {
         JobState::Placing => "placing",
         JobState::Waiting => "waiting",
-        JobState::Claiming => "waiting for its go",
+        JobState::Claiming => "waiting for permission to start",
         JobState::Running => "running",
         JobState::Done => return or_nothing(job.exit, |exit| format!("done, exit code {exit}")),
         JobState::Cancelled => "cancelled",
@@ -354,7 +353,7 @@ pub(crate) fn print_job(job: &Job, session: &Session) -> io::Result<()> {
     details(&mut out, &lines)
 }
 
-/// All of them, and the resources by the names that they have at the server, which is the first.
+/// All parties, and the resources under the names that the server uses. The server itself is the first party.
 pub(crate) fn print_sites(sites: &[Site], dates: &Dates) -> io::Result<()> {
     parties(sites, dates).print()?;
     writeln!(stdout())?;
@@ -423,7 +422,7 @@ fn resources(server: Option<&Site>) -> Table {
     table
 }
 
-/// On all resources together, where it tells.
+/// The sum over all resources; a dash if the site reports no load.
 fn jobs(site: &Site, number: impl Fn(&Load) -> u32) -> String {
     let all: u64 = site.loads.iter().map(|load| u64::from(number(load))).sum();
     if site.loads.is_empty() { NOTHING.to_owned() } else { count(all) }
@@ -434,7 +433,6 @@ fn attributes(all: &BTreeMap<Name, AttributeValue>) -> String {
     if each.is_empty() { NOTHING.to_owned() } else { each.join(" ") }
 }
 
-/// What there is to say, or that there is nothing.
 fn or_nothing<T>(value: Option<T>, say: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| NOTHING.to_owned(), say)
 }

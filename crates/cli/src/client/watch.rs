@@ -1,5 +1,5 @@
-//! `bookahead watch`: what happens, as it happens, to one reservation or to all that the caller may see. A connection that is
-//! lost is made anew from the last event, so that nothing is missed.
+//! `bookahead watch`: prints events of one reservation, or of all that the caller may see, as they happen. After a lost
+//! connection it resumes from the last event, so that none is missed.
 
 use super::dates::Dates;
 use super::ids::IdText;
@@ -16,18 +16,18 @@ use std::io::{self, Write};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Between two tries to reach a server that has stopped.
+/// Delay between attempts to reconnect.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A server that is started again is back within this.
+/// How long to try to reconnect: long enough for a restart of the server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The reservation; the command ends when that is over [default: all, until you end the command]
+    /// ID of a reservation; the command ends with it [default: all reservations, until interrupted]
     #[arg(value_name = "rsv_ID")]
     id: Option<IdText<ReservationId>>,
 
-    /// First tell what happened after this event, by its number
+    /// Start with the events after this event number
     #[arg(long, value_name = "N")]
     after: Option<u64>,
 
@@ -40,14 +40,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let id = arguments.id.as_ref().map(|id| session.reservation_id(id)).transpose()?;
     let mut watch = session.run(session.client.watch(id, arguments.after))?;
     if !session.json {
-        let what = id.map_or_else(|| "all that you may see".to_owned(), |id| id.to_string());
+        let what = id.map_or_else(|| "all reservations that you may see".to_owned(), |id| id.to_string());
         say!("watching {what} at {}", session.client.url());
     }
     loop {
         let event = session.run(next(&session, id, &mut watch))?;
         print(&event, &session)?;
         if event.kind == "reset" {
-            say!("note: something that happened was missed; look at what you care about anew");
+            say!("note: events were missed; list your reservations to see their current state");
         }
         if id.is_some() && event.state.is_some_and(is_over) {
             return Ok(());
@@ -55,13 +55,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// The next event, from a server that may have been stopped and started in between.
+/// The next event; reconnects if the server closed the connection.
 async fn next(session: &Session, id: Option<ReservationId>, watch: &mut Watch) -> Result<Event, ClientError> {
     loop {
         if let Some(event) = watch.next().await? {
             return Ok(event);
         }
-        say!("{} has ended the connection; trying to watch again", session.client.url());
+        say!("{} closed the connection; reconnecting", session.client.url());
         *watch = watch_again(session, id, watch.last()).await?;
     }
 }
@@ -75,13 +75,14 @@ async fn watch_again(
     loop {
         sleep(PAUSE).await;
         match session.client.watch(id, last).await {
+            // Other errors, such as an expired token, do not go away by waiting.
             Err(error) if error.may_pass() && Instant::now() < until => {}
             outcome => return outcome,
         }
     }
 }
 
-/// Nothing more happens to it.
+/// Whether the state is final.
 fn is_over(state: State) -> bool {
     use State::{Cancelled, Completed, Expired, Rejected, Terminated};
     matches!(state, Rejected | Expired | Completed | Cancelled | Terminated)
@@ -95,6 +96,7 @@ fn print(event: &Event, session: &Session) -> io::Result<()> {
     } else {
         writeln!(out, "{}", line(event, &session.dates()))?;
     }
+    // A pipe is block-buffered, and readers want each event at once.
     out.flush()
 }
 

@@ -1,4 +1,4 @@
-//! `bookahead journal`: looking through what a site or broker wrote down, and shortening it.
+//! `bookahead journal`: checks, exports and compacts the journal of a site or broker.
 
 use super::serve::{Party, told};
 use crate::output::{save_and_tell, say};
@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Read a journal from one end to the other, and say all that is wrong with it
+    /// Read a whole journal and report all damage
     Check(FileArguments),
-    /// Write what is in a journal as lines of JSON, also while its owner runs
+    /// Write the records of a journal as lines of JSON; the service may be running
     Export(ExportArguments),
-    /// Put a snapshot in the place of what is in a journal, whose owner must not run
+    /// Replace the records of a journal by a snapshot; the service must be stopped
     Compact(CompactArguments),
 }
 
 #[derive(Args)]
 pub(crate) struct FileArguments {
-    /// The journal, or the folder that it is in
+    /// Journal file, or its folder
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -31,18 +31,18 @@ pub(crate) struct ExportArguments {
     #[command(flatten)]
     journal: FileArguments,
 
-    /// Write to a file instead of standard output
+    /// Output file [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct CompactArguments {
-    /// The configuration of its owner, who alone knows what the records mean
+    /// Configuration of the site or broker that owns the journal
     #[arg(long, short, value_name = "FILE")]
     config: PathBuf,
 
-    /// The folder of its state, if that is not where the configuration says
+    /// State folder [default: from the configuration]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ fn export(path: &Path, out: Option<&Path>) -> Result<()> {
         let mut reader = Reader { out: io::BufWriter::new(stdout().lock()), left: false };
         let exported = journal::export(path, &mut reader).map(drop);
         let flushed = reader.flush();
-        // Whoever reads our output has seen enough.
+        // The reader closed the pipe, as `head` does: that is no failure of ours.
         return if reader.left {
             Ok(())
         } else {
@@ -84,8 +84,8 @@ fn export(path: &Path, out: Option<&Path>) -> Result<()> {
     };
     let mut lines = Vec::new();
     let exported = journal::export(path, &mut lines);
-    let text = String::from_utf8(lines).context("the journal is no text")?;
-    // What is sound is worth keeping, also where the rest is damaged.
+    let text = String::from_utf8(lines).context("the journal is not UTF-8 text")?;
+    // Written before the error is returned: the sound records are worth keeping even if the rest is damaged.
     save_and_tell(file, &text)?;
     exported?;
     Ok(())
@@ -96,7 +96,7 @@ fn io_error(path: &Path, error: &io::Error) -> journal::JournalError {
     journal::JournalError::Storage { path, doing: "exporting it", why, full: false }
 }
 
-/// Standard output, and whether its reader has left.
+/// Standard output that remembers a closed pipe, because `journal::export` does not pass the kind of an I/O error on.
 struct Reader<W> {
     out: W,
     left: bool,
@@ -128,6 +128,6 @@ fn compact(arguments: &CompactArguments) -> Result<()> {
     }
     let compacted = party.compact().map_err(|why| told(&why))?;
     let (journal, up_to, dropped) = (compacted.journal.display(), compacted.up_to, compacted.dropped);
-    say!("{journal}: a snapshot stands for all records up to {up_to}; records dropped: {dropped}");
+    say!("{journal}: a snapshot replaces all records up to {up_to}; records dropped: {dropped}");
     Ok(())
 }

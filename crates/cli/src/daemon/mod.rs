@@ -1,9 +1,9 @@
-//! The services: `bookahead site` and `bookahead broker` run one until they are told to end, `bookahead journal` looks after
-//! what they wrote down, and `bookahead token` makes tokens for those who have no issuer of their own.
+//! The services: `bookahead site` and `bookahead broker` run one until they are stopped, `bookahead journal` checks,
+//! exports and compacts their journals, and `bookahead token` issues tokens without an identity provider.
 //!
-//! - [`site`]: a site, and what is wrong with one
-//! - [`serve`]: from arguments to a service that runs, and its end
-//! - [`journal`], [`token`]: the other two
+//! - [`site`]: a site, and `site doctor`
+//! - [`serve`]: start, signals and end of a service
+//! - [`journal`], [`token`]: the other two commands
 
 mod journal;
 mod serve;
@@ -17,14 +17,14 @@ use serve::Role;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Run a site: reservations and jobs on resources of its own
+    /// Run a site, which manages reservations and jobs on its own resources
     Site(Box<site::Arguments>),
-    /// Run a broker: reservations at several sites and brokers, all together or not at all
+    /// Run a broker, which reserves at several sites and brokers, all or nothing
     Broker(Box<serve::Arguments>),
-    /// Look after the journal of a site or broker
+    /// Check, export or compact the journal of a site or broker
     #[command(subcommand)]
     Journal(journal::Command),
-    /// Make a token that says who calls, or a secret to sign tokens with
+    /// Issue an access token, or create a secret to sign tokens with
     Token(Box<token::Arguments>),
 }
 

@@ -1,6 +1,5 @@
-//! `bookahead site` and `bookahead broker`: a service from its configuration, until it is told to end or cannot go on. What
-//! it tells of itself while it runs are lines on standard error, for people or for programs.
-//! A party is a site or a broker from its configuration, whichever was asked for.
+//! `bookahead site` and `bookahead broker`: run a service from its configuration until it is stopped by a signal or
+//! fails. It logs to standard error, as text or JSON. A [`Party`] is the configuration of either kind.
 
 use crate::output::say;
 use anyhow::{Context, Result, anyhow, bail};
@@ -16,37 +15,38 @@ use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
-/// A service waits for the disk and the network, not for processors.
+/// Two, so that one task that blocks does not stop all others.
 const FEWEST_WORKERS: usize = 2;
+/// A service waits for the disk and the network, not for processors: more threads would gain little.
 const MOST_WORKERS: usize = 4;
 
 #[derive(Args)]
 #[command(
-    after_help = "It ends with SIGTERM or SIGINT: requests under way get their answers, and the exit code is 0. \
-    With SIGHUP it reads the keys of tokens anew. Where it cannot write its journal it ends with exit code 1."
+    after_help = "SIGTERM or SIGINT stop the service: outstanding requests are answered, and the exit code is 0. \
+    SIGHUP reloads the token keys. If the journal cannot be written, the service ends with exit code 1."
 )]
 pub(crate) struct Arguments {
-    /// The configuration, in TOML; --print-config shows all that can be in it
+    /// Configuration file, in TOML; --print-config shows all options
     #[arg(long, short, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
 
-    /// Listen here, and not where the configuration says: IP address and port (0 is any free port), or unix:PATH
+    /// Listen address: IP address and port (0 for any free port), or unix:PATH [default: from the configuration]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<Listen>,
 
-    /// Keep the journal and jobs in this folder, and not where the configuration says
+    /// Folder for the journal and jobs [default: from the configuration]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 
-    /// Check the configuration and the files that it names, and end
+    /// Check the configuration and the files that it names, then exit
     #[arg(long)]
     check: bool,
 
-    /// Print the configuration complete, with what it takes for granted and comments, and end
+    /// Print the complete configuration, with defaults and comments, then exit
     #[arg(long, conflicts_with = "check")]
     print_config: bool,
 
-    /// Say that it is ready as JSON
+    /// Print the ready message as JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
 
@@ -55,11 +55,11 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJournal) -> Result<()> {
-    // Only where a subcommand takes its place is there none.
-    let Some(config) = &arguments.config else { bail!("the configuration is missing; give --config FILE") };
+    // Clap requires it, except with a subcommand (`site doctor`), which does not get here.
+    let Some(config) = &arguments.config else { bail!("the configuration is missing; use --config FILE") };
     let mut party = Party::read(role, config)?;
     if let Some(listen) = &arguments.listen {
-        // A path that the user gave begins where the user is, and not at the configuration.
+        // A path on the command line is relative to the current folder, not to that of the configuration.
         party.listen(listen.below(Path::new("")));
     }
     if let Some(folder) = &arguments.state {
@@ -77,12 +77,13 @@ pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJour
         if let Some(why) = party.shared_tokens() {
             say!("warning: {why}");
         }
-        return Ok(writeln!(stdout(), "{}: nothing is wrong with {}", whose(), party.name())?);
+        return Ok(writeln!(stdout(), "{}: the configuration of {} is valid", whose(), party.name())?);
     }
+    // Only a running service logs; the options above print their result and exit.
     arguments.log.begin()?;
     let runtime = runtime()?;
     let served = runtime.block_on(serve(&party, arguments, on_lost_journal));
-    // What still blocks has nothing to say any more.
+    // Blocking tasks that are still running must not delay the exit: the service has stopped.
     runtime.shutdown_background();
     served
 }
@@ -92,11 +93,12 @@ fn runtime() -> Result<Runtime> {
     let workers = processors.clamp(FEWEST_WORKERS, MOST_WORKERS);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(workers).thread_name("bookahead").enable_all().build();
-    runtime.context("the system gives no threads")
+    runtime.context("cannot start threads")
 }
 
 async fn serve(party: &Party, arguments: &Arguments, on_lost_journal: OnLostJournal) -> Result<()> {
-    let mut signals = Signals::new().context("the system does not tell of signals")?;
+    let mut signals = Signals::new().context("cannot handle signals")?;
+    // A signal during the start ends the process at once: nothing is being served yet.
     let mut running = tokio::select! {
         started = party.start(on_lost_journal) => started.map_err(|why| told(&why))?,
         () = signals.end() => return Ok(()),
@@ -105,7 +107,7 @@ async fn serve(party: &Party, arguments: &Arguments, on_lost_journal: OnLostJour
     loop {
         tokio::select! {
             why = running.failed() => {
-                // It is over anyhow; what failed is what counts.
+                // The original failure is reported, not a failure to stop after it.
                 let _ = running.stop().await;
                 return Err(told(&why));
             }
@@ -118,11 +120,12 @@ async fn serve(party: &Party, arguments: &Arguments, on_lost_journal: OnLostJour
     tracing::info!("ends");
     tokio::select! {
         stopped = running.stop() => stopped.map_err(|why| told(&why)),
-        () = signals.end() => Err(anyhow!("told to end twice, and ended without waiting for requests under way")),
+        () = signals.end() => Err(anyhow!("stopped by a second signal, without waiting for outstanding requests")),
     }
 }
 
-/// One line, so that whoever started it knows when to ask. It serves also where nobody reads it.
+/// Prints one line on standard output when the service is ready, for scripts that start it. A closed standard output is
+/// no reason to stop.
 fn announce(running: &Running, as_json: bool) {
     let (name, url, role) = (running.name(), running.url(), running.role());
     let mut out = stdout().lock();
@@ -140,7 +143,7 @@ pub(super) enum Told {
     Reload,
 }
 
-/// Everything that is told from now on.
+/// Signals since its creation.
 pub(super) struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
@@ -165,47 +168,47 @@ impl Signals {
         }
     }
 
-    /// Waits until it is told to end.
+    /// Waits for a signal to end.
     pub(super) async fn end(&mut self) {
         while self.next().await != Told::End {}
     }
 }
 
-/// Where the filter comes from if no option gives it.
+/// Environment variable with the default of `--log`.
 const VARIABLE: &str = "BOOKAHEAD_LOG";
 const USUAL: &str = "info";
 
 #[derive(Args)]
 pub(super) struct LogArguments {
-    /// What is logged: error, warn, info, debug or trace, also for parts alone, as in warn,audit=info [env:
-    /// BOOKAHEAD_LOG] [default: info]
+    /// Log level: error, warn, info, debug or trace, optionally per target, as in warn,audit=info [env: BOOKAHEAD_LOG]
+    /// [default: info]
     #[arg(long, value_name = "FILTER", help_heading = "Output")]
     log: Option<String>,
 
-    /// How it is logged
+    /// Log format
     #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
     log_format: Format,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Lines for people
+    /// Plain lines
     Text,
-    /// One JSON document a line
+    /// One JSON object per line
     Json,
 }
 
 impl LogArguments {
-    /// Logs from now on.
+    /// Installs the logger.
     pub(super) fn begin(&self) -> Result<()> {
         let said = self.log.clone().or_else(|| std::env::var(VARIABLE).ok().filter(|said| !said.is_empty()));
         let said = said.unwrap_or_else(|| USUAL.to_owned());
         let filter = EnvFilter::builder().parse(&said);
         let filter = filter.with_context(|| {
-            format!("\"{said}\" is no filter of the log; give error, warn, info, debug or trace")
+            format!("invalid log filter \"{said}\"; use error, warn, info, debug or trace")
         })?;
         let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
-        // A second one in this process would be a defect of ours, and is no reason not to serve.
+        // Fails only if a logger is installed already, which is no reason not to serve.
         let _ = match self.log_format {
             Format::Text => lines.with_ansi(stderr().is_terminal()).try_init(),
             Format::Json => lines.json().try_init(),
@@ -220,7 +223,7 @@ pub(super) enum Role {
     Broker,
 }
 
-/// A configuration, and the folder that its paths begin at.
+/// A configuration, and the folder that its paths are relative to.
 pub(super) struct Party {
     config: Config,
     base: PathBuf,
@@ -241,11 +244,12 @@ impl Party {
         Ok(Party { config, base })
     }
 
-    /// Reads a configuration that may be of either: one that describes resources is a site's.
+    /// Reads a configuration of either kind. One with resources is that of a site. One that is not valid TOML is read
+    /// as a site's, which reports the error.
     pub(super) fn read_either(path: &Path) -> Result<Party> {
         let text = std::fs::read_to_string(path);
         let text = text.with_context(|| {
-            format!("{} cannot be read; give the configuration of a site or broker", path.display())
+            format!("cannot read {}; use the configuration of a site or broker", path.display())
         })?;
         let table: Option<toml::Table> = toml::from_str(&text).ok();
         let broker = table.is_some_and(|table| !table.contains_key("resource"));
@@ -260,10 +264,10 @@ impl Party {
         }
     }
 
-    /// Keeps its state elsewhere; a path that the user gave begins where he is.
+    /// Sets the state folder. A relative path is resolved against the current folder, not that of the configuration.
     pub(super) fn keep_in(&mut self, folder: &Path) -> Result<()> {
         let folder =
-            std::path::absolute(folder).with_context(|| format!("{} is no folder", folder.display()))?;
+            std::path::absolute(folder).with_context(|| format!("invalid folder {}", folder.display()))?;
         match &mut self.config {
             Config::Site(config) => config.state = Some(folder),
             Config::Broker(config) => config.state = Some(folder),
@@ -299,7 +303,7 @@ impl Party {
         }
     }
 
-    /// Everything that it needs, looked at. A broker is examined by its sites.
+    /// The findings of `site doctor`. There are none for a broker.
     pub(super) async fn examine(&self) -> Vec<Finding> {
         match &self.config {
             Config::Site(config) => daemon::examine_site(config, &self.base).await,
@@ -312,7 +316,7 @@ impl Party {
             Config::Site(config) => config.print(),
             Config::Broker(config) => config.print(),
         };
-        printed.context("the configuration cannot be printed")
+        printed.context("cannot print the configuration")
     }
 
     pub(super) async fn start(&self, on_lost_journal: OnLostJournal) -> Result<Running, DaemonError> {
@@ -330,7 +334,7 @@ impl Party {
     }
 }
 
-/// An error with what can be done about it. It says itself what caused it.
+/// The error with its hint. Not as an error source: its message already contains the cause.
 pub(super) fn told(why: &DaemonError) -> anyhow::Error {
     match why.hint() {
         Some(hint) => anyhow!("{why}; {hint}"),

@@ -1,5 +1,4 @@
-//! `bookahead site`: a site that runs; and `bookahead site doctor`: everything that a site needs, looked at one after the
-//! other, with what to mend.
+//! `bookahead site`: runs a site. `bookahead site doctor`: checks everything that a site needs and tells how to fix it.
 
 use super::serve;
 use super::serve::{Party, Role};
@@ -12,7 +11,7 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 #[derive(Args)]
-// Of what it flattens there is a group of the same name.
+// Clap derives an argument group from the name of the struct, and the flattened struct has the same name.
 #[group(skip)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
@@ -22,18 +21,18 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     serve: serve::Arguments,
 
-    /// With a new journal: take into the book what the batch system keeps for this site, as committed
+    /// With a new journal: adopt the reservations that the batch system has for this site, as committed
     #[arg(long, help_heading = "After the journal was lost")]
     adopt: bool,
 
-    /// With a new journal: give back what the batch system keeps for this site
+    /// With a new journal: delete the reservations that the batch system has for this site
     #[arg(long, conflicts_with = "adopt", help_heading = "After the journal was lost")]
     remove_found: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Check a site from its configuration to its batch system, and say what to mend
+    /// Check a site, from its configuration to its batch system, and report what to fix
     Doctor(DoctorArguments),
 }
 
@@ -51,19 +50,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 
 #[derive(Args)]
 #[command(
-    after_help = "It may run beside the site. Of a batch system it makes a small reservation far ahead and deletes it again, to \
-    see whether it may. The exit code is 1 where something is wrong, and 0 where all is well or only doubtful."
+    after_help = "The site may be running. To test permissions, the doctor makes a small reservation in the batch system, far \
+    ahead, and deletes it. The exit code is 1 if something is wrong, and 0 if all is well or only doubtful."
 )]
 pub(crate) struct DoctorArguments {
-    /// The configuration of the site
+    /// Configuration file of the site
     #[arg(long, short, value_name = "FILE")]
     config: PathBuf,
 
-    /// The folder of its state, if that is not where the configuration says
+    /// State folder [default: from the configuration]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 
-    /// Say it as JSON
+    /// Print the findings as JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
@@ -74,8 +73,9 @@ fn doctor(arguments: &DoctorArguments) -> Result<()> {
         party.keep_in(folder)?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.context("the system gives no threads")?;
+    let runtime = runtime.context("cannot start threads")?;
     let findings = runtime.block_on(party.examine());
+    // Threads that still block must not delay the exit.
     runtime.shutdown_background();
     let mut out = stdout().lock();
     if arguments.json {
@@ -86,7 +86,7 @@ fn doctor(arguments: &DoctorArguments) -> Result<()> {
     }
     let wrong = findings.iter().filter(|finding| finding.grade == Grade::Wrong).count();
     if wrong > 0 {
-        bail!("{wrong} of {} things are wrong with {}", findings.len(), party.name());
+        bail!("{wrong} of {} checks failed for {}", findings.len(), party.name());
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ fn as_json(finding: &Finding) -> serde_json::Value {
     json!({ "what": what, "grade": word(*grade), "seen": seen, "advice": advice })
 }
 
-/// One line for each, and below those that are not well what to do.
+/// One line per finding, with the advice below.
 fn table(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.what.chars().count()).max().unwrap_or(0);
     let mut text = String::new();

@@ -1,4 +1,5 @@
-//! `bookahead token`: tokens for sites and brokers that take them from a secret of their own, and such a secret.
+//! `bookahead token`: issues tokens for sites and brokers that verify them with a shared secret, and creates such
+//! secrets.
 
 use crate::output::say;
 use crate::times::length;
@@ -14,39 +15,39 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 #[command(
-    after_help = "A token is as good as a password until it expires: give it in a file that nobody else may read \
-    (--out makes one), and not on a command line."
+    after_help = "A token is as good as a password until it expires. Keep it in a file that only you can read (as --out writes \
+    it), and do not put it on a command line."
 )]
 pub(crate) struct Arguments {
-    /// The key file with the secret that signs, as in security.keys of the service
+    /// Key file with the signing secret, as in security.keys of the service
     #[arg(long, value_name = "FILE", required_unless_present = "new_secret", requires = "user")]
     keys: Option<PathBuf>,
 
-    /// Who calls
+    /// User that the token is for
     #[arg(long, value_name = "NAME", requires = "keys")]
     user: Option<String>,
 
-    /// What he may; may be given several times
+    /// Role of the user; may be repeated
     #[arg(long, value_name = "ROLE", default_value = "user", value_parser = role())]
     role: Vec<Role>,
 
-    /// How long it holds
+    /// Lifetime of the token
     #[arg(long, value_name = "LENGTH", default_value = "8h", value_parser = length)]
     r#for: Seconds,
 
-    /// Whom it is meant for, as in security.audience of the service
+    /// Audience, as in security.audience of the service
     #[arg(long, value_name = "NAME")]
     audience: Option<String>,
 
-    /// Whom it is from, as in security.issuer of the service
+    /// Issuer, as in security.issuer of the service
     #[arg(long, value_name = "NAME")]
     issuer: Option<String>,
 
-    /// Write it to a file that nobody else may read, instead of standard output
+    /// Write the token to this file, readable only by you [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Make a new secret in this file, which nobody else may read
+    /// Create a new secret in this file, readable only by you
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "user", "role", "for", "audience", "issuer", "out"])]
     new_secret: Option<PathBuf>,
 }
@@ -58,23 +59,23 @@ fn role() -> impl TypedValueParser<Value = Role> {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     match (&arguments.new_secret, &arguments.keys, &arguments.user) {
         (Some(path), ..) => {
-            let secret = new_secret().context("the system gives no random numbers")?;
+            let secret = new_secret().context("cannot get random numbers from the system")?;
             write_private(path, &secret, false)?;
-            say!("wrote a new secret to {}; give it to the service as security.keys", path.display());
+            say!("wrote a new secret to {}; name this file in security.keys of the service", path.display());
             Ok(())
         }
         (None, Some(keys), Some(user)) => token(arguments, keys, user),
-        // The options say what is required.
+        // Clap has already refused any other combination.
         _ => Ok(()),
     }
 }
 
 fn token(arguments: &Arguments, keys: &Path, user: &str) -> Result<()> {
-    ensure!(user_name(user).is_some(), "--user {user:?}: a name has 1 to 255 characters, all visible");
+    ensure!(user_name(user).is_some(), "invalid --user {user:?}; use 1 to 255 visible characters");
     let read = Keys::read(keys).map_err(|why| anyhow!("{why}"))?;
     let secret = read.secret().with_context(|| {
         let path = keys.display();
-        format!("{path} has no secret to sign with; make one with: bookahead token --new-secret FILE")
+        format!("{path} has no secret to sign with; create one with: bookahead token --new-secret FILE")
     })?;
     let now = Timestamp::now().as_second();
     let expires = now.saturating_add(arguments.r#for.0);
@@ -96,19 +97,20 @@ fn token(arguments: &Arguments, keys: &Path, user: &str) -> Result<()> {
         None => stdout().write_all(token.as_bytes())?,
     }
     let roles: Vec<&str> = claims.roles.iter().copied().map(Role::word).collect();
-    let until =
-        Timestamp::from_second(expires).map_or_else(|_| "for ever".to_owned(), |at| format!("until {at}"));
+    let until = Timestamp::from_second(expires)
+        .map_or_else(|_| "without expiry".to_owned(), |at| format!("until {at}"));
     say!("a token for {user}, as {}, {until}", roles.join(" and "));
     Ok(())
 }
 
-/// Nobody else may read it, from the moment it is there. A secret is never written over, since tokens depend on it.
+/// Writes a file with mode 0600. A secret must not be overwritten (`may_replace`), because issued tokens depend on it.
 fn write_private(path: &Path, text: &str, may_replace: bool) -> Result<()> {
     let name = path.display();
+    // The old file is removed and not truncated: it might be readable by others, and its mode would stay.
     if may_replace {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("{name} cannot be replaced"));
+                return Err(error).with_context(|| format!("cannot replace {name}"));
             }
             _ => {}
         }
@@ -118,8 +120,8 @@ fn write_private(path: &Path, text: &str, may_replace: bool) -> Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path).with_context(|| match path.exists() {
-        true => format!("{name} is there already, and is not written over; give another name"),
-        false => format!("{name} cannot be written; check the folder and its permissions"),
+        true => format!("{name} already exists and is not overwritten; use another name"),
+        false => format!("cannot write {name}; check the folder and its permissions"),
     })?;
-    file.write_all(text.as_bytes()).with_context(|| format!("{name} cannot be written"))
+    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {name}"))
 }

@@ -1,5 +1,4 @@
-//! The parties of a demo, and all of them at work: four sites of different kinds, whose jobs are pretended, and the broker
-//! that books at them.
+//! The services of the demo: four sites of different kinds, whose jobs are simulated, and a broker.
 
 use anyhow::{Context, Result};
 use bookahead_api::Timestamp;
@@ -13,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The broker knows all its sites after this time, or something is wrong.
+/// Timeout for the broker to reach all sites, which run in the same process and normally answer at once.
 const ALL_KNOWN_WITHIN: Duration = Duration::from_secs(20);
 
 pub(crate) struct Grid {
@@ -22,8 +21,8 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Starts them all, and waits until the broker knows the sites. The broker listens at this address and the sites wherever there is
-    /// room, or all of them at Unix sockets in the folder.
+    /// Starts all services and waits until the broker reaches the sites. The broker listens on `listen` and the sites
+    /// on free ports; without `listen` all listen on Unix sockets in the folder.
     pub(crate) async fn start(
         folder: &Path,
         configs: Vec<SiteConfig>,
@@ -43,8 +42,8 @@ impl Grid {
         config.state = Some(folder.join("broker"));
         config.peers = sites.iter().map(|(name, site)| peer(name, site.url())).collect();
         let broker = daemon::broker(&config, folder).await;
-        let broker =
-            broker.context("cannot start the broker; is another demo running? (--port 0 takes any port)")?;
+        let broker = broker
+            .context("cannot start the broker; is another demo running? (--port 0 uses any free port)")?;
         let grid = Grid { sites, broker };
         grid.wait_until_all_are_known().await?;
         Ok(grid)
@@ -54,12 +53,13 @@ impl Grid {
         let (client, began) = (self.client()?, Instant::now());
         loop {
             let known = client.sites().await?.sites.len();
+            // The list contains the broker itself.
             if known > self.sites.len() {
                 return Ok(());
             }
             anyhow::ensure!(
                 began.elapsed() < ALL_KNOWN_WITHIN,
-                "the broker knows {} of {} sites after {ALL_KNOWN_WITHIN:?}",
+                "the broker reaches only {} of {} sites after {ALL_KNOWN_WITHIN:?}",
                 known.saturating_sub(1),
                 self.sites.len()
             );
@@ -75,29 +75,29 @@ impl Grid {
         Ok(Client::new(self.url(), Options::default())?)
     }
 
-    /// Where the sites are, by name.
+    /// Names and URLs of the sites.
     pub(crate) fn sites(&self) -> impl Iterator<Item = (&str, &str)> {
         self.sites.iter().map(|(name, site)| (name.as_str(), site.url()))
     }
 
-    /// All of them by name, to be asked.
+    /// Clients of the broker and all sites, by name.
     pub(crate) fn clients(&self) -> Result<Vec<(&str, Client)>> {
         let all = std::iter::once(("broker", self.url())).chain(self.sites());
         all.map(|(name, url)| Ok((name, Client::new(url, Options::default())?))).collect()
     }
 
-    /// The time in which they live.
+    /// The accelerated clock of all services.
     pub(crate) fn clock(&self) -> Clock {
         self.broker.handle().clock()
     }
 
-    /// Whether all are still at work.
+    /// Whether all services are still running.
     pub(crate) fn is_well(&self) -> bool {
         let sites = self.sites.iter().map(|(_, site)| site);
         sites.chain([&self.broker]).all(|party| party.handle().liveness() != Liveness::Ended)
     }
 
-    /// Ends them, the broker first.
+    /// Stops all services, the broker first, so that its sites do not disappear while it runs.
     pub(crate) async fn stop(self) -> Result<()> {
         self.broker.stop().await?;
         for (_, site) in self.sites {
@@ -119,7 +119,6 @@ const SITES: [(&str, &str); 4] = [
 ];
 const BROKER: &str = include_str!("parties/broker.toml");
 
-/// The four sites, in this time.
 pub(crate) fn sites(clock: &ClockConfig) -> Result<Vec<SiteConfig>> {
     let sites = SITES.iter().map(|(name, text)| {
         let mut config = SiteConfig::parse(Path::new(name), text)?;
@@ -129,25 +128,26 @@ pub(crate) fn sites(clock: &ClockConfig) -> Result<Vec<SiteConfig>> {
     sites.collect()
 }
 
-/// Their broker, in this time.
 pub(crate) fn broker(clock: &ClockConfig) -> Result<BrokerConfig> {
     let mut config = BrokerConfig::parse(Path::new("broker"), BROKER)?;
     config.clock = clock.clone();
     Ok(config)
 }
 
-/// The clock of the demo: from now on faster; in a folder that was used before, the one that was used there.
+/// The clock of the demo. Its origin is stored in the state folder: with another one, the time of a second demo in the
+/// same folder could jump back before events in the journals.
 pub(crate) fn clock(folder: &Path, speed: u32) -> Result<ClockConfig> {
     let path = folder.join("clock.toml");
     let origin = match fs::read_to_string(&path) {
         Ok(text) => text.trim().parse().with_context(|| format!("{} is not a time", path.display()))?,
         Err(_) => {
             let now = Timestamp::nearest(Clock::WALL.now().second());
-            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
             fs::write(&path, now.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
             now
         }
     };
+    // At the speed of real time the origin has no effect, and the configuration does not accept one.
     let origin = (speed > 1).then_some(origin);
     Ok(ClockConfig { speed, origin })
 }

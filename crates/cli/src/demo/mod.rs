@@ -1,8 +1,8 @@
-//! `bookahead demo`: a broker and four sites in one process, with users of their own in a faster time, and a first tour.
-//! Everything is real but the jobs: the journals, the API on loopback, the negotiations. With `--slurm` the jobs are real too.
+//! `bookahead demo`: a broker and four sites in one process, with simulated users on an accelerated clock, and a guided
+//! tour. Journals, API and negotiation are real; only the jobs are simulated. With `--slurm` the jobs are real too.
 //!
-//! - [`grid`]: who takes part, and all of them at work; [`visitors`]: those who book there all day long
-//! - [`tour`]: what to try first
+//! - [`grid`]: the services; [`visitors`]: the simulated users
+//! - [`tour`]: the guided tour
 //! - [`slurm`]: the same with two real Slurm clusters
 
 mod grid;
@@ -25,56 +25,57 @@ use visitors::{Account, Visitors};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Run the tour and end
+    /// Run the tour, then exit
     #[arg(long)]
     once: bool,
 
-    /// With two real Slurm clusters, started here and ended with the demo, in real time; needs Debian's packages slurmctld,
-    /// slurmd, slurm-client and munge, and no special rights
+    /// Use two real Slurm clusters, started and stopped by the demo, in real time; needs the Debian packages slurmctld,
+    /// slurmd, slurm-client and munge, but no root
     #[arg(long, conflicts_with_all = ["speed", "lasts", "visitors", "seed", "json"])]
     slurm: bool,
 
-    /// How many times as fast as the time of day
+    /// Speed of the clock, as a multiple of real time
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     speed: u32,
 
-    /// The port of the broker on the loopback interface; 0 takes any that is free. With --slurm it is a Unix socket
+    /// Port of the broker on the loopback interface; 0 for any free port. Ignored with --slurm, which uses a Unix
+    /// socket
     #[arg(long, value_name = "PORT", default_value_t = 7400)]
     port: u16,
 
-    /// Keep journals in this folder, and go on with what is there [default: a temporary folder]
+    /// Folder for journals; continues from those already there [default: a temporary folder]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 
-    /// End after so long in the time of the demo
+    /// Exit after this time, by the clock of the demo
     #[arg(long = "for", value_name = "LENGTH", value_parser = length, conflicts_with = "once")]
     lasts: Option<Seconds>,
 
-    /// How many reservations visitors make in an hour of the demo, on average
+    /// Mean number of reservations by simulated users per hour, by the clock of the demo
     #[arg(long, value_name = "N", default_value_t = 60)]
     visitors: u32,
 
-    /// Chance, for the visitors
+    /// Random seed of the simulated users
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Leave out the tour
+    /// Skip the tour
     #[arg(long, conflicts_with = "once")]
     no_tour: bool,
 
-    /// In the end, print the account as JSON
+    /// Print statistics as JSON at the end
     #[arg(long, requires = "lasts")]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let temporary = tempfile::Builder::new().prefix("bookahead-demo-").tempdir();
-    let temporary = temporary.context("cannot make a temporary folder")?;
-    // Ends before the folder does: whoever still works there is waited for.
+    let temporary = temporary.context("cannot create a temporary folder")?;
+    // Declared after the folder and so dropped before it: tasks that still use the folder end first.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime")?;
+    let runtime = runtime.context("cannot start the async runtime")?;
     let folder = match &arguments.state {
-        Some(folder) => std::path::absolute(folder).context("cannot find the folder for the state")?,
+        Some(folder) => std::path::absolute(folder).context("invalid state folder")?,
         None => temporary.path().to_owned(),
     };
     if arguments.slurm {
@@ -86,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (sites, broker) = (grid::sites(&clock)?, grid::broker(&clock)?);
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
     let grid = runtime.block_on(Grid::start(&folder, sites, broker, Some(address)))?;
-    say!("The demo runs, {} times as fast as the time of day. Its broker is at {}", clock.speed, grid.url());
+    say!("The demo is running at {} times real time. Its broker is at {}", clock.speed, grid.url());
     let account = Account::begin(&folder);
     let visitors = Visitors::begin(runtime.handle(), &grid, arguments.visitors, arguments.seed)?;
     if !arguments.no_tour && !arguments.json {
@@ -96,6 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let clock = grid.clock();
         runtime.block_on(wait(&account, clock, arguments.lasts, &grid, &visitors))?;
     }
+    // Visits end before the services stop, so that none of them fails.
     runtime.block_on(visitors.end());
     let told = account.told(&grid, &visitors);
     let told = runtime.block_on(told);
@@ -107,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Waits for Ctrl-C, or until the demo has lasted as long as it should; looks at the account now and then.
+/// Waits for Ctrl-C or for the end of `lasts`. Records statistics every hour of the demo.
 async fn wait(
     account: &Account,
     clock: Clock,
@@ -133,11 +135,11 @@ async fn wait(
             stopped = stopped() => return stopped,
             _ = hours.tick() => account.look(grid, visitors, lasts.is_some()).await,
         }
-        ensure!(grid.is_well(), "a party of the demo has ended by itself; its last words are above");
+        ensure!(grid.is_well(), "a service of the demo has failed; see the messages above");
     }
 }
 
-/// Waits for Ctrl-C, or for a word from the system to end.
+/// Waits for Ctrl-C or SIGTERM.
 async fn stopped() -> Result<()> {
     let mut told = signal(SignalKind::terminate()).context("cannot wait for signals")?;
     tokio::select! {

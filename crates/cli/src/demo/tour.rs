@@ -1,5 +1,5 @@
-//! The first tour: commands that a newcomer would type, with a word of explanation before each, and what they print. Commands
-//! are really run, in a folder that has the files they name.
+//! The guided tour: typical commands, each with a short explanation. The commands are really run, in a folder with the
+//! files that they name.
 
 use crate::output::say;
 use crate::table::{terminal_width, wrapped};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 struct Station {
     says: &'static str,
-    /// The words of the command behind `bookahead`; the id of what was reserved last in place of `ID`.
+    /// The arguments of `bookahead`. `ID` stands for the id of the last reservation.
     types: &'static str,
 }
 
@@ -21,31 +21,28 @@ const REQUEST: &str = "examples/requests/tele-immersion.toml";
 
 const STATIONS: [Station; 8] = [
     Station {
-        says: "Four sites and their broker. Some have users of their own, whose jobs wait in queues.",
+        says: "Four sites and their broker. Some sites have local users, whose jobs wait in queues.",
         types: "sites",
     },
     Station {
-        says: "When could you have 300 processors for an hour, within the next six? Nothing is booked by asking. The \
-               last columns say what each begin would do to the jobs that wait there.",
+        says: "When are 300 processors free for an hour, within the next six? A probe books nothing. The last columns \
+               show how each start would affect the waiting jobs.",
         types: "probe --capacity 300 --duration 1h --from now --until +6h --most 6",
     },
     Station {
-        says: "Now a cluster, a room to look at its pictures, and a network link between the two: all three at the \
-               same time, or none of them.",
+        says: "Now reserve a cluster, a room to view its output, and a network link between the two: all three at the \
+               same time, or none.",
         types: "reserve --file examples/requests/tele-immersion.toml --hold 5m",
     },
+    Station { says: "It is only held, and expires unless you commit it. Commit it.", types: "commit ID" },
+    Station { says: "It is booked now, and survives any crash.", types: "show ID" },
     Station {
-        says: "It is held, not booked: if nobody commits it, it is given back. Commit it.",
-        types: "commit ID",
-    },
-    Station { says: "This is promised now, and survives any crash.", types: "show ID" },
-    Station {
-        says: "What cannot be had is refused with a reason, and with what would do instead.",
+        says: "A request that does not fit is refused with the reason and with alternatives.",
         types: "reserve --capacity 500 --duration 2h --from +10m --until +2h20m --kind processors",
     },
-    Station { says: "All that you have booked through the broker.", types: "list --mine" },
+    Station { says: "All reservations that you made through the broker.", types: "list --mine" },
     Station {
-        says: "And what is taken on the largest cluster today, seen from the broker.",
+        says: "The schedule of the largest cluster for the next twelve hours, as far as the broker knows it.",
         types: "schedule centre/cluster --until +12h",
     },
 ];
@@ -65,11 +62,11 @@ pub(crate) async fn run(url: &str, ends: bool) -> Result<()> {
         last = id_in(&guide.types(&words).await?, "rsv_").or(last);
     }
     say!("\nWhere to look next:");
-    say!("   $ bookahead --help                      what else there is");
-    say!("   $ bookahead watch --server {url}        what happens, as it happens");
+    say!("   $ bookahead --help                      all commands");
+    say!("   $ bookahead watch --server {url}        print events as they happen");
     say!("   $ curl {url}/openapi.json               the API, for programs");
     if !ends {
-        say!("\nThe grid goes on until you press Ctrl-C.");
+        say!("\nThe demo runs until you press Ctrl-C.");
     }
     Ok(())
 }
@@ -77,12 +74,12 @@ pub(crate) async fn run(url: &str, ends: bool) -> Result<()> {
 /// The exit code of a refusal.
 const REFUSED: i32 = 3;
 
-/// A command of somebody else that takes longer is ended.
+/// Timeout of a Slurm command, which normally takes milliseconds.
 const FOREIGN_WITHIN: Duration = Duration::from_secs(30);
 
 pub(crate) struct Guide {
     program: PathBuf,
-    /// Whom commands ask that do not say whom.
+    /// The server of commands without `--server`.
     server: String,
     folder: TempDir,
     stations: usize,
@@ -91,10 +88,9 @@ pub(crate) struct Guide {
 }
 
 impl Guide {
-    /// Of a tour whose commands ask this server.
     pub(crate) fn to(server: &str) -> Result<Guide> {
         let program = std::env::current_exe().context("cannot find this program")?;
-        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
         Ok(Guide { program, server: server.to_owned(), folder, stations: 0, pauses: false })
     }
 
@@ -103,7 +99,7 @@ impl Guide {
         Guide { pauses: io::stdin().is_terminal() && io::stderr().is_terminal(), ..self }
     }
 
-    /// Puts a file into the folder in which commands run.
+    /// Writes a file into the working folder of the commands.
     pub(crate) fn put(&self, name: &str, text: &str) -> Result<()> {
         let path = self.folder.path().join(name);
         let made = std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")));
@@ -111,7 +107,7 @@ impl Guide {
             .with_context(|| format!("cannot write {name} of the tour"))
     }
 
-    /// Goes on to the next station.
+    /// Prints the number and explanation of the next step.
     pub(crate) async fn goes_on(&mut self, says: &str) -> Result<()> {
         if self.pauses && self.stations > 0 {
             say!("\n[Press Enter to go on]");
@@ -125,11 +121,11 @@ impl Guide {
         Ok(())
     }
 
-    /// Types a command of ours, and gives what it printed. A refusal is part of a tour; anything else that fails ends it.
+    /// Runs a `bookahead` command and returns its output. A refusal is part of the tour; any other failure ends it.
     pub(crate) async fn types(&self, words: &[&str]) -> Result<String> {
         say!("   $ bookahead {}", shown(words));
         let mut command = Command::new(&self.program);
-        // Before all others: behind a script stand its own arguments.
+        // Before all other options: words after a script are arguments of the script.
         command.args(words.first()).args(["--user", "you"]).current_dir(self.folder.path());
         if !words.contains(&"--server") {
             command.args(["--server", &self.server]);
@@ -137,18 +133,18 @@ impl Guide {
         command.args(words.get(1..).unwrap_or_default());
         // What the command prints goes through a pipe, and then to this terminal.
         command.envs(terminal_width().map(|width| ("COLUMNS", width.to_string())));
-        // Waited for elsewhere, so that somebody who does not want to go on need not wait.
+        // On a blocking thread, so that Ctrl-C takes effect while the command runs.
         let output = tokio::task::spawn_blocking(move || command.output()).await?;
         let output = output.context("cannot run this program again")?;
         std::io::stdout().write_all(&output.stdout)?;
         std::io::stderr().write_all(&output.stderr)?;
         match output.status.code() {
             Some(0 | REFUSED) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            code => bail!("that should have worked, and ended with {code:?}; this is a defect"),
+            code => bail!("the command failed with exit code {code:?}; please report this as a bug"),
         }
     }
 
-    /// Types a command of somebody else, and gives what it printed.
+    /// Shows and runs a Slurm command, and returns its output.
     pub(crate) async fn types_foreign(&self, command: Foreign) -> Result<String> {
         let variables = command.environment.iter().map(|(name, value)| format!("{name}={value} "));
         let words: Vec<&str> = command.arguments.iter().map(String::as_str).collect();
@@ -159,18 +155,18 @@ impl Guide {
     }
 }
 
-/// Runs a command of somebody else without a word.
+/// Runs a Slurm command without showing it.
 pub(crate) async fn foreign(command: Foreign) -> Result<String> {
     let program = command.program.clone();
     let run = move || Runner::local(FOREIGN_WITHIN).run(&command);
     let outcome = tokio::task::spawn_blocking(run).await??;
     if !outcome.is_success() {
-        bail!("{program} ended with {:?}: {}", outcome.code, outcome.said());
+        bail!("{program} failed with exit code {:?}: {}", outcome.code, outcome.said());
     }
     Ok(outcome.out)
 }
 
-/// The first id in a text that begins so, such as `rsv_`.
+/// The first id in a text with this prefix, such as `rsv_`.
 pub(crate) fn id_in(text: &str, begins: &str) -> Option<String> {
     let begin = text.find(begins)?;
     let digits = &text[begin + begins.len()..];
@@ -178,7 +174,7 @@ pub(crate) fn id_in(text: &str, begins: &str) -> Option<String> {
     Some(text[begin..begin + begins.len() + end].to_owned())
 }
 
-/// Words as they would be typed.
+/// The words of a command line, quoted if they contain a space.
 fn shown(words: &[&str]) -> String {
     let quoted = words.iter().map(|word| match word.contains(' ') {
         true => format!("'{word}'"),

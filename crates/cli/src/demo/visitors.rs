@@ -1,9 +1,8 @@
-//! Those who book in the demo all day long, through the API like everybody: at the broker and at the sites; most commit, some
-//! change their mind, some forget. Who they are and what they want is a function of the seed; when they come, of the
-//! clock.
+//! The simulated users of the demo. They reserve through the API at the broker and at the sites; most commit, some
+//! cancel, some let the hold expire. The seed determines their requests, the clock their times.
 //!
-//! What became of a demo is told at its end: visits, and how much memory and disk it took, hour by hour of its own time,
-//! so that it can be seen whether anything grows.
+//! The statistics at the end contain the number of visits, and memory and disk usage for each hour of the demo, to show
+//! that nothing grows without bound.
 
 use super::grid::Grid;
 use crate::chance::Chance;
@@ -22,10 +21,10 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-/// So many are served at once; others come later.
+/// Concurrent visits at most; further ones wait. Bounds the load at a high speed of the clock.
 const AT_ONCE: usize = 48;
 
-/// Where visitors go, each as often as the others, and what kind of thing they want there.
+/// Servers of visits and the kind of resource requested there, each with the same probability.
 const WHERE: [(&str, &str); 5] = [
     ("broker", "processors"),
     ("centre", "processors"),
@@ -34,22 +33,23 @@ const WHERE: [(&str, &str); 5] = [
     ("museum", "seats"),
 ];
 
-/// Where those go who come when so many have come in an hour already: there is room for thousands.
+/// Server and kind of the visits beyond this many per hour. That resource has room for thousands of reservations.
 const CROWD: ((&str, &str), u32) = (("museum", "bandwidth"), 600);
 
-/// What visitors want in an hour, in all, however many they are: processors times seconds.
+/// Processor-seconds requested per hour by all visits together. Does not depend on `--visitors`, so that more visits
+/// make smaller requests and do not fill the sites.
 const WANTED_IN_AN_HOUR: i64 = 60 * 3_600;
 
-/// What became of visits, to be told.
+/// Counts of visits by outcome.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Visits {
     /// Holds that were granted.
     pub(crate) reservations: u64,
-    /// Of these: committed.
+    /// Holds that were committed.
     pub(crate) committed: u64,
-    /// Given back at once.
+    /// Holds that were cancelled at once.
     pub(crate) cancelled: u64,
-    /// Left to expire.
+    /// Holds that were left to expire.
     pub(crate) left: u64,
     pub(crate) refused: u64,
     pub(crate) failed: u64,
@@ -61,7 +61,6 @@ pub(crate) struct Visitors {
     places: Arc<Semaphore>,
 }
 
-/// A visit that is about to be made.
 struct Visit {
     client: Client,
     reserve: api::Reserve,
@@ -75,7 +74,7 @@ enum Then {
 }
 
 impl Visitors {
-    /// They begin to come, so many in an hour of the demo.
+    /// Starts visits, `in_an_hour` per hour of the demo.
     pub(crate) fn begin(handle: &Handle, grid: &Grid, in_an_hour: u32, seed: u64) -> Result<Visitors> {
         let (visits, places) = (Arc::<Mutex<Visits>>::default(), Arc::new(Semaphore::new(AT_ONCE)));
         let clients = grid.clients()?;
@@ -91,15 +90,15 @@ impl Visitors {
         Ok(Visitors { visits, coming, places })
     }
 
-    /// Nobody comes any more, and all who are there have left.
+    /// Stops new visits and waits for the current ones.
     pub(crate) async fn end(&self) {
         self.coming.abort();
         let all = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
-        // It is never closed.
+        // All permits are free when no visit is running. Fails only if the semaphore is closed, which it never is.
         let _ = self.places.acquire_many(all).await;
     }
 
-    /// What became of them so far.
+    /// The counts so far.
     pub(crate) fn visits(&self) -> Visits {
         *self.visits.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,14 +113,17 @@ async fn come(
     places: Arc<Semaphore>,
 ) {
     if in_an_hour == 0 {
+        // Never returns, like the loop below, so that the task can be aborted in the same way.
         return std::future::pending().await;
     }
     let pause = Duration::from_secs(3_600) / in_an_hour / clock.speed();
     let mut times = tokio::time::interval(pause.max(Duration::from_micros(100)));
     loop {
         times.tick().await;
+        // Waits for a permit before the request is drawn, so that its times are not stale when it is sent.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let mean_area = WANTED_IN_AN_HOUR / i64::from(in_an_hour);
+        // On average CROWD.1 visits per hour go to the usual servers.
         let crowd = chance.below(in_an_hour) >= CROWD.1;
         let (usual, crowded) = all.split_at(WHERE.len().min(all.len()));
         let open = if crowd && !crowded.is_empty() { crowded } else { usual };
@@ -196,30 +198,30 @@ fn count(visits: &Mutex<Visits>, which: fn(&mut Visits) -> &mut u64) {
     *which(&mut visits.lock().unwrap_or_else(PoisonError::into_inner)) += 1;
 }
 
-/// How it was at a moment.
+/// Statistics at one moment.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Look {
-    /// When, in the time of the demo.
+    /// By the clock of the demo.
     now: String,
     reservations: u64,
-    /// Of the whole process.
+    /// Resident memory of the whole process.
     memory_bytes: u64,
-    /// Of all journals together.
+    /// Size of all journals together.
     journal_bytes: u64,
 }
 
-/// What is noted while it runs.
+/// Collects statistics while the demo runs.
 pub(crate) struct Account {
     folder: PathBuf,
     looks: Mutex<Vec<Look>>,
 }
 
-/// What is told in the end.
+/// The statistics at the end.
 #[derive(Debug, Serialize)]
 pub(crate) struct Told {
     visits: Visits,
     looks: Vec<Look>,
-    /// How many events each party has written in all.
+    /// Number of journal events by service.
     events: Vec<(String, u64)>,
 }
 
@@ -228,7 +230,7 @@ impl Account {
         Account { folder: folder.to_owned(), looks: Mutex::default() }
     }
 
-    /// Notes how it is, and says so where somebody waits for the end.
+    /// Records statistics, and prints them if `aloud`.
     pub(crate) async fn look(&self, grid: &Grid, visitors: &Visitors, aloud: bool) {
         let look = Look {
             now: bookahead_api::Timestamp::nearest(grid.clock().now().second()).to_string(),
@@ -273,7 +275,7 @@ impl fmt::Display for Told {
     }
 }
 
-/// What this process has of the machine's memory.
+/// Resident memory of this process in bytes; 0 if the system does not report it.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,6 +1,6 @@
-//! A grid as it is written down in TOML: sites, brokers, clients, a network, and what goes wrong. Names and values as they
-//! stand in the file; whether they fit together is for those who build the grid from them. What a site offers and how it
-//! places, holds and tells is written as for a site that runs, by the types of `bookahead_service::config`.
+//! The description of a simulated grid in TOML: sites, brokers, clients, a network, and faults. These are the plain
+//! values of the file; the modules that build the grid check them against each other. The settings of a site have the
+//! same format as for a real site, by the types of `bookahead_service::config`.
 
 use crate::client::request::described::Constraint;
 use crate::client::request::values::Required;
@@ -13,10 +13,10 @@ use std::path::PathBuf;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// Chance in the network and in drawn jobs.
+    /// Random seed of the network and of generated jobs.
     #[serde(default)]
     pub(crate) seed: u64,
-    /// How long the simulation lasts; what is under way then is brought to its end.
+    /// Length of the simulation. Outstanding calls are completed after it.
     pub(crate) duration: Length,
     #[serde(default)]
     pub(crate) network: Network,
@@ -35,7 +35,7 @@ pub(crate) struct Config {
 pub(crate) struct Network {
     pub(crate) fastest: Length,
     pub(crate) slowest: Length,
-    /// Percentages of messages.
+    /// This and the next two are percentages of messages.
     pub(crate) lost: f64,
     pub(crate) doubled: f64,
     pub(crate) delayed: f64,
@@ -58,40 +58,40 @@ pub(crate) struct Site {
     pub(crate) holds: Holds,
     #[serde(default)]
     pub(crate) reveal: Reveal,
-    /// Of everybody who is not named in `user_limits`.
+    /// Default limits of users that are not in `user_limits`.
     #[serde(default)]
     pub(crate) limits: Limits,
     #[serde(default)]
     pub(crate) user_limits: BTreeMap<String, Limits>,
 }
 
-/// Local jobs: those of a log, or drawn.
+/// Local jobs, from a trace or generated.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Jobs {
-    /// A log in Standard Workload Format, from the folder of the description.
+    /// Trace in Standard Workload Format; the path is relative to the description.
     pub(crate) swf: Option<PathBuf>,
-    /// Only jobs that were submitted so long after its first one, or later.
+    /// Skip jobs submitted earlier than this after the first job of the trace.
     pub(crate) from: Option<Length>,
-    /// Only so many of these.
+    /// Maximum number of jobs from the trace.
     pub(crate) first: Option<usize>,
-    /// Drawn: so many in an hour, by the mean.
+    /// Mean number of generated jobs per hour.
     pub(crate) per_hour: Option<f64>,
-    /// The smallest and the largest size.
+    /// Smallest and largest size of generated jobs.
     pub(crate) size: Option<[u32; 2]>,
-    /// The shortest and the longest run time.
+    /// Shortest and longest run time of generated jobs.
     pub(crate) run: Option<[Length; 2]>,
-    /// How run times are overestimated: exact, popular, or factor:F.
+    /// Model of requested times: exact, popular, or factor:F.
     pub(crate) estimates: Option<String>,
     pub(crate) seed: Option<u64>,
 }
 
-/// What is not said is as brokers usually do it.
+/// Missing values have the defaults of a real broker.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Broker {
     pub(crate) name: String,
-    /// Sites and brokers.
+    /// Names of sites and brokers.
     pub(crate) peers: Vec<String>,
     pub(crate) survey_time: Option<Length>,
     pub(crate) hold_time: Option<Length>,
@@ -107,7 +107,7 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// How it works. The file has these fields beside the others.
+    /// The rules, which the file has in the same table as the other fields.
     pub(crate) fn rules(&self) -> BrokerRules {
         let usual = BrokerRules::default();
         BrokerRules {
@@ -132,7 +132,7 @@ impl Broker {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Client {
     pub(crate) name: String,
-    /// A broker, or a site.
+    /// Name of a broker or site.
     pub(crate) asks: String,
     #[serde(default, rename = "request")]
     pub(crate) requests: Vec<Request>,
@@ -144,9 +144,9 @@ pub(crate) struct Request {
     pub(crate) at: Length,
     pub(crate) hold_for: Option<Length>,
     pub(crate) intent: Intent,
-    /// What is intended is done so long after the promise.
+    /// Delay from the answer to the next step of the intent.
     pub(crate) after: Option<Length>,
-    /// Of `commit-and-cancel`: so long after the commit.
+    /// Delay from the commit to the cancel, for `commit-and-cancel` only.
     pub(crate) cancel_after: Option<Length>,
     #[serde(default)]
     pub(crate) objective: Objective,
@@ -172,20 +172,20 @@ pub(crate) enum Intent {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
-    /// By which constraints speak of it; `1`, `2` and so on where it has none.
+    /// Used in constraints. Default: `1`, `2` and so on, in the order of the parts.
     pub(crate) name: Option<String>,
     pub(crate) kind: String,
     pub(crate) capacity: u32,
     pub(crate) duration: Length,
-    /// The earliest begin; when it is asked, if it is not said.
+    /// Earliest start. Default: the time of the request.
     pub(crate) earliest: Option<Length>,
-    /// The latest end; as early as possible, if it is not said.
+    /// Latest end. Default: the earliest start plus the duration.
     pub(crate) latest: Option<Length>,
     #[serde(default)]
     pub(crate) require: Vec<Required>,
 }
 
-/// What goes wrong, or is put right. With `for` it is put right again after so long.
+/// A fault, or its repair. With `for` it is repaired automatically after that time.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Fault {
@@ -223,7 +223,7 @@ pub(crate) enum Fault {
     },
 }
 
-/// Where in the middle of its next input.
+/// At which point of handling its next input a party crashes.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum CrashPoint {

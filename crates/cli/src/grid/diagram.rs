@@ -1,15 +1,15 @@
-//! What happened in a grid as a sequence diagram: who told whom what, and when. Clients stand left, brokers in the middle,
-//! sites right.
+//! The message log of a grid as a sequence diagram, with clients on the left, brokers in the middle and sites on the
+//! right.
 
 use bookahead_figure::{MessageStyle, Row as Drawn, Sequence};
 use bookahead_protocol::Moment;
 use bookahead_sim::grid::{CrashPoint, Grid, Kind, Role, Row, What};
 use std::ops::RangeInclusive;
 
-/// Answers are written down before they are sent, and the message says the same.
+/// Journal events that are left out: an answer is journaled before it is sent, and the message itself is shown.
 const NOT_SHOWN: [&str; 3] = ["answered", "woke", "answer-forgotten"];
 
-/// What the log of a grid has of a stretch of time.
+/// The part of the log that lies in `range`.
 pub(crate) fn sequence(title: &str, grid: &Grid, range: &RangeInclusive<Moment>) -> Sequence {
     let rank = |place: &usize| match grid.parties()[*place].role {
         Role::Client(_) => 0,

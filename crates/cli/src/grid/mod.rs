@@ -1,9 +1,8 @@
-//! `bookahead simulate-grid`: a described grid of sites, brokers and clients, run in virtual time on a network on which
-//! things go wrong, and what became of it.
+//! `bookahead simulate-grid`: simulates a grid of sites, brokers and clients in virtual time, on an unreliable network.
 //!
-//! - [`config`]: the description; [`parties`], [`trouble`]: the grid that it describes
-//! - [`results`], [`tables`]: what became of it
-//! - [`diagram`]: who told whom what, and when
+//! - [`config`]: the description; [`parties`], [`trouble`]: the grid built from it
+//! - [`results`], [`tables`]: the results
+//! - [`diagram`]: the messages as a sequence diagram
 
 mod config;
 pub(crate) mod diagram;
@@ -23,16 +22,16 @@ use config::Config;
 use std::path::{Path, PathBuf};
 use trouble::Names;
 
-/// What is under way at the end of a simulation has so long to come to its end.
+/// Virtual time after the end for outstanding work to finish. A run that needs more counts as not settled.
 const TO_SETTLE: Millis = Millis::seconds(3_600);
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The description of the grid, in TOML; docs/grid.md explains it
+    /// Description of the grid, in TOML; see docs/grid.md
     #[arg(value_name = "CONFIG")]
     config: PathBuf,
 
-    /// Another seed than the description's
+    /// Random seed [default: from the description]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -40,19 +39,19 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// Print who told whom what, and when, as a sequence diagram in text, before the results
+    /// Print all messages as a sequence diagram in text, before the results
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     trace_events: bool,
 
-    /// Draw the sequence diagram
+    /// Write the sequence diagram as SVG
     #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), help_heading = "Output")]
     trace_svg: Option<PathBuf>,
 
-    /// Where the diagram begins, from the start of the simulation (90s, 1h, 500ms)
+    /// Start of the diagram, as time since the start of the simulation (90s, 1h, 500ms)
     #[arg(long, value_name = "LENGTH", default_value = "0s", help_heading = "Output")]
     from: Length,
 
-    /// Where it ends [default: with the last message]
+    /// End of the diagram [default: the last message]
     #[arg(long, value_name = "LENGTH", help_heading = "Output")]
     until: Option<Length>,
 }
@@ -60,10 +59,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let wanted = arguments.trace_events || arguments.trace_svg.is_some();
     let ranged = arguments.until.is_some() || arguments.from != Length::default();
-    ensure!(
-        wanted || !ranged,
-        "--from and --until are about the diagram; give --trace-events or --trace-svg"
-    );
+    ensure!(wanted || !ranged, "--from and --until apply to the diagram; add --trace-events or --trace-svg");
     let name = arguments.config.display().to_string();
     let mut config = read(&arguments.config)?;
     config.seed = arguments.seed.unwrap_or(config.seed);
@@ -75,9 +71,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let end = config.duration.moment();
     grid.run(end);
     let settled = grid.settle(end + TO_SETTLE);
+    // Sites must have seen the ends of their local jobs before the verdict and the statistics.
     grid.look_around();
     let settled_at = settled.then(|| grid.now());
     let violations = grid.verdict(settled);
+    // Shown also for a run with violations, which it helps to understand.
     show_diagram(arguments, &grid)?;
     let description = file_name(&arguments.config);
     let seed = config.seed;
@@ -91,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     check(&violations)
 }
 
-/// Fails where something is wrong, and says what.
+/// Fails if there are violations, and prints them.
 pub(crate) fn check(violations: &[Violation]) -> Result<()> {
     if violations.is_empty() {
         return Ok(());
@@ -103,10 +101,10 @@ pub(crate) fn check(violations: &[Violation]) -> Result<()> {
 fn read(path: &Path) -> Result<Config> {
     let name = path.display();
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("{name} cannot be read; give the description of a grid"))?;
+        .with_context(|| format!("cannot read {name}; use the description of a grid"))?;
     let config: Config =
-        toml::from_str(&text).with_context(|| format!("{name} is no description of a grid"))?;
-    ensure!(config.duration > Length::default(), "{name}: a duration of 0 simulates nothing");
+        toml::from_str(&text).with_context(|| format!("{name} is not a valid description of a grid"))?;
+    ensure!(config.duration > Length::default(), "{name}: the duration must be more than 0");
     Ok(config)
 }
 
@@ -114,11 +112,13 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The grid, with all that will go wrong. Parties have the places that their names say.
+/// Builds the grid and schedules its faults. The parties are in the order that [`Names`] assumes: clients, brokers,
+/// sites.
 fn build(config: &Config, folder: &Path) -> Result<Grid> {
     let names = Names::of(config)?;
-    ensure!(!config.sites.is_empty(), "there is no [[site]]; describe at least one");
+    ensure!(!config.sites.is_empty(), "there is no [[site]]; add at least one");
     let around = parties::Surroundings { seed: config.seed, end: config.duration.time(), folder };
+    // Sites are built first, because a broker needs the resources of its peers.
     let mut offers = parties::Offers::new();
     let mut sites = Vec::new();
     for described in &config.sites {
@@ -143,7 +143,7 @@ fn build(config: &Config, folder: &Path) -> Result<Grid> {
     Ok(grid)
 }
 
-/// A link joins two sites that exist.
+/// Fails if a link joins a site that does not exist.
 fn check_links(config: &Config, names: &Names) -> Result<()> {
     for site in &config.sites {
         for resource in &site.resources {
@@ -169,7 +169,7 @@ fn show_diagram(arguments: &Arguments, grid: &Grid) -> Result<()> {
     Ok(())
 }
 
-/// A diagram, with an empty line below it.
+/// Prints a diagram with an empty line below it.
 pub(crate) fn print_text(text: &str) -> std::io::Result<()> {
     use std::io::Write;
     writeln!(std::io::stdout().lock(), "{text}")

@@ -1,6 +1,6 @@
-//! Sites, brokers and clients from their descriptions: what sites offer, how they place, hold and tell, and local jobs; what
-//! clients want, in parts with constraints between them, and what they do with what they are promised. A broker must know
-//! what its peers offer, so those below are made first; who would be his own peer, by whatever way round, is told so.
+//! Builds sites, brokers and clients from their descriptions: resources, rules and local jobs of sites, and requests of
+//! clients with the steps that follow. A broker needs the resources of its peers, so its peers are built first; a cycle
+//! of brokers is an error.
 
 use super::config::{self, Intent as IntentName};
 use super::trouble::{Kind, Names};
@@ -17,18 +17,18 @@ use bookahead_workload::streams::Stream;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
-/// Waits are as they are written: all parties live in the time of the simulation.
+/// Clock speed. Times are not scaled: all parties use the virtual clock of the simulation.
 const REAL_TIME: u32 = 1;
-/// Long enough that nothing is forgotten before the end: the tables show all that ever was.
+/// Retention of finished reservations, longer than any simulation: the result tables list all of them.
 const REMEMBERED: Seconds = Seconds(1_000_000_000_000);
-/// No more jobs are drawn for one resource.
+/// Jobs generated for one resource at most. Bounds memory and time if `per_hour` is too large by mistake.
 const MOST_JOBS: f64 = 1e6;
 
-/// What jobs are drawn by, and read from.
+/// Settings of the whole grid that local jobs depend on.
 pub(crate) struct Surroundings<'a> {
     pub(crate) seed: u64,
     pub(crate) end: Time,
-    /// Where paths begin.
+    /// Paths of traces are relative to it.
     pub(crate) folder: &'a Path,
 }
 
@@ -69,35 +69,39 @@ fn local_jobs(
         (Some(path), None) => {
             let drawn =
                 jobs.size.is_some() || jobs.run.is_some() || jobs.estimates.is_some() || jobs.seed.is_some();
-            ensure!(!drawn, "jobs of a log are as they are; leave out size, run, estimates and seed");
+            ensure!(
+                !drawn,
+                "size, run, estimates and seed do not apply to jobs of a trace (swf); remove them"
+            );
             let jobs = jobs_of_log(&around.folder.join(path), jobs.from, jobs.first, Capacity(capacity))?;
             Ok(jobs.iter().map(Job::from).collect())
         }
         (None, Some(per_hour)) => {
             let of_log = jobs.from.is_some() || jobs.first.is_some();
-            ensure!(!of_log, "from and first are for logs; leave them out, or give swf");
+            ensure!(!of_log, "from and first apply only to jobs of a trace; remove them, or add swf");
             let seed = jobs.seed.unwrap_or_else(|| own_seed(around.seed, purpose));
             drawn(jobs, per_hour, capacity, seed, around.end)
         }
-        _ => bail!("jobs are either those of a log (swf = \"log.swf\") or drawn (per_hour = 20)"),
+        _ => bail!("jobs need either a trace (swf = \"log.swf\") or a rate (per_hour = 20)"),
     }
 }
 
+/// A seed per resource, so that adding a site does not change the jobs of the others.
 fn own_seed(seed: u64, purpose: &str) -> u64 {
     Stream::new(seed, purpose).whole(0, i64::MAX).unsigned_abs()
 }
 
-/// Drawn jobs that are submitted before the end.
+/// Generates jobs that are submitted before the end.
 fn drawn(jobs: &config::Jobs, per_hour: f64, capacity: u32, seed: u64, end: Time) -> Result<Vec<Job>> {
-    ensure!(per_hour > 0.0, "per_hour = {per_hour} draws no jobs; give more than 0, or leave out jobs");
+    ensure!(per_hour > 0.0, "per_hour = {per_hour} generates no jobs; use more than 0, or remove jobs");
     let expected = per_hour * end.0 as f64 / 3_600.0;
     ensure!(
         expected <= MOST_JOBS,
-        "per_hour = {per_hour} would be about {expected:.0} jobs, more than {MOST_JOBS:.0}; give fewer, or a shorter duration"
+        "per_hour = {per_hour} gives about {expected:.0} jobs, more than {MOST_JOBS:.0}; use fewer, or a shorter duration"
     );
     let usual = Poisson::default();
     let model = Poisson {
-        // Six deviations more than expected, so that there are enough.
+        // The model takes a number of jobs, not an end. Six standard deviations above the mean are enough to reach it.
         setting: Setting {
             jobs: (expected + 6.0 * expected.sqrt()).ceil() as usize + 10,
             processors: Capacity(capacity),
@@ -116,10 +120,10 @@ fn drawn(jobs: &config::Jobs, per_hour: f64, capacity: u32, seed: u64, end: Time
     Ok(all.iter().filter(|job| job.submit < end).map(Job::from).collect())
 }
 
-/// What everybody offers, as far as it is known yet.
+/// Resources by the name of the party that offers them, for the parties built so far.
 pub(crate) type Offers = BTreeMap<String, Vec<Resource>>;
 
-/// All brokers, in the order of the file; `offers` has what sites offer.
+/// Builds all brokers, in the order of the file; `offers` has the resources of the sites.
 pub(crate) fn brokers(
     described: &[config::Broker],
     names: &Names,
@@ -127,12 +131,13 @@ pub(crate) fn brokers(
 ) -> Result<Vec<Broker>> {
     for broker in described {
         let whose = format!("the peers of broker {}", broker.name);
-        ensure!(!broker.peers.is_empty(), "{whose}: there are none; give at least one");
+        ensure!(!broker.peers.is_empty(), "{whose}: the list is empty; add at least one");
         broker.rules().check().with_context(|| format!("broker {}", broker.name))?;
         for peer in &broker.peers {
             names.find(peer, &[Kind::Site, Kind::Broker], &whose)?;
         }
     }
+    // Each pass builds a broker whose peers are all built. If there is none, the rest contains a cycle.
     let mut made: BTreeMap<&str, Broker> = BTreeMap::new();
     while made.len() < described.len() {
         let mut open =
@@ -143,7 +148,7 @@ pub(crate) fn brokers(
             .peers
             .iter()
             .filter_map(|peer| Some((Name::from(peer.as_str()), offers.get(peer)?.clone())));
-        // Clients have the numbers from 2^32 on.
+        // Makers of ids must be unique in the grid; clients have the numbers from FIRST_MAKER on.
         let rules = broker.rules().rules(at as u128 + 1, REMEMBERED, REAL_TIME);
         let built = Broker::new(&broker.name.as_str().into(), rules, peers.collect());
         offers.insert(broker.name.clone(), built.resources());
@@ -152,7 +157,7 @@ pub(crate) fn brokers(
     Ok(described.iter().filter_map(|broker| made.remove(broker.name.as_str())).collect())
 }
 
-/// Follows peers that cannot be made until one comes again.
+/// Describes a cycle: follows peers that are not built yet until one repeats.
 fn circle(described: &[config::Broker], offers: &Offers) -> String {
     let is_open = |name: &String| !offers.contains_key(name);
     let mut way: Vec<&String> = Vec::new();
@@ -168,15 +173,15 @@ fn circle(described: &[config::Broker], offers: &Offers) -> String {
         next = broker.and_then(|broker| broker.peers.iter().find(|peer| is_open(peer)));
     }
     let way: Vec<&str> = way.into_iter().map(String::as_str).collect();
-    format!("brokers ask each other in a circle: {}; take one of the peers away", way.join(" asks "))
+    format!("brokers must not form a cycle: {}; remove one of these peers", way.join(" asks "))
 }
 
-/// How long a client wants to be held what it is promised, if it does not say.
+/// Default of `hold_for`.
 const USUAL_HOLD: Millis = Millis::seconds(120);
-/// Brokers have the numbers below.
+/// First maker number of clients; brokers have the numbers below.
 const FIRST_MAKER: u128 = 1 << 32;
 
-/// The client at this place of the file.
+/// Builds the client with index `at` in the file.
 pub(crate) fn client(described: &config::Client, at: usize, names: &Names, end: Length) -> Result<Client> {
     let whose = format!("client {}", described.name);
     names.find(&described.asks, &[Kind::Site, Kind::Broker], &whose)?;
@@ -191,7 +196,7 @@ pub(crate) fn client(described: &config::Client, at: usize, names: &Names, end: 
 fn wish(described: &config::Request, end: Length) -> Result<Wish> {
     ensure!(
         described.at <= end,
-        "it would be asked after the simulation; give an earlier at, or a longer duration"
+        "the request is after the end of the simulation; use an earlier at, or a longer duration"
     );
     let request = request(described)?;
     request.check()?;
@@ -204,16 +209,16 @@ fn wish(described: &config::Request, end: Length) -> Result<Wish> {
     })
 }
 
-/// What the client does with a hold, each step after the answer to the one before.
+/// The steps after the hold, each with its delay from the answer to the step before.
 fn steps(described: &config::Request) -> Result<VecDeque<(Millis, Step)>> {
     let waits = !matches!(described.intent, IntentName::Book | IntentName::Forget);
     ensure!(
         waits || described.after.is_none(),
-        "after means nothing to this intent, which does nothing later; leave it out, or take commit or cancel"
+        "after does not apply to this intent, which has no later step; remove it, or use commit or cancel"
     );
     ensure!(
         described.intent == IntentName::CommitAndCancel || described.cancel_after.is_none(),
-        "cancel_after is for the intent commit-and-cancel; leave it out"
+        "cancel_after applies only to the intent commit-and-cancel; remove it"
     );
     let after = described.after.unwrap_or_default().0;
     let cancel_after = described.cancel_after.unwrap_or_default().0;
@@ -248,7 +253,7 @@ fn part(described: &config::Part, asked: Length) -> Result<Part, String> {
     let latest_end = described.latest.map_or(earliest_start + duration, Length::time);
     if earliest_start + duration > latest_end {
         return Err(format!(
-            "it cannot end by {latest_end} s if it begins at {earliest_start} s and takes {duration} s; give a later latest"
+            "it cannot end by {latest_end} s if it begins at {earliest_start} s and takes {duration} s; use a later latest"
         ));
     }
     let wanted =

@@ -1,4 +1,4 @@
-//! What became of a grid: of every request and every resource, as values. All times are in seconds from the start of the
+//! The results of a grid simulation, per request and per resource. All times are in seconds since the start of the
 //! simulation.
 
 use super::tables::{Counts, Seen};
@@ -16,7 +16,7 @@ pub(crate) struct Results {
     pub(crate) description: String,
     pub(crate) seed: u64,
     pub(crate) duration: f64,
-    /// When nobody had anything under way any more; None where somebody still has.
+    /// When all outstanding work was finished; None if it never was.
     pub(crate) settled_at: Option<f64>,
     pub(crate) requests: Vec<Asked>,
     pub(crate) resources: Vec<Used>,
@@ -30,16 +30,15 @@ pub(crate) struct Asked {
     pub(crate) client: String,
     pub(crate) at: f64,
     pub(crate) outcome: &'static str,
-    /// Why it was refused, or is gone.
+    /// Why it was refused or lost.
     pub(crate) reason: Option<String>,
     /// From the first call to the first answer.
     pub(crate) took: Option<f64>,
-    /// Candidates that the broker tried to hold; a site tries nothing.
+    /// Candidates that the broker tried to hold; None for a request to a site.
     pub(crate) attempts: Option<u32>,
     pub(crate) parts: Vec<Part>,
 }
 
-/// A part of a request, and where it was placed.
 #[derive(Serialize)]
 pub(crate) struct Part {
     pub(crate) kind: String,
@@ -62,9 +61,9 @@ pub(crate) struct Used {
     pub(crate) resource: String,
     pub(crate) kind: String,
     pub(crate) capacity: u32,
-    /// How many reservations are in which state.
+    /// Number of reservations by state.
     pub(crate) reservations: BTreeMap<&'static str, usize>,
-    /// Shares of what there is during the simulation.
+    /// Shares of the capacity over the whole simulation.
     pub(crate) used_by_jobs: f64,
     pub(crate) used_by_reservations: f64,
     pub(crate) jobs: Option<Jobs>,
@@ -74,7 +73,7 @@ pub(crate) struct Used {
 pub(crate) struct Jobs {
     pub(crate) started: usize,
     pub(crate) waiting: usize,
-    /// Of those that started.
+    /// Over the jobs that started.
     pub(crate) mean_wait: Option<f64>,
 }
 
@@ -143,6 +142,7 @@ fn asked(grid: &Grid, client: &Client, name: &str, record: &Record) -> Asked {
         }
         _ => (None, None),
     };
+    // The last problem: earlier ones may have been temporary.
     let problem = record.answers.iter().rev().find_map(|(_, _, answer)| match answer {
         Answer::Problem(problem) => Some(problem.why.to_string()),
         _ => None,
@@ -171,7 +171,7 @@ fn word(outcome: Option<&Outcome>, state: State) -> &'static str {
     }
 }
 
-/// The parts, with the slots that the client was told last.
+/// The parts, with the slots of the last answer to the client.
 fn parts(record: &Record) -> Vec<Part> {
     let told = record.answers.iter().rev().find_map(|(_, _, answer)| match answer {
         Answer::Reservation(Reservation { slots, .. }) => Some(slots.as_slice()),
@@ -188,7 +188,7 @@ fn parts(record: &Record) -> Vec<Part> {
 }
 
 fn placed(slot: &Slot) -> Placed {
-    // A broker puts the names of those whom it asks in front.
+    // A broker prefixes the names of its peers: `inner/north/cluster`.
     let resource = slot.resource.as_str();
     Placed {
         site: slot.site.to_string(),
@@ -228,7 +228,7 @@ fn used(site: &Site, offered: &Offered, end: Moment) -> Used {
     }
 }
 
-/// What a reservation had: one that was given up while it was active, until then; what was only held, nothing.
+/// The spans that a reservation really used. One that was terminated used them until then; a hold used nothing.
 fn stood(entry: &Entry) -> Vec<Span> {
     match entry.state {
         State::Committed | State::ChangeRequested | State::Active | State::Completed => entry.spans.clone(),

@@ -1,5 +1,5 @@
-//! What became of a grid, for people: tables of requests and resources, what was injected and what was reached in spite of
-//! it, of one run or summed over many, and the verdict.
+//! The results of a grid simulation as text: tables of requests and resources, counts of injected faults and of reached
+//! states, for one run or summed over many, and the verdict.
 
 use super::results::{Asked, Results, Used};
 use crate::output::{count, length, percent, plural};
@@ -101,16 +101,16 @@ fn resources(all: &[Used]) -> Table {
 }
 
 pub(crate) fn broken(number: usize) -> String {
-    format!("{} of what must always be true", plural(number as u64, "violation"))
+    format!("{} of the protocol invariants", plural(number as u64, "violation"))
 }
 
-/// Seconds from the start as hours, minutes and seconds.
+/// Seconds since the start, as `1:23:45`.
 pub(crate) fn clock(seconds: f64) -> String {
     let whole = seconds.max(0.0) as u64;
     format!("{}:{:02}:{:02}", whole / 3_600, whole / 60 % 60, whole % 60)
 }
 
-/// Counts by name, for programs.
+/// Counts by name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counts(pub(crate) Tally);
 
@@ -121,17 +121,17 @@ impl Serialize for Counts {
 }
 
 impl Counts {
-    /// With words for people.
+    /// With spaces instead of underscores in the names.
     pub(crate) fn rows(&self) -> Vec<(String, u64)> {
         self.0.rows().map(|(name, number)| (name.replace('_', " "), number)).collect()
     }
 }
 
-/// Something that must not be.
+/// A violation in the JSON results.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Seen {
     rule: String,
-    /// In seconds from the start.
+    /// Seconds since the start.
     at: f64,
     what: String,
 }
@@ -146,12 +146,12 @@ impl Seen {
     }
 }
 
-/// What there was, in one line.
+/// The counts that are not zero, in one line.
 pub(crate) fn in_one_line(counts: &Counts) -> String {
     let some = counts.rows().into_iter().filter(|(_, number)| *number > 0);
     let some: Vec<String> = some.map(|(what, number)| format!("{what} {}", count(number))).collect();
     some.join(", ")
 }
 
-/// What the witness holds, for people.
+/// The rules that the witness of a simulation checks.
 pub(crate) const INVARIANTS: &str = "capacity, all or nothing, kept promises, once, nothing orphaned";

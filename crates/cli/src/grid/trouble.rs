@@ -1,5 +1,4 @@
-//! Who is meant: the names of all parties of a description, each once, and errors that list those there are; and what goes
-//! wrong, arranged in the grid. What lasts for a while is put right after it.
+//! Lookup of parties by name, with errors that list the known names; and the schedule of faults, with their repairs.
 
 use super::config::{self, Config, CrashPoint as Point, Fault};
 use anyhow::{Context, Result, bail, ensure};
@@ -17,7 +16,7 @@ pub(crate) enum Kind {
     Client,
 }
 
-/// All parties, with the places that they have in the grid: clients first, then brokers, then sites.
+/// All parties by name, with their index in the grid: clients first, then brokers, then sites.
 pub(crate) struct Names(BTreeMap<String, (Kind, usize)>);
 
 impl Names {
@@ -30,18 +29,18 @@ impl Names {
             check_name("a site, broker or client", name)?;
             ensure!(
                 names.insert(name.clone(), (kind, place)).is_none(),
-                "two parties are called {name}; give each a name of its own"
+                "two parties are called {name}; use different names"
             );
         }
         Ok(Names(names))
     }
 
-    /// The place of anybody.
+    /// The index of a party of any kind.
     pub(crate) fn anybody(&self, name: &str, whose: &str) -> Result<usize> {
         Ok(self.find(name, &[Kind::Site, Kind::Broker, Kind::Client], whose)?.1)
     }
 
-    /// The place of a party of one of these kinds.
+    /// Kind and index of a party of one of these kinds; `whose` is the place of the name in the file, for the error.
     pub(crate) fn find(&self, name: &str, kinds: &[Kind], whose: &str) -> Result<(Kind, usize)> {
         match self.0.get(name) {
             Some((kind, place)) if kinds.contains(kind) => Ok((*kind, *place)),
@@ -52,7 +51,7 @@ impl Names {
                     Some((kind, _)) => format!("{name} is a {}", kind.word()),
                     None => format!("there is no {name}"),
                 };
-                bail!("{whose}: {what}; take one of: {}", known.join(", "))
+                bail!("{whose}: {what}; use one of: {}", known.join(", "))
             }
         }
     }
@@ -70,7 +69,8 @@ impl Kind {
 
 pub(crate) fn network(described: &config::Network) -> Result<Rules> {
     let (fastest, slowest) = (described.fastest.0, described.slowest.0);
-    ensure!(fastest <= slowest, "network: fastest is longer than slowest; exchange them");
+    ensure!(fastest <= slowest, "network: fastest is longer than slowest; swap them");
+    // The simulator draws per thousand, so percentages may have one decimal.
     let per_thousand = |field: &'static str, number| {
         Ok::<u32, anyhow::Error>((percentage(field, number)? * 10.0).round() as u32)
     };
@@ -89,7 +89,7 @@ pub(crate) fn arrange(config: &Config, names: &Names, grid: &mut Grid) -> Result
         for (at, trouble) in troubles(fault, names, &whose, config).with_context(|| whose.clone())? {
             ensure!(
                 at <= config.duration.moment(),
-                "{whose}: it ends after the simulation; give a longer duration"
+                "{whose}: it ends after the simulation; use a longer duration"
             );
             grid.arrange(at, trouble);
         }
@@ -97,13 +97,13 @@ pub(crate) fn arrange(config: &Config, names: &Names, grid: &mut Grid) -> Result
     Ok(())
 }
 
-/// A fault, and what puts it right.
+/// A fault and, with `for`, its repair.
 fn troubles(fault: &Fault, names: &Names, whose: &str, config: &Config) -> Result<Vec<(Moment, Trouble)>> {
     let lasting = |at: Length, what: Trouble, until: Option<Length>, right: Trouble| {
         let back = until.map(|lasts| (at.moment() + lasts.0, right));
         [(at.moment(), what)].into_iter().chain(back).collect()
     };
-    // A client is who promises are held against: it never crashes.
+    // Clients never crash: the promises that are checked are those that clients remember.
     let fallible =
         |name: &str| Ok::<_, anyhow::Error>(names.find(name, &[Kind::Site, Kind::Broker], whose)?.1);
     Ok(match fault {
@@ -139,16 +139,12 @@ fn point(point: Point) -> CrashPoint {
     }
 }
 
-/// The place of a site that has the resource.
+/// The index of the site. Fails if it does not have the resource.
 fn resource(names: &Names, whose: &str, config: &Config, site: &str, resource: &str) -> Result<usize> {
     let (_, place) = names.find(site, &[Kind::Site], whose)?;
     let described = config.sites.iter().find(|described| described.name == site);
     let resources = described.map_or(&[][..], |described| &described.resources);
     let known: Vec<&str> = resources.iter().map(|one| one.name.as_str()).collect();
-    ensure!(
-        known.contains(&resource),
-        "{site} has no resource {resource}; take one of: {}",
-        known.join(", ")
-    );
+    ensure!(known.contains(&resource), "{site} has no resource {resource}; use one of: {}", known.join(", "));
     Ok(place)
 }

@@ -1,5 +1,5 @@
-//! `bookahead simulate`: the jobs of a trace through one scheduler or several side by side, with tables, per-job files and
-//! pictures of what came out: utilisation and backlog over time, all schedulers in one, and a Gantt chart of one.
+//! `bookahead simulate`: runs the jobs of a trace through one or several schedulers, and writes tables, per-job files
+//! and charts: utilisation and backlog over time of all schedulers, and a Gantt chart of each.
 
 use crate::output::{Progress, named_for, save_and_tell, say, threads};
 use crate::placement::{NoticeArguments, PlacementArguments};
@@ -23,16 +23,16 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     trace: TraceArguments,
 
-    /// How jobs are queued: fcfs, easy, conservative, or easy[promises=K] to protect the first K
+    /// Scheduler: fcfs, easy, conservative, or easy[promises=K] to protect the first K waiting jobs
     #[arg(long, short, value_name = "SCHEDULER", default_value = "easy")]
     scheduler: Policy,
 
-    /// Run several schedulers side by side; without a list: fcfs,easy,conservative
+    /// Compare several schedulers; without a list: fcfs,easy,conservative
     #[arg(long, value_name = "LIST", num_args = 0..=1, value_delimiter = ',',
         default_missing_value = "fcfs,easy,conservative", conflicts_with = "scheduler")]
     compare: Vec<Policy>,
 
-    /// Reservation requests (CSV, as `bookahead workload reservations` writes them), each placed when it is made
+    /// Reservation requests, in the CSV format of `bookahead workload reservations`; each is placed at its submit time
     #[arg(long, value_name = "FILE")]
     reservations: Option<PathBuf>,
 
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     notice: NoticeArguments,
 
-    /// Threads to run schedulers on; the results are the same for any number [default: one per core]
+    /// Number of threads; does not change the results [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 
@@ -50,30 +50,30 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// Write every job's times: CSV, or SWF with waits where FILE ends in .swf or .swf.gz. With --compare the
-    /// scheduler's name goes into the file's
+    /// Write the times of each job, as CSV, or as SWF if FILE ends in .swf or .swf.gz. With --compare the file name
+    /// gets the name of the scheduler
     #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), help_heading = "Output")]
     jobs_out: Option<PathBuf>,
 
-    /// Write what became of every reservation request: CSV, with start and end empty where it was refused. With
-    /// --compare the scheduler's name goes into the file's
+    /// Write the outcome of each reservation request, as CSV; start and end are empty if it was refused. With
+    /// --compare the file name gets the name of the scheduler
     #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), requires = "reservations",
         help_heading = "Output")]
     reservations_out: Option<PathBuf>,
 
-    /// Draw utilisation and backlog over time
+    /// Write a chart of utilisation and backlog over time, as SVG
     #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), help_heading = "Output")]
     svg: Option<PathBuf>,
 
-    /// Stretch of time that a point of the drawing stands for (15m, 2h) [default: to suit the trace]
+    /// Time step of the chart (15m, 2h) [default: chosen to suit the trace]
     #[arg(long, value_name = "LENGTH", value_parser = length, requires = "svg", help_heading = "Output")]
     step: Option<Seconds>,
 
-    /// Draw a Gantt chart. With --compare the scheduler's name goes into the file's
+    /// Write a Gantt chart, as SVG. With --compare the file name gets the name of the scheduler
     #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), help_heading = "Output")]
     gantt: Option<PathBuf>,
 
-    /// Where the Gantt chart begins [default: with the first job]
+    /// Start of the Gantt chart [default: the first job]
     #[arg(
         long,
         value_name = "TIME",
@@ -83,7 +83,7 @@ pub(crate) struct Arguments {
     )]
     gantt_from: Option<Instant>,
 
-    /// Where it ends [default: with the last job, or a day after its beginning where there are many]
+    /// End of the Gantt chart [default: the last job, or one day after the start if there are many jobs]
     #[arg(
         long,
         value_name = "TIME",
@@ -94,7 +94,7 @@ pub(crate) struct Arguments {
     gantt_to: Option<Instant>,
 }
 
-/// What one scheduler made of the workload.
+/// The outcome of one scheduler.
 pub(crate) struct Run {
     policy: Policy,
     outcome: Outcome,
@@ -122,6 +122,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
+/// The simulator requires requests in the order of submission, and a file may have any order.
 fn in_order(mut requests: Vec<Request>) -> Vec<Request> {
     requests.sort_by_key(|request| request.submit);
     requests
@@ -147,6 +148,7 @@ fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Resul
     } else {
         side_by_side(&sites, &jobs, requests, |_| WithNotice::new(notice, EarliestFit), threads, observe)
     };
+    // The bar must be cleared before anything is printed.
     drop(progress);
     let run = |(&policy, outcome)| Run::new(policy, outcome, trace, &jobs, requests);
     Ok(policies.iter().zip(outcomes).map(run).collect())
@@ -206,7 +208,7 @@ fn write_files(arguments: &Arguments, trace: &Trace, requests: &[Request], runs:
     Ok(())
 }
 
-/// The scheduler as part of a file's name.
+/// The scheduler without characters that are awkward in file names: `easy-4`.
 fn in_file_names(policy: Policy) -> String {
     policy.to_string().replace("[promises=", "-").replace(']', "")
 }
@@ -216,21 +218,22 @@ fn gantt_range(arguments: &Arguments, trace: &Trace, run: &Run) -> Result<Interv
     let extent = run.extent();
     let given = |time: Option<Instant>| time.map(|time| time.in_trace(unix_start)).transpose();
     let begin = given(arguments.gantt_from)?.unwrap_or(extent.begin);
+    // A chart draws at most MAX_BARS bars, so that the whole of a long trace would show only a part of it.
     let many = run.completed.len() > bookahead_figure::MAX_BARS;
     let usual_end: Time = if many { begin + Seconds(86_400) } else { extent.end };
     let end = given(arguments.gantt_to)?.unwrap_or(usual_end);
     anyhow::ensure!(
         begin < end,
-        "the Gantt chart would end ({end}) before it begins ({begin}); check --gantt-from and --gantt-to"
+        "the end of the Gantt chart ({end}) is not after its start ({begin}); check --gantt-from and --gantt-to"
     );
     Ok(Interval::new(begin, end))
 }
 
-/// A drawing has about this many points, one for every other pixel.
+/// Points of a chart: about one for every other pixel.
 const POINTS: i64 = 400;
-/// No drawing shows more, and the memory for it must not depend on a slip of the user.
+/// More than any chart can show. Bounds the memory if the user gives a tiny --step by mistake.
 const MOST_POINTS: i64 = 1_000_000;
-/// Stretches of time that people think in.
+/// Time steps, in seconds, that are easy to read on an axis: 1 min to 4 weeks.
 const STEPS: [i64; 12] =
     [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 7 * 86_400, 28 * 86_400];
 
@@ -241,7 +244,7 @@ fn over_time(name: &str, trace: &Trace, runs: &[Run], step: Option<Seconds>) -> 
     let step = step.unwrap_or_else(|| fitting_step(window));
     ensure!(
         step > Seconds::ZERO && window.length().0 / step.0 <= MOST_POINTS,
-        "{} s cannot be drawn in steps of {step} s; give a longer --step, or none",
+        "cannot draw {} s in steps of {step} s; use a longer --step, or none",
         window.length()
     );
     let style = if runs.len() == 1 { Style::Area } else { Style::Step };
@@ -274,6 +277,7 @@ fn over(window: Interval, step: Seconds, values: Vec<f64>) -> Vec<(Time, f64)> {
     let last = values.last().copied();
     let begins = std::iter::successors(Some(window.begin), |&begin| Some(begin + step));
     let mut points: Vec<(Time, f64)> = begins.zip(values).collect();
+    // The last value holds to the end of the window, which is not a multiple of the step.
     points.extend(last.map(|value| (window.end, value)));
     points
 }

@@ -1,5 +1,5 @@
-//! The results of a simulation: a table for people, JSON for programs, every job's times in a file (CSV, or the trace again
-//! as SWF with the simulated waits), and what became of every reservation request. All times in JSON are in seconds.
+//! The results of a simulation: a table, JSON, a file with the times of each job (CSV, or SWF with the simulated
+//! waits), and a file with the outcome of each reservation request. All times in JSON are in seconds.
 
 use super::Run;
 use crate::output::{self, count, length, percent, plural};
@@ -51,7 +51,7 @@ pub(crate) fn print_table(
     Ok(())
 }
 
-/// What reservations hold of the machine during the makespan of the jobs.
+/// The share of the machine that is reserved during the makespan of the jobs.
 fn reserved_share(run: &Run, trace: &Trace) -> f64 {
     let begin = run.completed.iter().map(|job| job.submit).min().unwrap_or_default();
     let makespan = Interval::starting(begin, run.summary.makespan);
@@ -135,7 +135,6 @@ impl SchedulerResults {
 
 const JOB_COLUMNS: &str = "job,submit,start,end,processors,wait,request";
 
-/// Whether the name asks for SWF.
 pub(crate) fn is_swf(path: &Path) -> bool {
     let name = path.to_string_lossy();
     name.strip_suffix(".gz").unwrap_or(&name).ends_with(".swf")
@@ -184,7 +183,7 @@ fn write_csv(out: &mut dyn Write, trace: &Trace, run: &Run) -> io::Result<()> {
     Ok(())
 }
 
-/// What became of every reservation request, as CSV: the request as it was made, and when it was granted.
+/// The columns of the request, then start and end if it was granted.
 pub(crate) fn write_reservations(path: &Path, requests: &[Request], granted: &[Granted]) -> Result<()> {
     files::write(path, Packing::of_name(path), |out| {
         writeln!(out, "{COLUMNS},start,end")?;

@@ -1,15 +1,15 @@
-//! Compares acknowledged answers with the reservations that sites and brokers list. Plain values in, violations out: no I/O,
-//! no clock.
+//! Compares acknowledged answers with the reservations that sites and brokers list. No I/O and no clock.
 //!
-//! Two kinds of rules. *At once*: capacity, and each promise at the party that made it. *Settled*: what a broker books at
-//! sites may lag behind for a moment after a crash, so parts and orphans are checked once nothing changes any more.
+//! Two kinds of rules. *At once*: capacity, and each promise at the party that made it. *Settled*: the parts that a
+//! broker books at sites may lag behind after a crash, so parts and orphans are checked once nothing changes any more.
 
 use bookahead_protocol::{ReservationId, State};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Around the deadline of a hold either state is right: clocks are read at different moments.
+/// Around the deadline of a hold both states are accepted, because checker and daemon read the clock at different
+/// moments.
 const MARGIN_MS: i64 = 3_000;
 
 /// Capacity of a site from `begin` until just before `end`, in seconds.
@@ -21,8 +21,8 @@ pub(crate) struct Term {
     pub(crate) capacity: u32,
 }
 
-/// The last acknowledged answer about one reservation. Every reservation has an owner of its own, so that the parts of a
-/// co-reservation are found at the sites by their owner.
+/// The last acknowledged answer about one reservation. Every reservation has an owner of its own, so that the parts of
+/// a co-reservation are found at the sites by their owner.
 #[derive(Debug, Clone)]
 pub(crate) struct Promise {
     /// The site or broker that answered.
@@ -35,7 +35,7 @@ pub(crate) struct Promise {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// Its deadline in milliseconds lies between these: it was granted at some moment between the call and its answer.
+    /// Bounds of its deadline, in milliseconds: it was granted at some moment between the call and its answer.
     Held {
         at_least: i64,
         at_most: i64,
@@ -51,10 +51,10 @@ pub(crate) struct Listed {
     pub(crate) id: ReservationId,
     pub(crate) owner: String,
     pub(crate) state: State,
-    /// Whether nothing of it is reported as missing or lost.
+    /// Whether no part of it is reported as missing or lost.
     pub(crate) whole: bool,
     pub(crate) terms: Vec<Term>,
-    /// Terms of a change that is prepared; they take capacity too.
+    /// Terms of a prepared change; they take capacity too.
     pub(crate) prepared: Vec<Term>,
 }
 
@@ -72,15 +72,15 @@ pub(crate) struct Book {
 pub(crate) enum Rule {
     /// An acknowledged answer is no longer true.
     LostPromise,
-    /// More is booked than there is.
+    /// More capacity is booked than the site has.
     DoubleSale,
-    /// A co-reservation stands at some of its sites only.
+    /// A co-reservation exists at some of its sites only.
     HalfBooked,
     /// A repeated call got another answer.
     NotOnce,
-    /// Something takes capacity that no client has.
+    /// A reservation takes capacity, but no client has it.
     Orphan,
-    /// A call got no answer though all parties run, or an answer that makes no sense.
+    /// A call got no answer although all parties run, or an invalid one.
     NoAnswer,
     /// A journal does not agree with its checksums.
     BadJournal,
@@ -129,7 +129,7 @@ impl Promise {
         }
     }
 
-    /// Whether no later look can find it live.
+    /// Whether no later check can find it live.
     pub(crate) fn is_over(&self, now_ms: i64) -> bool {
         !self.may_and_must(now_ms).0
     }
@@ -155,7 +155,8 @@ fn broken(promise: &Promise, listed: Option<&Listed>, now_ms: i64) -> Option<Str
     let (may, must) = promise.may_and_must(now_ms);
     let Some(listed) = listed else { return must.then(|| format!("is gone, but was {promise}")) };
     if !may {
-        // A hold that is past its deadline must be gone when all is settled, and then counts as an orphan.
+        // A hold past its deadline may still be listed until it is swept; if it stays, `check_settled` reports an
+        // orphan.
         if promise.expected != Expected::Over {
             return None;
         }
@@ -183,12 +184,13 @@ impl fmt::Display for Promise {
     }
 }
 
-/// Whether more than `capacity` is taken at any time, found by walking over all begins and ends.
+/// The first moment at which more than `capacity` is taken, if there is one.
 pub(crate) fn overbooked<'t>(
     site: &str,
     capacity: u32,
     terms: impl Iterator<Item = &'t Term>,
 ) -> Option<Violation> {
+    // Ends and begins at the same second cancel out in one entry, so that adjacent terms do not count as overlapping.
     let mut steps = BTreeMap::<i64, i64>::new();
     for term in terms {
         *steps.entry(term.begin).or_default() += i64::from(term.capacity);
@@ -205,7 +207,7 @@ pub(crate) fn overbooked<'t>(
     None
 }
 
-/// Rules that hold once brokers have told their sites what was decided.
+/// Rules that hold once the brokers have finished all calls to their sites.
 pub(crate) fn check_settled(promises: &[Promise], books: &[Book], now_ms: i64) -> Vec<Violation> {
     let by_owner: BTreeMap<&str, &Promise> =
         promises.iter().map(|promise| (promise.owner.as_str(), promise)).collect();
@@ -220,6 +222,7 @@ pub(crate) fn check_settled(promises: &[Promise], books: &[Book], now_ms: i64) -
                     format!("{} of {} is {} at {}", listed.id, listed.owner, listed.state, book.party);
                 violations.push(Violation::new(Rule::Orphan, format!("{detail}, but is {known} to clients")));
             } else if book.capacity.is_some() {
+                // Only entries of sites are parts; that of a broker is the whole booking.
                 parts.entry(&listed.owner).or_default().push(listed);
             }
         }
@@ -237,7 +240,7 @@ pub(crate) fn check_settled(promises: &[Promise], books: &[Book], now_ms: i64) -
     violations
 }
 
-/// Why the parts of a promise at its sites are not those that were promised.
+/// Why the parts at the sites differ from the promise; None if they agree.
 fn half(promise: &Promise, parts: &[&Listed]) -> Option<String> {
     let terms: Vec<Term> = parts.iter().flat_map(|part| part.terms.clone()).collect();
     if sorted(&terms) != sorted(&promise.terms) {
@@ -370,7 +373,7 @@ mod tests {
     #[test]
     fn an_orphan_is_found() {
         let mut orphan = all_is_well();
-        orphan.1[1].reservations.push(listed(9, "nobody", State::Held, term("south", 0, 1, 1)));
+        orphan.1[1].reservations.push(listed(9, "stranger", State::Held, term("south", 0, 1, 1)));
         assert_eq!(rules(&orphan), [Rule::Orphan]);
     }
 

@@ -1,6 +1,6 @@
-//! One client of the grid. It holds, books, commits, changes, extends and cancels reservations at sites and brokers, drawn
-//! from its seed, and sends every call again with the same key until there is an answer. What is acknowledged becomes a
-//! [`Promise`]; what must not be answered becomes a [`Violation`].
+//! One client of the grid. It holds, books, commits, changes, extends and cancels reservations at sites and brokers,
+//! chosen by its seed, and repeats every call with the same key until there is an answer. An acknowledged answer
+//! becomes a [`Promise`], an answer that breaks a rule a [`Violation`].
 
 use super::checker::{Expected, Promise, Rule, Term, Violation};
 use super::counts::Counts;
@@ -18,25 +18,24 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Live reservations of one client. With eight clients that is about what three sites have room for, so that many requests
-/// compete.
+/// Live reservations of one client. With the default of eight clients they about fill the default of three sites, so
+/// that many requests compete.
 const MOST_LIVE: usize = 12;
-/// Calls that are kept to be repeated later.
+/// Answered calls that are kept to be repeated later. Few, so that none is older than the retention of the sites.
 const MOST_RECENT: usize = 16;
-/// A call that has no answer by then never gets one: no daemon is down for longer than a second or two.
+/// How long to repeat a call without an answer: no daemon is down for longer than a second or two.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Repetitions of a call that was refused for the moment, before the refusal is taken.
+/// Repetitions of a temporarily refused call before the refusal is accepted.
 const MOST_REFUSALS: u32 = 3;
-/// Length of holds that the client means to commit.
+/// Duration of holds that the client will commit.
 const LONG_HOLD: Millis = Millis::seconds(120);
-/// Length of holds that the client leaves to expire.
+/// Duration of holds that the client leaves to expire.
 const SHORT_HOLD: Millis = Millis::seconds(5);
-/// A hold with less time left is left alone: its commit might come too late.
+/// A hold with less time left is not committed any more: with restarts in between the commit might be too late.
 const ENOUGH_MS: i64 = 30_000;
-/// Hours in which all reservations lie.
+/// Range of start times, in hours: short enough that requests compete.
 const HOURS: u32 = 24;
 
-/// A site or broker as a client sees it.
 #[derive(Clone)]
 pub(super) struct Party {
     name: String,
@@ -50,7 +49,7 @@ impl Party {
     }
 }
 
-/// A call that was answered, to be repeated.
+/// An answered call that may be repeated.
 struct Answered {
     party: usize,
     envelope: Envelope,
@@ -64,7 +63,7 @@ pub(super) struct Worker {
     sites: u32,
     /// The first second that can be reserved.
     begin: Time,
-    /// Reservations made so far; part of their owners' names.
+    /// Reservations made so far. The number is part of the owner's name, which must be unique.
     made: u64,
     live: Vec<(usize, Promise)>,
     /// Refused, cancelled and expired ones since the last check.
@@ -94,7 +93,7 @@ impl Worker {
         }
     }
 
-    /// Works until it is paused; the call under way is finished.
+    /// Works until it is paused. The current call is finished first.
     pub(super) async fn run(mut self, paused: &AtomicBool) -> Worker {
         while !paused.load(Ordering::Relaxed) {
             let result = self.act().await;
@@ -107,7 +106,7 @@ impl Worker {
         self.live.iter().map(|(_, promise)| promise).chain(&self.over)
     }
 
-    /// What was checked and is over is not needed any more.
+    /// Drops finished promises after a check.
     pub(super) fn forget_over(&mut self) {
         self.over.clear();
         let now = now_ms();
@@ -123,6 +122,8 @@ impl Worker {
             return self.repeat().await;
         }
         let at = self.draw(self.live.len());
+        // Removed during the call and added again with its new state. After a violation it stays out, so that one fault
+        // is reported once.
         let (party, promise) = self.live.swap_remove(at);
         match promise.expected {
             Expected::Over => {
@@ -187,7 +188,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What is held in time can be committed, whatever is killed.
+    /// A hold that has not expired must be committable, whatever is killed.
     async fn commit(&mut self, party: usize, mut promise: Promise, until: i64) -> Result<(), Violation> {
         let call = Call::Commit { id: promise.id, jobs: Vec::new() };
         let answer = self.call(party, &promise.owner, call).await?;
@@ -199,7 +200,7 @@ impl Worker {
                 self.live.push((party, promise));
                 wrong.map_or(Ok(()), Err)
             }
-            // All tries together took longer than the hold.
+            // All attempts together took longer than the hold.
             Answer::Problem(_) if now_ms() > until => {
                 self.live.push((party, promise));
                 Ok(())
@@ -208,7 +209,7 @@ impl Worker {
         }
     }
 
-    /// Where the answer is a refusal, parts of it may have been made longer.
+    /// After a refusal, the holds at some sites may still have been prolonged, so only the upper bound moves.
     async fn hold_longer(&mut self, party: usize, mut promise: Promise) -> Result<(), Violation> {
         let sent = now_ms();
         let call = Call::Hold { id: promise.id, hold_for: LONG_HOLD };
@@ -238,7 +239,7 @@ impl Worker {
         }
     }
 
-    /// All parts begin an hour later or earlier. Where there is no room all stay as they are.
+    /// Moves all parts by an hour. Without room for it, all must stay as they are.
     async fn change(&mut self, party: usize, promise: Promise) -> Result<(), Violation> {
         let hour = if self.chance.in_percent(50) { 3_600 } else { -3_600 };
         let moved = |term: &Term| part(term.capacity, term.begin + hour, term.end + hour, term.end + hour);
@@ -266,7 +267,7 @@ impl Worker {
         Ok(())
     }
 
-    /// A call that was answered gets the same answer again.
+    /// Repeats an answered call, which must get the same answer.
     async fn repeat(&mut self) -> Result<(), Violation> {
         let at = self.draw(self.recent.len());
         let Some(Answered { party, envelope, answer }) = self.recent.remove(at) else { return Ok(()) };
@@ -287,6 +288,7 @@ impl Worker {
         let answer = self.insist(party, &envelope).await?;
         let is_refused = matches!(answer, Answer::Problem(_));
         self.counts.add(self.parties[party].role, envelope.call.word(), is_refused);
+        // A temporary refusal may be answered differently when it is repeated.
         if !is_passing(&answer) {
             self.recent.push_back(Answered { party, envelope, answer: answer.clone() });
             if self.recent.len() > MOST_RECENT {
@@ -296,7 +298,8 @@ impl Worker {
         Ok(answer)
     }
 
-    /// Sends a call until there is an answer.
+    /// Repeats a call until there is an answer. Commit and cancel are also repeated while they are temporarily refused,
+    /// because they must succeed in the end.
     async fn insist(&mut self, party: usize, envelope: &Envelope) -> Result<Answer, Violation> {
         let (party, until) = (&self.parties[party], Instant::now() + PATIENCE);
         let must_pass = matches!(envelope.call, Call::Commit { .. } | Call::Cancel { .. });
@@ -323,7 +326,7 @@ impl Worker {
         u128::from(self.chance.number()) << 64 | u128::from(self.chance.number())
     }
 
-    /// Parts of the same length at the same time, at a fixed time or within half a day.
+    /// Parts of equal duration that start together, at a fixed time or within a window of half a day.
     fn request(&mut self, parts: u32) -> Request {
         let hours = i64::from(1 + self.chance.below(4));
         let begin = self.begin.0 + i64::from(self.chance.below(HOURS)) * 3_600;
@@ -338,7 +341,7 @@ impl Worker {
     }
 }
 
-/// A hold that was asked for then, and whose answer has come.
+/// The bounds of the deadline of a hold that was requested at `sent` and answered now.
 fn held(sent: i64, held_for: Millis) -> Expected {
     Expected::Held { at_least: sent + held_for.0, at_most: now_ms() + held_for.0 }
 }
@@ -359,17 +362,17 @@ fn together(parts: Vec<Part>) -> Request {
     Request::new(parts, constraints)
 }
 
-/// Whether the same call may get another answer later.
+/// Whether it is a temporary refusal, so that the same call may get another answer later.
 fn is_passing(answer: &Answer) -> bool {
     matches!(answer, Answer::Problem(problem) if !problem.why.is_final())
 }
 
-/// A timeout of the server says that the call may still be carried out.
+/// Whether to repeat the call. After a timeout of the server (504) it may still be carried out.
 fn may_pass(failure: &ClientError) -> bool {
     failure.may_pass() || failure.problem().is_some_and(|problem| problem.status == 504)
 }
 
-/// The same answer; what is left of a hold differs.
+/// Whether two answers are the same, apart from the remaining time of a hold.
 fn is_same(one: &Answer, other: &Answer) -> bool {
     match (one, other) {
         (Answer::Reservation(one), Answer::Reservation(other)) => {

@@ -1,4 +1,4 @@
-//! How many calls were acknowledged and refused, by kind and by whether a site or a broker answered.
+//! Counts of acknowledged and refused calls, by kind of call and role of the server.
 
 use super::daemons::Role;
 use serde::Serialize;
@@ -14,9 +14,9 @@ pub(super) struct Answers {
 pub(super) struct Counts {
     pub(super) at_sites: BTreeMap<&'static str, Answers>,
     pub(super) at_brokers: BTreeMap<&'static str, Answers>,
-    /// Calls that were repeated after their answer.
+    /// Calls repeated after their answer, to check idempotency.
     pub(super) repeated: u64,
-    /// Calls that were sent again for want of an answer.
+    /// Calls repeated because there was no answer.
     pub(super) sent_again: u64,
 }
 

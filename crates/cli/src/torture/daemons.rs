@@ -1,5 +1,5 @@
-//! Sites and brokers as processes of this executable: started, killed with SIGKILL, and started again on the same port with
-//! the same state folder. They end with their owner. Each writes its log to a file beside its configuration.
+//! Sites and brokers as child processes of this executable. They are killed with SIGKILL and restarted on the same port
+//! with the same state folder. Dropping a [`Daemon`] kills it. Each daemon logs to a file next to its configuration.
 
 use super::checker::{Book, Listed, Term};
 use crate::chance::Chance;
@@ -14,17 +14,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Processors of each site. Clients ask for up to half of them, so that there is contention.
+/// Processors of each site. Clients request up to half of them, so that there is contention.
 pub(super) const CAPACITY: u32 = 16;
-/// A daemon that is not ready by then does not start: reading its journal takes milliseconds.
+/// Timeout of a start, which normally takes milliseconds to read the journal.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// All parties know each other by then, or something is wrong.
+/// Timeout for the brokers to reach all their sites. With heartbeats of 200 ms it normally takes less than a second.
 const KNOWN_WITHIN: Duration = Duration::from_secs(60);
-/// A log is emptied at a restart once it is longer, so that hours of kills do not fill the disk.
+/// Bytes after which a log is truncated at a restart, so that hours of kills do not fill the disk.
 const LONGEST_LOG: u64 = 8 << 20;
-/// One in this many kills is followed by a second one while the daemon starts.
+/// One in this many kills is followed by a second one during the restart, to test crashes of the recovery.
 const KILLED_AGAIN: u32 = 8;
-/// Timeout of a question to a daemon that runs.
+/// Timeout of one call to a running daemon.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) struct Daemon {
     pub(super) role: Role,
     pub(super) kills: u64,
     folder: PathBuf,
-    /// Port 0 before the first start.
+    /// Port 0 before the first start, then the port that the system chose.
     listen: String,
     child: Option<Child>,
 }
@@ -77,7 +77,7 @@ impl Daemon {
         let mut command = Command::new(program);
         command.arg(role).arg("--config").arg(self.file("toml"));
         command.args(["--listen", &self.listen, "--json", "--log", "warn"]);
-        // Ctrl-C is for this process alone: daemons are killed when the test is over.
+        // In its own process group, so that Ctrl-C in the terminal does not reach it: the final check needs it.
         command.process_group(0).stdin(Stdio::null());
         command.stdout(File::create(self.file("ready"))?).stderr(self.log()?);
         self.child = Some(command.spawn().context("cannot run this executable again")?);
@@ -94,7 +94,8 @@ impl Daemon {
         Ok(file)
     }
 
-    /// Starts it and waits until it is ready. Between two starts another program may be given the port; that passes.
+    /// Starts it and waits until it is ready. Starts it again if it exits: another program may have the port for a
+    /// moment.
     async fn start(&mut self) -> Result<()> {
         let until = Instant::now() + READY_WITHIN;
         self.spawn()?;
@@ -115,23 +116,24 @@ impl Daemon {
         }
     }
 
-    /// Where it listens, once it has said so.
+    /// Its address, once it has printed it.
     fn ready(&self) -> Option<String> {
         let text = fs::read_to_string(self.file("ready")).ok()?;
+        // A line without its end is still being written.
         let ready: serde_json::Value = serde_json::from_str(text.strip_suffix('\n')?).ok()?;
         Some(ready["url"].as_str()?.strip_prefix("http://")?.to_owned())
     }
 
-    /// Ends it with SIGKILL.
+    /// Kills it with SIGKILL.
     fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // One that has ended by itself cannot be killed.
+            // Fails if it has already exited; `wait` reaps it in both cases.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// All its live reservations.
+    /// Lists all live reservations, over all pages.
     pub(super) async fn book(&self) -> Result<Book, ClientError> {
         let live: Vec<api::State> =
             State::ALL.into_iter().filter(|state| state.holds_capacity()).map(Into::into).collect();
@@ -150,7 +152,7 @@ impl Daemon {
         Ok(Book { party: self.name.clone(), capacity, reservations })
     }
 
-    /// Whether its journal agrees with its checksums, by the command that checks it. It must not run.
+    /// Runs `journal check` on its journal and returns the error, if any. The daemon must be stopped.
     fn check_journal(&self) -> Result<Option<String>> {
         let mut command = Command::new(std::env::current_exe()?);
         let output = command.args(["journal", "check"]).arg(self.state()).output()?;
@@ -177,7 +179,7 @@ fn listed(party: &str, reservation: &bookahead_protocol::Reservation) -> Listed 
     }
 }
 
-/// Slots as a party names them, by the site that they are at: a broker names the site before the resource.
+/// The slots by site. A broker names a resource `site/resource`; a site names only its resource.
 pub(super) fn terms(party: &str, slots: &[bookahead_protocol::Slot]) -> Vec<Term> {
     let term = |slot: &bookahead_protocol::Slot| Term {
         site: slot.resource.as_str().rsplit('/').nth(1).unwrap_or(party).to_owned(),
@@ -188,7 +190,7 @@ pub(super) fn terms(party: &str, slots: &[bookahead_protocol::Slot]) -> Vec<Term
     slots.iter().map(term).collect()
 }
 
-/// Sites, a broker of the first of them, and a broker of that broker and the remaining sites.
+/// Sites, an inner broker of the first sites, and an outer broker of the inner broker and the remaining sites.
 pub(super) struct Grid {
     pub(super) daemons: Vec<Daemon>,
 }
@@ -220,7 +222,7 @@ impl Grid {
         self.daemons.iter().find(|daemon| daemon.name == name).context("no such daemon")
     }
 
-    /// Waits until the brokers can book at all their sites.
+    /// Waits until the brokers can reserve at all their sites.
     pub(super) async fn wait_until_known(&self) -> Result<()> {
         let until = Instant::now() + KNOWN_WITHIN;
         for broker in self.daemons.iter().filter(|daemon| daemon.role == Role::Broker) {
@@ -235,7 +237,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Kills one of them and starts it again, and says how often it was killed.
+    /// Kills a random daemon and restarts it.
     pub(super) async fn kill_one(&mut self, chance: &mut Chance) -> Result<()> {
         let count = u32::try_from(self.daemons.len()).unwrap_or(u32::MAX);
         let at = chance.below(count) as usize;
@@ -261,18 +263,18 @@ impl Grid {
         Ok(books)
     }
 
-    /// Ends all of them, with SIGKILL as ever, and says what is wrong with their journals.
+    /// Kills all daemons and returns the errors in their journals.
     pub(super) fn end(&mut self) -> Result<Vec<String>> {
         self.daemons.iter_mut().for_each(Daemon::kill);
         self.daemons.iter().filter_map(|daemon| daemon.check_journal().transpose()).collect()
     }
 }
 
-/// Whether all peers of a broker answer it, and offer something.
+/// Whether all peers of a broker are up and their resources are known.
 async fn is_connected(client: &Client) -> bool {
     let (Ok(sites), Ok(resources)) = (client.sites().await, client.resources().await) else { return false };
     let up = sites.sites.iter().all(|site| site.state == api::Reachability::Up);
-    // One of them is the broker itself.
+    // The list of sites contains the broker itself, which has no resource.
     up && resources.resources.len() + 1 >= sites.sites.len()
 }
 
@@ -282,7 +284,7 @@ fn site_config(name: &str) -> String {
     )
 }
 
-/// Waits are short, so that a site that was killed is asked again soon.
+/// Timeouts are short, so that a restarted site is used again soon.
 fn broker_config(name: &str, peers: &[Daemon]) -> String {
     let mut text = format!(
         "name = \"{name}\"\nretention = \"5m\"\nheartbeat = \"200ms\"\n[rules]\nsurvey_time = \"2s\"\nhold_time = \"2s\"\nretry_time = \"2s\"\n"

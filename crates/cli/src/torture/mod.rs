@@ -1,11 +1,11 @@
-//! `bookahead torture`: real sites and brokers under load, one of them killed every second and started again, and every
-//! acknowledged answer checked. No promise may be lost, no capacity sold twice, no co-reservation be half booked.
+//! `bookahead torture`: runs real sites and brokers under load, kills and restarts one of them every second, and checks
+//! every acknowledged answer. No promise may be lost, no capacity sold twice, no co-reservation half booked.
 //!
-//! - [`daemons`]: the processes; [`client`]: the load; [`counts`]: its figures
-//! - [`checker`]: the rules, on plain values
+//! - [`daemons`]: the processes; [`client`]: the load; [`counts`]: its counters
+//! - [`checker`]: the rules, without I/O
 //!
-//! The choices are a function of the seed; what comes of them depends on the moment of each kill. Memory is bounded: after
-//! each check what is over is forgotten, and clients have a bounded number of live reservations.
+//! The seed determines the choices of clients and kills, but not their timing, so that runs differ. Memory is bounded:
+//! finished promises are dropped after each check, and clients have a bounded number of live reservations.
 
 mod checker;
 mod client;
@@ -36,35 +36,35 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Load between two checks. A check takes about a second.
+/// Time of load between two checks. A check takes about a second, so that most of the time is load.
 const ROUND: Duration = Duration::from_secs(20);
-/// Brokers have told all sites what was decided by then: their longest waits and holds that clients left to expire are over.
+/// Timeout for brokers to complete their calls to sites: longer than their retry time and the holds left to expire.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
-/// How often a site is asked for its schedule under load.
+/// Interval between two checks of a schedule under load.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Reservations begin this far ahead, so that none begins during the run.
+/// Reservations start this far ahead, so that none becomes active during the run.
 const AHEAD: Seconds = Seconds(60 * 86_400);
-/// Violations that are shown; the first ones say the most.
+/// Violations in the results at most; the first ones are the most useful.
 const SHOWN: usize = 20;
 
 #[derive(Args)]
 #[command(after_help = "\
-Ctrl-C ends the load; what was acknowledged is checked before the command ends. The exit code is 1 if a rule was violated; \
-the state folder is kept then.")]
+Ctrl-C ends the load; all acknowledged answers are checked before the command exits. If a rule was violated, the exit code \
+is 1 and the state folder is kept.")]
 pub(crate) struct Arguments {
-    /// Length of the load; checks come on top
+    /// Duration of the load, without checks
     #[arg(long, value_name = "LENGTH", default_value = "60s", value_parser = length)]
     duration: Seconds,
 
-    /// Seed of the choices of clients and of kills
+    /// Random seed for the choices of clients and kills
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
 
-    /// Clients that send calls at the same time
+    /// Number of concurrent clients
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     clients: u32,
 
-    /// Sites; two brokers book at them, one of them through the other
+    /// Number of sites; two brokers reserve at them, one through the other
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=50))]
     sites: u32,
 
@@ -83,13 +83,13 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let temporary = tempfile::Builder::new().prefix("bookahead-torture-").tempdir();
-    let temporary = temporary.context("cannot make a temporary folder")?;
+    let temporary = temporary.context("cannot create a temporary folder")?;
     let folder = match &arguments.folder {
         Some(folder) => empty(folder)?,
         None => temporary.path().to_owned(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime")?;
+    let runtime = runtime.context("cannot start the async runtime")?;
     let results = runtime.block_on(torture(arguments, &folder));
     let fails = results.as_ref().map_or(true, |results| results.violations > 0);
     if fails && arguments.folder.is_none() {
@@ -108,11 +108,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn empty(folder: &Path) -> Result<PathBuf> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     if fs::read_dir(folder)?.next().is_some() {
-        bail!("{} is not empty; give a new folder", folder.display());
+        bail!("{} is not empty; use a new folder", folder.display());
     }
-    std::path::absolute(folder).with_context(|| format!("{} is no folder", folder.display()))
+    std::path::absolute(folder).with_context(|| format!("invalid folder {}", folder.display()))
 }
 
 #[derive(Serialize)]
@@ -120,14 +120,14 @@ struct Results {
     seed: u64,
     clients: u32,
     sites: u32,
-    /// Of the load, without checks.
+    /// Time under load, without checks.
     seconds: f64,
     calls: Counts,
     acknowledged: u64,
     kills: u64,
     kills_of: BTreeMap<String, u64>,
     checks: u64,
-    /// Promises that were compared, over all checks.
+    /// Sum over all checks.
     promises_checked: u64,
     violations: u64,
     shown: Vec<Violation>,
@@ -194,7 +194,6 @@ impl Results {
     }
 }
 
-/// Everything that runs.
 struct Torture {
     grid: Grid,
     workers: Vec<Worker>,
@@ -233,7 +232,7 @@ async fn torture(arguments: &Arguments, folder: &Path) -> Result<Results> {
     Ok(torture.results)
 }
 
-/// Becomes true with Ctrl-C or SIGTERM.
+/// Becomes true on Ctrl-C or SIGTERM.
 fn stop_signal() -> Result<watch::Receiver<bool>> {
     let (tell, stopped) = watch::channel(false);
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for signals")?;
@@ -242,14 +241,14 @@ fn stop_signal() -> Result<watch::Receiver<bool>> {
             _ = tokio::signal::ctrl_c() => {}
             _ = terminate.recv() => {}
         }
-        say!("stopping; what was acknowledged is checked first");
+        say!("stopping after a check of all acknowledged answers");
         let _ = tell.send(true);
     });
     Ok(stopped)
 }
 
 impl Torture {
-    /// Clients work and daemons are killed for this long. All daemons run at the end, and no call is under way.
+    /// Runs clients and kills daemons for this long. At the end all daemons run and no call is outstanding.
     async fn load(&mut self, lasts: Duration, stopped: &mut watch::Receiver<bool>) -> Result<()> {
         let (began, paused) = (Instant::now(), Arc::new(AtomicBool::new(false)));
         let workers: Vec<_> = std::mem::take(&mut self.workers)
@@ -268,6 +267,7 @@ impl Torture {
             }
             self.grid.kill_one(&mut self.chance).await?;
         }
+        // Only now, when all daemons run again: clients finish their current call, which may need any of them.
         paused.store(true, Ordering::Relaxed);
         for worker in workers {
             self.workers.push(worker.await.context("a client failed")?);
@@ -295,7 +295,7 @@ impl Torture {
         results.kills = results.kills_of.values().sum();
     }
 
-    /// Compares all promises with what sites and brokers list, at once and when all is settled.
+    /// Compares all promises with the lists of sites and brokers, at once and after the brokers have settled.
     async fn check(&mut self) -> Result<()> {
         self.grid.wait_until_known().await?;
         let promises: Vec<Promise> = self.workers.iter().flat_map(Worker::promises).cloned().collect();
@@ -320,8 +320,7 @@ impl Torture {
     }
 }
 
-/// Asks sites for their schedules under load, and computes from each whether capacity was sold twice. One that is down is
-/// left out.
+/// Fetches the schedules of sites under load and checks each for overbooking. A site that is down is skipped.
 async fn look(sites: Vec<(String, bookahead_client::Client)>, paused: Arc<AtomicBool>) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (name, client) in sites.iter().cycle() {
@@ -343,7 +342,7 @@ fn term(site: &str, block: &api::Block) -> Term {
     Term { site: site.to_owned(), begin, end, capacity: block.capacity }
 }
 
-/// The time of day in milliseconds. Daemons on this machine have the same.
+/// Unix time in milliseconds, by the same clock as the daemons on this machine.
 fn now_ms() -> i64 {
     bookahead_service::clock::Clock::WALL.now().0
 }

@@ -1,4 +1,4 @@
-//! The answer to a what-if question: the slots in a table or as JSON, or the refusal with what would do instead.
+//! The answer of `bookahead whatif`: the slots as a table or JSON, or a refusal with alternatives.
 
 use crate::output::{count, length, plural, print_json};
 use crate::table::Table;
@@ -55,7 +55,7 @@ impl Answer<'_> {
             write!(out, "{table}")?;
         }
         if !bad.is_empty() {
-            writeln!(out, "{} looked at cannot be had", plural(bad.len() as u64, "slot"))?;
+            writeln!(out, "{} examined but not available", plural(bad.len() as u64, "slot"))?;
         }
         if let Some(refusal) = &self.refusal {
             self.print_refusal(&mut out, refusal)?;
@@ -83,13 +83,13 @@ impl Answer<'_> {
         writeln!(out, "refused ({}): {}", refusal.reason.code(), sentence(refusal.reason))?;
         let blockers: Vec<String> = refusal.blockers.iter().map(|blocker| self.blocker(*blocker)).collect();
         if !blockers.is_empty() {
-            writeln!(out, "in the way when the window begins: {}", blockers.join(", "))?;
+            writeln!(out, "blocked at the start of the window by: {}", blockers.join(", "))?;
         }
         if let Some(step) = refusal.busy_for {
-            writeln!(out, "busy: ask for a start {} later", length(step.0 as f64))?;
+            writeln!(out, "busy: request a start {} later", length(step.0 as f64))?;
         }
         for relaxation in &refusal.relaxations {
-            writeln!(out, "would do: {}", self.relaxation(*relaxation))?;
+            writeln!(out, "would fit: {}", self.relaxation(*relaxation))?;
         }
         Ok(())
     }
@@ -158,10 +158,10 @@ fn signed(change: Seconds) -> String {
 
 fn sentence(reason: Reason) -> &'static str {
     match reason {
-        Reason::TooWide => "the machine is smaller than that",
-        Reason::NoWindow => "the window is shorter than the duration, or over",
+        Reason::TooWide => "the machine is smaller than the request",
+        Reason::NoWindow => "the window is in the past or shorter than the duration",
         Reason::NoRoom => "there is no room in the window",
-        Reason::NotAdmitted => "there is room, but no slot is good enough or may delay so much",
+        Reason::NotAdmitted => "there is room, but every slot exceeds the allowed delay or is rated too low",
     }
 }
 
@@ -192,7 +192,7 @@ struct ImpactJson {
     total_delay: i64,
     longest_delay: i64,
     makespan_change: i64,
-    /// Capacity-seconds; as text, since it may be larger than what JSON readers keep exactly.
+    /// Capacity-seconds; a string, because it may exceed the integers that JSON readers represent exactly.
     idle: String,
 }
 

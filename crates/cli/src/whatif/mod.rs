@@ -1,5 +1,5 @@
-//! `bookahead whatif`: a trace stopped at a moment, a request for a reservation (`processors=64,duration=2h,window=8h`), and
-//! what each slot would do to the jobs that wait. Nothing is booked.
+//! `bookahead whatif`: simulates a trace up to a moment and rates the slots for a reservation request
+//! (`processors=64,duration=2h,window=8h`) by their effect on the waiting jobs. Nothing is booked.
 
 use crate::output::{named_for, save_and_tell};
 use crate::placement::PlacementArguments;
@@ -22,16 +22,16 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     trace: TraceArguments,
 
-    /// The moment at which the request is made (seconds of the trace, or RFC 3339)
+    /// Time of the request (seconds of the trace, or RFC 3339)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     at: Instant,
 
-    /// What is asked for: `processors=64,duration=2h[,ahead=4h][,window=8h]`; ahead is from the moment to the earliest start,
-    /// window is by how much the start may be later
+    /// Reservation request: `processors=64,duration=2h[,ahead=4h][,window=8h]`; ahead is the time to the earliest
+    /// start, window is how much later it may start
     #[arg(long, value_name = "REQUEST")]
     request: RequestText,
 
-    /// How jobs are queued: fcfs, easy, conservative, or easy[promises=K]
+    /// Scheduler: fcfs, easy, conservative, or easy[promises=K]
     #[arg(long, short, value_name = "SCHEDULER", default_value = "easy")]
     scheduler: Policy,
 
@@ -42,8 +42,8 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// Draw the plan as it is and with the best slot taken, delayed jobs marked: plan.svg becomes plan.before.svg and
-    /// plan.after.svg
+    /// Write Gantt charts of the plan without and with the best slot, with delayed jobs marked: plan.svg becomes
+    /// plan.before.svg and plan.after.svg
     #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), help_heading = "Output")]
     gantt: Option<PathBuf>,
 }
@@ -61,6 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
     let mut prober = Prober::default();
     let mut slots = prober.probe(&rules, &cluster, &request);
+    // Some methods rate slots without impacts, but the table always shows them.
     prober.add_impacts(rules.policy, &cluster, &request, &mut slots);
     let mut ranked = slots.clone();
     arguments.placement.preference().rank(&mut ranked);
@@ -83,7 +84,7 @@ pub(crate) struct RequestText {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{0}; a request is processors=64,duration=2h, and where wanted ahead=4h and window=8h")]
+#[error("{0}; write a request as processors=64,duration=2h, optionally with ahead=4h and window=8h")]
 pub(crate) struct BadRequest(String);
 
 impl FromStr for RequestText {
@@ -101,7 +102,8 @@ impl FromStr for RequestText {
                 "processors" => {
                     let number = value.trim().parse().ok().filter(|&number| number > 0);
                     processors = Some(
-                        number.ok_or_else(|| BadRequest(format!("'{value}' is no number of processors")))?,
+                        number
+                            .ok_or_else(|| BadRequest(format!("invalid number of processors '{value}'")))?,
                     );
                 }
                 "duration" => duration = Some(time()?),
@@ -113,7 +115,7 @@ impl FromStr for RequestText {
         let missing = |what: &str| BadRequest(format!("'{what}' is missing"));
         let duration = duration.ok_or_else(|| missing("duration"))?;
         if duration <= Seconds::ZERO {
-            return Err(BadRequest("a duration of 0 holds nothing".to_owned()));
+            return Err(BadRequest("the duration must be at least 1s".to_owned()));
         }
         Ok(RequestText {
             processors: processors.ok_or_else(|| missing("processors"))?,
@@ -125,7 +127,7 @@ impl FromStr for RequestText {
 }
 
 impl RequestText {
-    /// Made at `now`, on a machine counted in units of `unit` processors.
+    /// The request made at `now`, in whole nodes of `unit` processors.
     pub(crate) fn at(&self, now: Time, unit: u32) -> Request {
         let earliest_start = now + self.ahead;
         Request {
@@ -137,7 +139,7 @@ impl RequestText {
     }
 }
 
-/// The plan as it is, and with the best slot taken: two Gantt charts of the same stretch of time, delayed jobs marked.
+/// Writes Gantt charts of the plan without and with the best slot, over the same interval so that they can be compared.
 fn draw(
     path: &Path,
     trace: &Trace,
@@ -205,7 +207,7 @@ impl Drawing<'_> {
     }
 }
 
-/// The same stretch of time in both pictures: to the last end of either plan.
+/// The latest end in either plan. Jobs that can never start are planned at `Time::MAX` and left out.
 fn last_end(frozen: &Frozen, plans: &[&[Time]], taken: &[Span]) -> Time {
     let cluster = frozen.cluster();
     let running = cluster.running.iter().map(|job| job.expected_end);

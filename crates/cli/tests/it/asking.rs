@@ -1,5 +1,4 @@
-//! A user at a terminal in Berlin who asks one server: the binary with words as its arguments, and nothing of this machine's
-//! configuration.
+//! A user at a terminal in Berlin: runs the binary against one server, without the configuration of this machine.
 
 use crate::folder::{Folder, Ran};
 use crate::service::{PATIENCE, PROGRAMS, Service};
@@ -11,14 +10,14 @@ use std::time::{Duration, Instant};
 pub(crate) const SITE: &str = "name = \"north\"\n\n[[resource]]\nname = \"cluster\"\n\
                                kind = \"processors\"\ncapacity = 64\nprice = 25\nattributes = { gpus = 4 }\n";
 
-/// Someone who asks, and the one who is asked.
+/// A user and the server that it calls.
 pub(crate) struct Asking {
     pub(crate) folder: Folder,
     pub(crate) service: Service,
 }
 
 impl Asking {
-    /// Asks a site of this description.
+    /// With a site of this configuration.
     #[track_caller]
     pub(crate) fn site(description: &str) -> Asking {
         let folder = Folder::with("site.toml", description);
@@ -26,7 +25,7 @@ impl Asking {
         Asking { folder, service }
     }
 
-    /// Asks a site of this description that runs programs.
+    /// With a site of this configuration that runs programs.
     #[track_caller]
     pub(crate) fn site_with_programs(description: &str) -> Asking {
         Asking::site(&format!("{PROGRAMS}\n{description}"))
@@ -42,12 +41,12 @@ impl Asking {
         command
     }
 
-    /// Runs it, whatever comes of it.
+    /// Runs the binary; any exit code is accepted.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(&arguments.join(" "), self.command(arguments).output().unwrap())
     }
 
-    /// Runs it; it must end with this exit code.
+    /// Runs the binary, which must end with this exit code.
     #[track_caller]
     pub(crate) fn ends(&self, code: i32, arguments: &[&str]) -> Ran {
         let ran = self.run(arguments);
@@ -55,14 +54,14 @@ impl Asking {
         ran
     }
 
-    /// Runs it for a program; it must succeed with one document.
+    /// Runs the binary with `--json`; it must succeed and print one document.
     #[track_caller]
     pub(crate) fn document(&self, arguments: &[&str]) -> Value {
         let (command, rest) = arguments.split_first().unwrap();
         self.ends(0, &[&[*command, "--json"], rest].concat()).json()
     }
 
-    /// Holds so much, tomorrow from nine to eleven; its id.
+    /// Holds this capacity tomorrow from nine to eleven and returns the id.
     #[track_caller]
     pub(crate) fn hold(&self, capacity: &str) -> String {
         let tomorrow = ["reserve", "--duration", "2h", "--from", "tomorrow 9:00", "--capacity"];
@@ -71,7 +70,7 @@ impl Asking {
         held["id"].as_str().unwrap().to_owned()
     }
 
-    /// How many requests the server has answered, apart from those of this function.
+    /// Number of requests that the server has answered, without those of this function.
     #[track_caller]
     pub(crate) fn requests(&self) -> u64 {
         let metrics = self.service.ask("GET", "/metrics", "", "").body;
@@ -80,7 +79,7 @@ impl Asking {
         others.map(|count| count.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
-    /// Looks until a document is as it should be.
+    /// Repeats a command until its document meets a condition.
     #[track_caller]
     pub(crate) fn until(&self, arguments: &[&str], so: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
@@ -95,9 +94,9 @@ impl Asking {
     }
 }
 
-/// The one line of what was said that has this in it, from there on.
+/// The rest of the first line that contains `word`.
 #[track_caller]
 pub(crate) fn after<'a>(said: &'a str, word: &str) -> &'a str {
     let line = said.lines().find_map(|line| line.split_once(word));
-    line.unwrap_or_else(|| panic!("nobody said '{word}': {said}")).1
+    line.unwrap_or_else(|| panic!("'{word}' was not printed: {said}")).1
 }

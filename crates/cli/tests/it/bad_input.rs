@@ -1,9 +1,8 @@
-//! Files that are not what they should be. Each is answered with the name of the file and what to do about it,
-//! never with a panic, and never as if all were well.
+//! Invalid input files. Each error names the file and what to do about it; they never panic or succeed.
 
 use crate::folder::{Folder, THREE_JOBS, columns, gzip};
 
-/// Every command that reads a trace refuses `bytes` with all of `words`.
+/// Checks that every command that reads a trace refuses `bytes` with all of `words`.
 #[track_caller]
 fn check_trace(bytes: &[u8], words: &[&str]) {
     let folder = Folder::with("trace.swf", bytes);
@@ -89,7 +88,7 @@ fn times_of_zero_and_less_are_dropped_and_counted() {
     assert!(ran.err.contains("  4 dropped:\n"), "{ran:?}");
 }
 
-/// Numbers at and beyond the ends of what a program can count with.
+/// Numbers at and beyond the limits of integers.
 const EXTREMES: [&str; 8] = [
     "9223372036854775807",
     "9223372036854775808",
@@ -118,7 +117,7 @@ fn an_extreme_number_in_any_field_harms_no_other_job() {
     }
 }
 
-/// The three jobs, with `value` in a field of the second.
+/// The three jobs, with `value` in a field of the second one.
 fn with_field(field: usize, value: &str) -> String {
     let mut lines: Vec<String> = THREE_JOBS.lines().map(str::to_owned).collect();
     let mut fields: Vec<&str> = lines[3].split(' ').collect();
@@ -142,7 +141,7 @@ fn extreme_numbers_in_the_header_do_no_harm() {
 #[test]
 fn a_calendar_time_needs_a_trace_that_knows_its_date() {
     let folder = Folder::with("trace.swf", THREE_JOBS.replace("; UnixStartTime: 1000000000\n", ""));
-    let words = ["trace.swf", "UnixStartTime", "give seconds of the trace"];
+    let words = ["trace.swf", "UnixStartTime", "use seconds of the trace"];
     folder.fail("simulate trace.swf --from 2001-09-09T01:46:40Z", &words);
     folder.fail("simulate trace.swf --gantt g.svg --gantt-from 2001-09-09T01:46:40Z", &words);
 }

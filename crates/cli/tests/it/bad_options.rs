@@ -1,5 +1,5 @@
-//! Options that cannot be meant: wrong usage ends with exit code 2, a value that does not fit with 1, and either
-//! way the message says what to give instead.
+//! Invalid options: wrong usage ends with exit code 2, an unsuitable value with 1. The message states what to use
+//! instead.
 
 use crate::folder::{Folder, THREE_JOBS};
 
@@ -57,7 +57,7 @@ fn numbers_must_be_numbers() {
 
 #[test]
 fn times_need_an_offset() {
-    let words = ["is no time", "RFC 3339 with an offset"];
+    let words = ["invalid time", "RFC 3339 with an offset"];
     check(2, "simulate trace.swf --from 2001-09-09T01:46:40", &words);
     check(2, "simulate trace.swf --to yesterday", &words);
     check(2, "simulate trace.swf --gantt g.svg --gantt-from 2001-09-09", &words);
@@ -66,9 +66,9 @@ fn times_need_an_offset() {
 #[test]
 fn two_kinds_of_data_do_not_share_standard_output() {
     for option in ["--jobs-out", "--svg", "--gantt"] {
-        check(2, &format!("simulate trace.swf {option} -"), &[option, "give the name of a file"]);
+        check(2, &format!("simulate trace.swf {option} -"), &[option, "use a file name"]);
     }
-    check(2, "workload reservations trace.swf --jobs-out -", &["give the name of a file"]);
+    check(2, "workload reservations trace.swf --jobs-out -", &["use a file name"]);
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn ranges_must_not_be_empty() {
 
 #[test]
 fn a_drawing_has_a_sensible_number_of_points() {
-    check(1, "simulate trace.swf --svg t.svg --step 0", &["give a longer --step"]);
+    check(1, "simulate trace.swf --svg t.svg --step 0", &["use a longer --step"]);
     let folder = Folder::with("trace.swf", format!("{THREE_JOBS}14 1000000000 -1 10 1 -1 -1 1 10\n"));
-    folder.fail("simulate trace.swf --svg t.svg --step 1s", &["give a longer --step"]);
+    folder.fail("simulate trace.swf --svg t.svg --step 1s", &["use a longer --step"]);
     folder.succeed("simulate trace.swf --svg t.svg");
 }
 

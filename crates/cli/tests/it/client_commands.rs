@@ -1,4 +1,4 @@
-//! The commands that ask a site or broker, against real ones: what they answer people and programs, and how they end.
+//! The client commands against a real site or broker: output for people and programs, and exit codes.
 
 use crate::asking::{Asking, SITE, after};
 use crate::folder::{Folder, Ran, binary};
@@ -27,7 +27,7 @@ fn a_probe_shows_what_could_be_had_and_how_to_hold_it() {
     {
         assert!(ran.out.contains(word), "'{word}' is missing: {ran:?}");
     }
-    assert!(ran.err.contains("note: 'tomorrow 09:00' is read in Europe/Berlin: "), "{ran:?}");
+    assert!(ran.err.contains("note: 'tomorrow 09:00' is taken in Europe/Berlin: "), "{ran:?}");
     let held = shell(&asking, after(&ran.err, "to hold the first offer:\n  "));
     assert_eq!(held.code, Some(0), "{held:?}");
     assert!(held.out.contains("held for ") && held.err.contains("bookahead commit rsv_"), "{held:?}");
@@ -79,7 +79,7 @@ fn what_is_refused_ends_with_3_and_says_what_would_do_instead() {
     let too_much = ["reserve", "--capacity", "50", "--duration", "2h", "--from", "tomorrow 10:00"];
     let ran = asking.ends(3, &too_much);
     assert!(ran.out.is_empty() && ran.err.contains("error: no-room: "), "{ran:?}");
-    assert!(ran.err.contains("in the way: a reservation, "), "{ran:?}");
+    assert!(ran.err.contains("blocked by a reservation, "), "{ran:?}");
     let commands: Vec<&str> =
         ran.err.lines().map(str::trim).filter(|line| line.starts_with("bookahead ")).collect();
     assert!(commands.len() >= 3, "{ran:?}");
@@ -123,7 +123,7 @@ fn a_command_makes_one_request() {
     }
 }
 
-/// Runs a command as it is shown, with the binary of this test.
+/// Runs a suggested command line with the binary of this test.
 fn shell(asking: &Asking, command: &str) -> Ran {
     let words = command.strip_prefix("bookahead ").unwrap_or_else(|| panic!("{command}"));
     let mut shell = Command::new("sh");
@@ -188,7 +188,7 @@ fn all_pages_of_a_list_are_read() {
         asking.hold("2");
     }
     let some = asking.ends(0, &["list", "--limit", "2"]);
-    assert!(some.err.contains("there are more; give --all"), "{some:?}");
+    assert!(some.err.contains("there are more; use --all"), "{some:?}");
     assert_eq!(asking.document(&["list", "--all"])["reservations"].as_array().unwrap().len(), 5);
 }
 
@@ -251,7 +251,7 @@ fn a_script_runs_in_a_reservation_and_a_program_in_the_queue() {
     asking.until(&["show", program], |job| job["state"] == "cancelled");
     asking
         .run(&["submit", "--limit", "1m", "none.sh"])
-        .assert_refused(1, &["none.sh cannot be read", "behind --"]);
+        .assert_refused(1, &["cannot read the script none.sh", "after --"]);
 }
 
 #[test]
@@ -347,17 +347,17 @@ fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
     folder
         .run("probe --capacity 4 --from soon")
         .assert_refused(2, &["'soon' is not a time", "tomorrow 9:00"]);
-    folder.run("probe --capacity 4 --require >=4").assert_refused(2, &["'>=4' is no requirement"]);
+    folder.run("probe --capacity 4 --require >=4").assert_refused(2, &["invalid requirement '>=4'"]);
     folder.run("probe --duration 1h").assert_refused(2, &["--capacity"]);
     folder.run("probe --capacity 4 -f r.toml").assert_refused(2, &["cannot be used with"]);
     folder.run("probe --objective best --capacity 4").assert_refused(2, &["least-impact"]);
     folder.run("reserve --part capacity=0").assert_refused(2, &["'capacity' is missing or 0"]);
-    folder.run("show 77").assert_refused(2, &["neither a reservation"]);
+    folder.run("show 77").assert_refused(2, &["invalid id '77'"]);
     folder.run("list --state gone").assert_refused(2, &["change-requested", "or all"]);
     folder.run("change rsv_1").assert_refused(2, &["--capacity"]);
     folder.run("submit run.sh").assert_refused(2, &["--limit"]);
     folder.run("list --server north").assert_refused(2, &["is not a valid server URL"]);
-    folder.run("list --zone Mars/Olympus").assert_refused(2, &["'Mars/Olympus' is no time zone"]);
+    folder.run("list --zone Mars/Olympus").assert_refused(2, &["unknown time zone 'Mars/Olympus'"]);
     folder.run("list --profile none").assert_refused(2, &["there is no profile none"]);
 }
 
@@ -376,7 +376,7 @@ fn a_profile_says_where_and_as_whom_and_its_token_goes_nowhere_else() {
         command.envs(server.map(|server| ("BOOKAHEAD_SERVER", server)));
         Ran::of(&words.join(" "), command.output().unwrap())
     };
-    run(&["list"], None).assert_refused(1, &["missing.token cannot be read"]);
+    run(&["list"], None).assert_refused(1, &["cannot read the token file", "missing.token"]);
     let elsewhere = run(&["list"], Some(&url));
     assert_eq!(elsewhere.code, Some(0), "the token is only for the profile's own server: {elsewhere:?}");
     let words =

@@ -1,5 +1,5 @@
-//! The clock of the machine is set while a site runs. A library that is loaded into it shows it another time of day, as much off as
-//! a file says; the time since boot it leaves alone.
+//! The clock of the machine is changed while a site runs. A preloaded library shifts the time of day by the offset in a
+//! file; the monotonic clock is not changed.
 
 use crate::asking::{Asking, SITE};
 use crate::folder::Folder;
@@ -14,7 +14,7 @@ fn library() -> PathBuf {
     path.into()
 }
 
-/// A site whose clock is as far off as the file `offset` says.
+/// A site whose clock is shifted by the contents of the file `offset`.
 fn site() -> Asking {
     let folder = Folder::with("site.toml", SITE);
     folder.write("offset", "+0");
@@ -30,12 +30,12 @@ fn start_line(folder: &Folder, line: &str) -> Service {
     let mut command = folder.command(line);
     command.env("LD_PRELOAD", library()).env("FAKETIME_TIMESTAMP_FILE", folder.path("offset"));
     command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-    // What is on this machine usually has the same clock, and tells nothing new.
+    // Peers on this machine usually have the same clock, and so are no independent evidence.
     command.env("BOOKAHEAD_LOCAL_CLOCKS", "1");
     Service::of(command)
 }
 
-/// Sets the clock off, and waits until the health of the site is as it should be.
+/// Shifts the clock, and waits until the health of the site meets a condition.
 #[track_caller]
 fn set(asking: &Asking, offset: &str, status: &str) -> Value {
     asking.folder.write("offset", offset);
@@ -73,7 +73,7 @@ fn a_clock_that_is_days_off_for_a_while_costs_no_promise() {
     for event in ["clock_jumped", "clock_is_back"] {
         assert_eq!(said.matches(event).count(), 2, "{event} in {said}");
     }
-    // After a restart the clock is believed: three days have passed, and it is over for long.
+    // After a restart the clock is trusted: three days have passed, and the reservation is over.
     asking.folder.write("offset", "+3d");
     let asking = Asking { service: start(&asking.folder), folder: asking.folder };
     let forgotten = asking.ends(3, &["show", &promised]);
@@ -93,7 +93,7 @@ fn a_clock_that_is_behind_the_journal_at_the_start_is_reported_until_it_is_past_
     let problem = health["problem"].as_str().unwrap();
     assert!(problem.contains("behind the newest entry of the journal"), "{health}");
     assert_eq!(asking.document(&["show", &promised])["state"], "committed");
-    // Set to after the journal it is believed at once, as it would be after a restart.
+    // A clock that is set to a time after the journal is trusted at once, as after a restart.
     assert_eq!(set(&asking, "+0", "ready")["problem"], Value::Null);
     let held = asking.hold("8");
     assert_eq!(asking.document(&["commit", &held])["state"], "committed");
@@ -114,7 +114,7 @@ fn a_clock_that_was_set_right_is_followed_when_a_peer_shows_the_same_time() {
     folder.write("broker.toml", format!("{broker}{peer}"));
     let asking = Asking { service: start_line(&folder, "broker --config broker.toml"), folder };
     set(&asking, "-1h", "ready");
-    // A time that nobody else shows is not believed; that of the peer is.
+    // A time that no peer confirms is not trusted; the time of the peer is.
     set(&asking, "+5h", "failed");
     set(&asking, "+0", "ready");
     asking.service.signal("TERM");

@@ -1,4 +1,4 @@
-//! The command reference in the documents is what the binary says about itself. With `BOOKAHEAD_UPDATE=1` in the
+//! The command reference in the documents is the `--help` output of the binary. With `BOOKAHEAD_UPDATE=1` in the
 //! environment the test writes it instead of comparing.
 
 use crate::folder::binary;
@@ -18,7 +18,7 @@ fn the_command_reference_is_current() {
     );
 }
 
-/// All commands, in the order in which the help lists them, each before those below it.
+/// All commands in the order of the help, each before its subcommands.
 fn commands(above: &str) -> Vec<String> {
     let mut all = vec![above.to_owned()];
     let help = help(above);
@@ -49,7 +49,7 @@ fn page() -> String {
     page
 }
 
-/// The help, in lines of a fixed width and without blanks at their ends.
+/// The help with a fixed line width and without trailing blanks.
 fn help(command: &str) -> String {
     let output = binary()
         .args(command.split_whitespace())

@@ -1,5 +1,5 @@
-//! `bookahead site`, `broker`, `journal` and `token` as processes: they say when they are ready, end when they are told to,
-//! refuse what would be a mistake, and what they wrote down can be looked through and shortened.
+//! `bookahead site`, `broker`, `journal` and `token` as processes: ready messages, stopping by signals, refused
+//! configurations, and checking, exporting and compacting of journals.
 
 use crate::folder::Folder;
 use crate::service::{PATIENCE, Service};
@@ -19,7 +19,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/services").join(name)
 }
 
-/// Asks until it is so.
+/// Repeats a request until the answer meets a condition.
 #[track_caller]
 fn eventually(what: &str, mut ask: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
@@ -70,7 +70,7 @@ fn the_log_is_for_people_or_programs_and_as_long_as_one_wants() {
 fn a_configuration_is_checked_and_printed_without_starting_anything() {
     let folder = north();
     let checked = folder.succeed("site --config north.toml --check");
-    assert!(checked.out.contains("nothing is wrong with north"), "{checked:?}");
+    assert!(checked.out.contains("the configuration of north is valid"), "{checked:?}");
     let printed =
         folder.succeed("site --config north.toml --listen 127.0.0.1:9 --state kept --print-config").out;
     assert!(printed.contains("listen = \"127.0.0.1:9\"") && printed.contains("# Longest hold"), "{printed}");
@@ -135,7 +135,7 @@ fn what_was_written_down_can_be_looked_through_and_shortened_and_means_the_same(
         "{checked:?}"
     );
     folder.succeed("journal export bookahead-north --out lines.json");
-    assert_eq!(folder.text("lines.json").lines().count(), 1, "a snapshot stands for all");
+    assert_eq!(folder.text("lines.json").lines().count(), 1, "a snapshot replaces all records");
 
     let site = Service::start(&folder, "site --config north.toml");
     let listed: Value = serde_json::from_str(&site.ask("GET", "/v1/reservations", "", "").body).unwrap();
@@ -155,10 +155,10 @@ fn a_damaged_journal_is_explained_and_refused() {
     assert_eq!(checked.code, Some(1), "{checked:?}");
     folder.fail("site --config north.toml", &["journal.db"]);
     folder.fail("journal check nowhere.db", &["nowhere.db"]);
-    folder.fail("journal compact --config nowhere.toml", &["nowhere.toml cannot be read"]);
+    folder.fail("journal compact --config nowhere.toml", &["cannot read nowhere.toml"]);
 }
 
-/// The system refuses to let the files of the site grow, as on a full disk.
+/// The system limits the size of the files of the site, as on a full disk.
 #[cfg(unix)]
 #[test]
 fn a_site_that_cannot_write_its_journal_answers_nothing_more_and_ends_with_the_cause() {
@@ -186,7 +186,7 @@ fn a_site_that_cannot_write_its_journal_answers_nothing_more_and_ends_with_the_c
 fn a_token_is_believed_by_the_site_that_has_its_secret() {
     let folder = Folder::with("secured.toml", std::fs::read(example("secured-site.toml")).unwrap());
     folder.succeed("token --new-secret secret.key");
-    folder.fail("token --new-secret secret.key", &["secret.key is there already"]);
+    folder.fail("token --new-secret secret.key", &["secret.key already exists"]);
     folder.succeed("token --keys secret.key --user alice --audience secured --out alice.token");
     #[cfg(unix)]
     for name in ["secret.key", "alice.token"] {
@@ -213,11 +213,7 @@ fn a_token_is_believed_by_the_site_that_has_its_secret() {
     assert_eq!(site.ask("GET", "/v1/reservations", "", "").status, 401);
     assert_eq!(asks(&folder.text("alice.token")), 200);
     assert_eq!(asks(&minted.out), 200);
-    assert_eq!(
-        asks(&folder.succeed("token --keys secret.key --user eve").out),
-        401,
-        "it is meant for nobody"
-    );
+    assert_eq!(asks(&folder.succeed("token --keys secret.key --user eve").out), 401, "it has no audience");
 
     std::fs::rename(folder.path("secret.key"), folder.path("old.key")).unwrap();
     folder.succeed("token --new-secret secret.key");

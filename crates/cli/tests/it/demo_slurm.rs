@@ -1,5 +1,6 @@
-//! `bookahead demo --slurm`: two real Slurm clusters by one command, jobs that start when it was promised, and no process left
-//! however it ends. Needs Debian's packages slurmctld, slurmd, slurm-client and munge, and fails without them.
+//! `bookahead demo --slurm`: two real Slurm clusters by one command, jobs that start at the promised time, and no
+//! process left however it ends. Needs the Debian packages slurmctld, slurmd, slurm-client and munge, and fails without
+//! them.
 
 use crate::folder::{Folder, Ran, binary};
 use std::fs;
@@ -9,13 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Far longer than anything here takes, also on a busy machine.
+/// Far longer than any step takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A job that starts no later than this after its promise counts as in time, in seconds.
+/// Seconds after the promised start within which a job counts as started in time.
 const IN_TIME: i64 = 2;
 
-/// A folder for the demo, by which its processes are known. Sockets are made in it, so its path is short.
+/// A folder for the demo, by which its processes are found. Its path is short because it contains sockets.
 fn folder() -> TempDir {
     tempfile::Builder::new().prefix("demo").tempdir_in("/tmp").unwrap()
 }
@@ -48,15 +49,15 @@ fn jobs_of_the_tour_start_when_it_was_promised_and_nothing_is_left() {
 
 #[test]
 fn a_demo_that_is_told_to_end_or_killed_leaves_no_process() {
-    // While clusters start, and when all is there and jobs run.
+    // While the clusters start, and when all services and jobs run.
     for (signal, ready) in [("TERM", false), ("INT", true), ("KILL", true)] {
         let folder = folder();
         let mut child = Started(demo(&folder).arg("--no-tour").stderr(Stdio::piped()).spawn().unwrap());
         if ready {
             let mut lines = BufReader::new(child.0.stderr.take().unwrap()).lines();
-            assert!(lines.any(|line| line.unwrap().starts_with("The demo runs")), "it ended by itself");
+            assert!(lines.any(|line| line.unwrap().starts_with("The demo is running")), "it ended by itself");
         }
-        // One is the demo itself.
+        // One of the processes is the demo itself.
         wait_until(|| processes_of(folder.path()).len() > 2);
         let told = Command::new("kill").args([&format!("-{signal}"), &child.0.id().to_string()]).status();
         assert!(told.unwrap().success());
@@ -93,7 +94,7 @@ fn without_slurm_it_says_which_packages_to_install() {
     ran.assert_refused(1, &["scontrol is not installed", "slurmctld, slurmd, slurm-client and munge"]);
 }
 
-/// Ends with the test, whatever becomes of it.
+/// Killed when the test ends, even if it fails.
 struct Started(Child);
 
 impl Drop for Started {
@@ -103,7 +104,7 @@ impl Drop for Started {
     }
 }
 
-/// The processes that name the folder in their arguments or environment, or are in it.
+/// The processes that have the folder in their arguments or environment, or as working folder.
 fn processes_of(folder: &Path) -> Vec<String> {
     let ours = folder.display().to_string();
     let names = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).contains(&ours);
@@ -118,7 +119,7 @@ fn processes_of(folder: &Path) -> Vec<String> {
     found.collect()
 }
 
-/// Looks until it is so, or has been long enough.
+/// Polls until a condition is true or the timeout is over.
 fn wait_until(is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() && began.elapsed() < PATIENCE {

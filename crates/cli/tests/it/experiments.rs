@@ -1,4 +1,4 @@
-//! `experiment`: each runs to its end, prints its claims, writes its files and adds its page to one report.
+//! `experiment`: each experiment runs, prints its claims, writes its files and adds its page to the report.
 
 use crate::folder::Folder;
 
@@ -74,5 +74,5 @@ fn wrong_usage_is_refused() {
         .assert_refused(2, &["what-if", "cosy", "gridsim", "co-reservation", "migol"]);
     folder.run("experiment cosy --seeds 0").assert_refused(2, &["--seeds"]);
     folder.write("file", "");
-    folder.fail("experiment gridsim --quick --out file", &["cannot be made"]);
+    folder.fail("experiment gridsim --quick --out file", &["cannot create"]);
 }

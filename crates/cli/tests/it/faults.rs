@@ -1,4 +1,5 @@
-//! `faults`: many schedules on any number of threads with one result, and any of them again as a diagram.
+//! `faults`: many schedules give the same result on any number of threads, and any of them can be replayed as a
+//! diagram.
 
 use crate::folder::Folder;
 

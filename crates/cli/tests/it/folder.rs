@@ -1,5 +1,5 @@
-//! A folder of its own for each test, in which the real binary runs, and the small traces that the tests share.
-//! It relies on nothing outside that folder and never leaves anything behind.
+//! A temporary folder for each test, in which the real binary runs, and the small traces that the tests share. Nothing
+//! outside that folder is used, and nothing is left behind.
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Ten processors; whatever the scheduler, the jobs start at 0, 100 and 110.
+/// Ten processors; under every scheduler the jobs start at 0, 100 and 110.
 pub(crate) const THREE_JOBS: &str = "\
 ; MaxProcs: 10
 ; UnixStartTime: 1000000000
@@ -21,7 +21,7 @@ pub(crate) const THREE_JOBS: &str = "\
 13 0 -1 1000 2 -1 -1 2 1000 -1 1 1 1 1 1 1 -1 -1
 ";
 
-/// Ten processors; the three schedulers make three different schedules of these jobs.
+/// Ten processors; the three schedulers give three different schedules of these jobs.
 pub(crate) const FIVE_JOBS: &str = "\
 ; MaxProcs: 10
 1 0 -1 100 6 -1 -1 6 100 -1 1 1 1 1 1 1 -1 -1
@@ -31,7 +31,7 @@ pub(crate) const FIVE_JOBS: &str = "\
 5 0 -1 100 2 -1 -1 2 100 -1 1 1 1 1 1 1 -1 -1
 ";
 
-/// Ten processors; the second job ran twice as long as it asked for.
+/// Ten processors; the second job ran twice as long as it requested.
 pub(crate) const OVERRUN: &str = "\
 ; MaxProcs: 10
 1 0 -1 100 8 -1 -1 8 100 -1 1 1 1 1 1 1 -1 -1
@@ -43,19 +43,19 @@ pub(crate) fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_bookahead"))
 }
 
-/// A folder that jobs which run as another account can write to, and pass through to their folders below.
+/// A folder that jobs of another account can write to, and whose subfolders they can reach.
 pub(crate) fn shared_folder() -> TempDir {
     let folder = TempDir::new().unwrap();
     share(folder.path());
     folder
 }
 
-/// Lets everybody write to a folder.
+/// Makes a folder writable for all users.
 pub(crate) fn share(folder: &Path) {
     std::fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
 }
 
-/// A folder with files, in which commands run.
+/// A folder with files, which is the working folder of commands.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -85,14 +85,14 @@ impl Folder {
         String::from_utf8(self.bytes(name)).unwrap()
     }
 
-    /// The binary with the words of `line` as its arguments.
+    /// The binary with the words of `line` as arguments.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = binary();
         command.args(line.split_whitespace()).current_dir(self.0.path()).stdin(Stdio::null());
         command
     }
 
-    /// Runs the words of `line`, whatever comes of it.
+    /// Runs the words of `line`; any exit code is accepted.
     pub(crate) fn run(&self, line: &str) -> Ran {
         Ran::of(line, self.command(line).output().unwrap())
     }
@@ -101,7 +101,7 @@ impl Folder {
         let mut command = self.command(line);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // A command that fails before it reads closes its end first; what it says is what counts.
+        // A command that fails before it reads its input closes the pipe; only its output matters.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         Ran::of(line, child.wait_with_output().unwrap())
     }
@@ -114,13 +114,13 @@ impl Folder {
         ran
     }
 
-    /// Runs the words of `line`, which must fail with exit code 1 and say all of `words` on standard error.
+    /// Runs the words of `line`, which must fail with exit code 1 and print all of `words` to standard error.
     #[track_caller]
     pub(crate) fn fail(&self, line: &str, words: &[&str]) {
         self.run(line).assert_refused(1, words);
     }
 
-    /// The start of every job, as `simulate` writes them with these options on `trace.swf`.
+    /// The start of each job, as `simulate` writes it with these options on `trace.swf`.
     #[track_caller]
     pub(crate) fn starts(&self, options: &str) -> Vec<(i64, i64)> {
         self.succeed(&format!("simulate trace.swf --jobs-out starts.csv {options}"));
@@ -131,7 +131,7 @@ impl Folder {
     }
 }
 
-/// What came of a command.
+/// Exit code and output of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     #[expect(dead_code, reason = "shown where a test fails")]
@@ -152,7 +152,7 @@ impl Ran {
         }
     }
 
-    /// It ended with `code`, gave no data, and said all of `words`.
+    /// Checks that it ended with `code`, printed no data, and printed all of `words` to standard error.
     #[track_caller]
     pub(crate) fn assert_refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");

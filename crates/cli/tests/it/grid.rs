@@ -1,11 +1,12 @@
-//! `simulate-grid`: the examples run and settle, results are for people and programs, diagrams are drawn, and a description
-//! that does not hang together is refused with what to do about it.
+//! `simulate-grid`: the examples run and settle, results are available as text and JSON, diagrams are drawn, and an
+//! inconsistent description is refused with advice.
 
 use crate::folder::Folder;
 use serde_json::Value;
 use std::path::Path;
 
-/// One site, one broker, one client who books two parts together; `{}` is for more of the request, and for more at the end.
+/// One site, one broker, one client that books two parts together; `{}` are placeholders for more lines of the request,
+/// and at the end.
 const SMALL: &str = r#"
 seed = 1
 duration = "1h"
@@ -159,7 +160,7 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
         (replaced("peers = [\"a\", \"b\"]", "peers = [\"ana\"]"), &["ana is a client", "a, b"]),
         (
             replaced("peers = [\"a\", \"b\"]", "peers = [\"a\", \"broker\"]"),
-            &["in a circle", "broker asks broker"],
+            &["must not form a cycle", "broker asks broker"],
         ),
         (replaced("asks = \"broker\"", "asks = \"brokr\""), &["client ana", "no brokr", "broker"]),
         (
@@ -169,13 +170,16 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
         (replaced("name = \"b\"", "name = \"a\""), &["two parties are called a"]),
         (replaced("name = \"b\"", "name = \"a/b\""), &["a/b"]),
         (replaced("duration = \"1h\"", "duration = \"1 houre\""), &["line 3", "1 houre", "2h30m"]),
-        (replaced("duration = \"1h\"", "duration = \"5s\""), &["request 1", "after the simulation"]),
-        (replaced("latest = \"50m\"", "latest = \"5m\""), &["part one", "give a later latest"]),
+        (
+            replaced("duration = \"1h\"", "duration = \"5s\""),
+            &["request 1", "after the end of the simulation"],
+        ),
+        (replaced("latest = \"50m\"", "latest = \"5m\""), &["part one", "use a later latest"]),
         (replaced("capacity = 8", "capacity = 0"), &["site a", "cluster", "capacity of 0"]),
         (replaced("intent = \"book\"", "intent = \"buy\""), &["buy", "commit-and-cancel"]),
-        (replaced("intent = \"book\"", "intent = \"book\"\nafter = \"5s\""), &["after means nothing"]),
+        (replaced("intent = \"book\"", "intent = \"book\"\nafter = \"5s\""), &["after does not apply"]),
         (replaced("per_hour = 10", "perhour = 10"), &["unknown field `perhour`", "per_hour"]),
-        (replaced("per_hour = 10,", "per_hour = 1e9,"), &["site b", "give fewer"]),
+        (replaced("per_hour = 10,", "per_hour = 1e9,"), &["site b", "use fewer"]),
         (
             replaced("per_hour = 10, size = [1, 4], run = [\"1m\", \"10m\"]", "swf = \"none.swf\""),
             &["none.swf"],
@@ -197,7 +201,7 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
     ] {
         folder(&description).fail("simulate-grid grid.toml", words);
     }
-    Folder::new().fail("simulate-grid missing.toml", &["missing.toml cannot be read"]);
+    Folder::new().fail("simulate-grid missing.toml", &["cannot read missing.toml"]);
 }
 
 #[test]

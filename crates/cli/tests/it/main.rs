@@ -1,4 +1,4 @@
-//! The command line, run as a user runs it: the real binary in a folder of its own, one test binary for all.
+//! The command line as a user runs it: the real binary in a temporary folder, one test binary for all tests.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod asking;

@@ -1,4 +1,4 @@
-//! What `simulate` writes beside its results: every job's times, pictures. The same for any number of threads.
+//! The files that `simulate` writes: times of each job, and charts. They are the same for any number of threads.
 
 use crate::folder::{FIVE_JOBS, Folder, THREE_JOBS, columns, gunzip};
 

@@ -1,5 +1,4 @@
-//! `simulate` on traces so small that the schedule is known by hand: which job starts when, and the figures that
-//! follow from it.
+//! `simulate` on traces that are small enough to compute the schedule by hand: start times and statistics.
 
 use crate::folder::{FIVE_JOBS, Folder, THREE_JOBS};
 use serde_json::{Value, json};
@@ -105,7 +104,7 @@ fn reservations_are_granted_where_they_fit_and_jobs_keep_clear_of_them() {
     assert_eq!(folder.starts(""), [(1, 0), (2, 100)]);
     assert_eq!(folder.starts("--reservations requests.csv"), [(1, 0), (2, 150)]);
     let results = folder.succeed("simulate trace.swf --reservations requests.csv --json").json();
-    // Wider than the machine: refused. Ten processors: 100 to 150. Then there is no room, then 150 to 200.
+    // Wider than the machine: refused. Ten processors: 100 to 150. The next finds no room, the last gets 150 to 200.
     let reservations = &results["schedulers"][0]["reservations"];
     assert_eq!((&reservations["requested"], &reservations["granted"]), (&json!(4), &json!(2)));
     assert_eq!(reservations["jobs_killed"], 0);
@@ -147,19 +146,20 @@ fn requests_are_placed_as_told() {
         ));
         folder.text("out.csv").lines().nth(1).unwrap().split(',').nth(6).unwrap().to_owned()
     };
-    // At the earliest fit it delays the third job from 150 to 180; with local jobs preferred it waits for its end.
+    // At the earliest fit it delays the third job from 150 to 180; with local jobs preferred it waits for the end of
+    // that job.
     assert_eq!(granted(""), "160");
     assert_eq!(granted("--method local-jobs-preferred --prefer earliest"), "250");
     assert_eq!(granted("--max-delayed 0 --prefer earliest"), "250");
     assert_eq!(granted("--max-delay 30s --prefer earliest"), "160");
-    // Whatever the method, who prefers the least impact gets the first slot looked at that delays nobody.
+    // With any method, the preference for the least impact chooses the first slot that delays no job.
     assert_eq!(granted("--method earliest --gap 10s --prefer earliest"), "160");
     assert_eq!(granted("--method earliest --gap 10s --prefer impact"), "252");
 }
 
 #[test]
 fn a_request_must_give_as_much_notice_as_the_queue_would_make_it_wait() {
-    // The second job starts at 100 after waiting for 100; the mean of both waits is 50 when the request comes at 110.
+    // The second job starts at 100 after a wait of 100; the mean of both waits is 50 when the request is made at 110.
     let folder = Folder::with(
         "trace.swf",
         "; MaxProcs: 10\n1 0 -1 100 10 -1 -1 10 100 -1 1\n2 0 -1 5 10 -1 -1 10 5 -1 1\n",

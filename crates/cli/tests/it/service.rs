@@ -1,5 +1,5 @@
-//! A site or broker as a process of its own, started as a user starts it, and asked over its socket. What is still running
-//! when a test ends is killed, whatever became of the test.
+//! A site or broker as a process, started as a user starts it and called over its socket. A process that is still
+//! running when a test ends is killed, even if the test fails.
 
 use crate::folder::Folder;
 use serde_json::Value;
@@ -12,18 +12,18 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Far longer than anything here takes, also on a busy machine.
+/// Far longer than any step takes, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A service that runs.
+/// A running service.
 pub(crate) struct Service {
     child: Child,
     pub(crate) ready: String,
-    /// Everything that it says on standard error.
+    /// Its standard error.
     said: Option<JoinHandle<String>>,
 }
 
-/// An answer to a request.
+/// An answer of the service.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -31,13 +31,13 @@ pub(crate) struct Answer {
 }
 
 impl Service {
-    /// Starts the words of `line` in a folder and waits until it is ready.
+    /// Starts the words of `line` in a folder and waits until the service is ready.
     #[track_caller]
     pub(crate) fn start(folder: &Folder, line: &str) -> Service {
         Service::of(folder.command(line))
     }
 
-    /// The same for a command that is not only words.
+    /// The same for a prepared command.
     #[track_caller]
     pub(crate) fn of(mut command: Command) -> Service {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -56,7 +56,7 @@ impl Service {
         service
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) fn url(&self) -> String {
         match serde_json::from_str::<Value>(&self.ready) {
             Ok(ready) => ready["url"].as_str().unwrap().to_owned(),
@@ -64,14 +64,14 @@ impl Service {
         }
     }
 
-    /// Tells it something, as `kill` does.
+    /// Sends it a signal, like `kill`.
     #[track_caller]
     pub(crate) fn signal(&self, name: &str) {
         let told = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
         assert!(told.unwrap().success());
     }
 
-    /// Waits until it has ended; what it said on standard error goes with it.
+    /// Waits until it has ended, and returns its standard error.
     #[track_caller]
     pub(crate) fn ended(mut self) -> (ExitStatus, String) {
         let until = Instant::now() + PATIENCE;
@@ -84,7 +84,7 @@ impl Service {
         }
     }
 
-    /// Ends it as an operator does.
+    /// Stops it with SIGTERM, like an operator.
     #[track_caller]
     pub(crate) fn stop(self) {
         self.signal("TERM");
@@ -92,7 +92,7 @@ impl Service {
         assert_eq!(status.code(), Some(0), "{said}");
     }
 
-    /// Asks it something.
+    /// Sends it a request.
     pub(crate) fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Answer {
         let mut stream = connect(&self.url());
         write!(
@@ -103,14 +103,14 @@ impl Service {
         )
         .unwrap();
         let mut text = String::new();
-        // A service that ends in the middle closes the connection; what came is what counts.
+        // A service that ends during the request closes the connection; only the received data matters.
         let _ = stream.read_to_string(&mut text);
         let status = text.split_whitespace().nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
         let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
         Answer { status, body }
     }
 
-    /// Books four processors for an hour, at any time of the next day. The same key is the same request.
+    /// Books four processors for an hour, at any time of the next day. The same key makes it the same request.
     pub(crate) fn book(&self, key: u32) -> Answer {
         let in_hours =
             |hours: i64| jiff::Timestamp::from_second(begun() + hours * 3_600).unwrap().to_string();
@@ -122,7 +122,7 @@ impl Service {
         self.ask("POST", "/v1/reservations", &format!("Idempotency-Key: \"{key}\"\r\n"), &body)
     }
 
-    /// Kills it, and gives what it said.
+    /// Kills it, and returns its standard error.
     fn killed(&mut self) -> String {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -153,16 +153,16 @@ pub(crate) fn connect(url: &str) -> Box<dyn Connection> {
     Box::new(stream)
 }
 
-/// `[jobs]` of a site that runs programs, in one line; where the tests run as root the programs do not.
+/// `[jobs]` of a site that runs programs, in one line. If the tests run as root, the programs do not.
 pub(crate) const PROGRAMS: &str = "jobs = { processes = true, account = \"nobody\" }";
 
-/// When the tests began.
+/// The time when the tests began.
 fn begun() -> i64 {
     static BEGUN: OnceLock<i64> = OnceLock::new();
     *BEGUN.get_or_init(|| jiff::Timestamp::now().as_second())
 }
 
-/// The first line of standard output, when it comes.
+/// The first line of standard output, as soon as it arrives.
 fn first_line(child: &mut Child) -> Receiver<String> {
     let (tell, lines) = channel();
     let out = child.stdout.take().unwrap();

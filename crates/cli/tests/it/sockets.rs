@@ -1,5 +1,5 @@
-//! Services without tokens: on a Unix socket the system says who calls, programs of jobs do not run as root, and what would give
-//! every user of the machine the rights of the service is refused.
+//! Services without tokens: on a Unix socket the caller is its account, programs of jobs do not run as root, and a
+//! configuration that would give every user of the machine the rights of the service is refused.
 
 use crate::asking::{Asking, SITE};
 use crate::folder::Folder;
@@ -8,10 +8,10 @@ use bookahead_service::security::{is_root, own_account};
 use serde_json::Value;
 use std::os::unix::process::CommandExt as _;
 
-/// The number of the account `nobody`.
+/// User id of the account `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// A command of another user of the machine: its exit code, and what it printed.
+/// Runs a command as another user of the machine; returns exit code and output.
 fn as_nobody(asking: &Asking, arguments: &[&str]) -> (Option<i32>, String) {
     let output = asking.command(arguments).uid(NOBODY).gid(NOBODY).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
@@ -34,7 +34,7 @@ fn the_account_that_connects_is_the_user() {
     let for_ada = asking.document(&[&["reserve"], &BOOK[2..], &["--user", "ada"]].concat());
     assert_eq!(for_ada["owner"], "ada", "the account of the service may speak for others");
     if !is_root() {
-        return eprintln!("the rest needs root, to become somebody else");
+        return eprintln!("the rest needs root, to run as another account");
     }
     let (code, theirs) = as_nobody(&asking, &BOOK);
     assert_eq!((code, &json(&theirs)["owner"]), (Some(0), &Value::from("nobody")), "{theirs}");
@@ -59,7 +59,7 @@ fn the_account_that_connects_is_the_user() {
 fn nobody_else_reaches_the_socket_in_the_state_folder() {
     let asking = Asking::site(SITE);
     if !is_root() {
-        return eprintln!("this needs root, to become somebody else");
+        return eprintln!("this needs root, to run as another account");
     }
     let (code, said) = as_nobody(&asking, &["list"]);
     assert!(code == Some(1) && said.contains("ermission denied"), "{said}");

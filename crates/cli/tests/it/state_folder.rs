@@ -1,4 +1,4 @@
-//! The folder with the state of a service, as the system sees it: who may look into it, and journals that can only be read.
+//! The state folder of a service: its permissions, and journals that are read-only.
 #![cfg(unix)]
 
 use crate::folder::Folder;
@@ -12,7 +12,7 @@ use std::process::Output;
 const NORTH: &str = "name = \"north\"\n[[resource]]\n\
                      name = \"cluster\"\nkind = \"processors\"\ncapacity = 64\n";
 
-/// Somebody without rights.
+/// An account without rights.
 const NOBODY: u32 = 65_534;
 
 fn mode(path: &Path) -> u32 {
@@ -69,7 +69,7 @@ fn a_state_folder_that_others_can_enter_is_told() {
     assert!(doctor.out.contains("chmod 700"), "{doctor:?}");
 }
 
-/// Runs a command as somebody who may not write to the folder.
+/// Runs a command as an account that may not write to the folder.
 fn as_nobody(folder: &Folder, line: &str) -> Output {
     let mut command = folder.command(line);
     if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
@@ -78,7 +78,7 @@ fn as_nobody(folder: &Folder, line: &str) -> Output {
     command.output().unwrap()
 }
 
-/// A journal of which nothing can be written, also not beside it.
+/// A journal that cannot be written, in a folder that cannot be written.
 fn read_only(folder: &Folder) {
     let state = folder.path("bookahead-north");
     set_mode(state.parent().unwrap(), 0o755);

@@ -1,4 +1,4 @@
-//! Data on standard output, talk on standard error, and what happens where nobody listens to one of them.
+//! Data goes to standard output, messages to standard error; and commands whose output is closed.
 
 use crate::folder::{Folder, OVERRUN, Ran, THREE_JOBS};
 use std::process::Stdio;
@@ -14,7 +14,7 @@ fn with_json_standard_output_is_json_and_nothing_else() {
         let ran = folder.succeed(line);
         assert!(ran.json().is_object());
         assert_eq!(ran.json()["cleaning"]["mended"]["run-cut-at-request"], 1);
-        assert!(ran.err.starts_with("trace.swf: 3 of 3 jobs kept\n  mended:\n"), "{ran:?}");
+        assert!(ran.err.starts_with("trace.swf: 3 of 3 jobs kept\n  repaired:\n"), "{ran:?}");
         assert!(ran.err.contains("1  the job ran longer than it asked for and was cut there\n"), "{ran:?}");
     }
 }
@@ -29,7 +29,7 @@ fn files_written_are_named_on_standard_error_only() {
     assert_eq!(ran.err, "trace.swf: 3 of 3 jobs kept\n");
 }
 
-/// Commands that write to standard output, in each of the ways in which it is written.
+/// Commands that write to standard output, one for each code path that does so.
 const TALKATIVE: [&str; 7] = [
     "simulate trace.swf",
     "simulate trace.swf --json",

@@ -1,5 +1,5 @@
-//! Times on the command line: read by the user's clock, or the server's where that is faster, and in the user's zone, and
-//! repeated in the answer.
+//! Times on the command line: resolved by the user's clock, or by the server's if that is faster, in the user's zone,
+//! and repeated in the answer.
 
 use crate::asking::{Asking, SITE};
 use crate::folder::Ran;
@@ -8,13 +8,13 @@ use crate::folder::Ran;
 fn a_wall_time_that_is_twice_or_never_is_refused_with_both_readings() {
     let asking = Asking::site(SITE);
     let from = |time: &str| asking.run(&["probe", "--capacity", "1", "--duration", "1h", "--from", time]);
-    let words = ["is twice in Europe/Berlin", "2090-10-29T02:30:00+02:00", "2090-10-29T02:30:00+01:00"];
+    let words = ["occurs twice in Europe/Berlin", "2090-10-29T02:30:00+02:00", "2090-10-29T02:30:00+01:00"];
     from("2090-10-29 02:30").assert_refused(2, &words);
-    let words = ["is not in Europe/Berlin", "2090-03-26T01:30:00+01:00", "2090-03-26T03:30:00+02:00"];
+    let words = ["does not exist in Europe/Berlin", "2090-03-26T01:30:00+01:00", "2090-03-26T03:30:00+02:00"];
     from("2090-03-26 02:30").assert_refused(2, &words);
     let clear = from("2090-10-29T02:30:00+01:00");
     assert_eq!(clear.code, Some(0), "{clear:?}");
-    assert!(!clear.err.contains("is read in"), "nothing was assumed: {clear:?}");
+    assert!(!clear.err.contains("is taken in"), "nothing was assumed: {clear:?}");
 }
 
 #[test]
@@ -23,11 +23,11 @@ fn the_zone_of_the_user_is_that_of_the_option_before_that_of_the_system() {
     let words = ["probe", "--capacity", "1", "--duration", "1h", "--from", "2099-01-05 9:00"];
     let system = asking.ends(0, &words);
     assert!(
-        system.out.contains("09:00+01:00") && system.out.contains("2099-01-05 08:00–09:00"),
+        system.out.contains("begin (Europe/Berlin)") && system.out.contains("2099-01-05 09:00"),
         "{system:?}"
     );
     let said = asking.ends(0, &[&words[..], &["--zone", "America/New_York"]].concat());
-    assert!(said.err.contains("is read in America/New_York"), "{said:?}");
+    assert!(said.err.contains("is taken in America/New_York"), "{said:?}");
     assert!(said.out.contains("09:00-05:00") && said.out.contains("2099-01-05 14:00–15:00"), "{said:?}");
     let utc = asking.ends(0, &[&words[..], &["--zone", "UTC"]].concat());
     assert!(utc.out.contains("09:00Z") && !utc.out.contains("14:00"), "{utc:?}");
@@ -35,14 +35,14 @@ fn the_zone_of_the_user_is_that_of_the_option_before_that_of_the_system() {
 
 #[test]
 fn an_accelerated_clock_counts_for_times_and_not_for_the_time_to_decide() {
-    // An hour ago it agreed with the wall, so that it is 25 days ahead by now.
+    // An hour ago it agreed with the real time, so that it is 25 days ahead by now.
     let begun = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second() - 3_600).unwrap();
     let clock = format!("\n[clock]\nspeed = 600\norigin = \"{begun}\"\n");
     let asking = Asking::site(&(SITE.replace("true", "false") + &clock));
     let words = ["reserve", "--capacity", "1", "--duration", "1h", "--from", "+2d", "--hold", "2m"];
     let held = asking.ends(0, &words);
     assert!(
-        held.err.contains("note: the clock of the server says") && held.err.contains("600 times as fast"),
+        held.err.contains("note: the clock of the server shows") && held.err.contains("600 times as fast"),
         "{held:?}"
     );
     assert!(

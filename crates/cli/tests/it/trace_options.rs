@@ -1,4 +1,4 @@
-//! The options that choose and change the jobs of a trace, each seen in the starts that `simulate` writes.
+//! The options that select and change the jobs of a trace, each checked by the starts that `simulate` writes.
 
 use crate::folder::{FIVE_JOBS, Folder, OVERRUN, THREE_JOBS, columns};
 
@@ -81,7 +81,7 @@ fn a_trace_without_a_header_needs_the_machine_only() {
 fn units_are_whole_nodes() {
     let trace = "; MaxProcs: 9\n1 0 -1 10 1 -1 -1 1 10\n2 0 -1 10 5 -1 -1 5 10\n3 0 -1 10 9 -1 -1 9 10\n";
     let folder = Folder::with("trace.swf", trace);
-    // Two nodes of four: the second job needs both, the third more than there are.
+    // Two nodes of four processors: the second job needs both, the third more than the machine has.
     assert_eq!(folder.starts("--unit 4"), [(1, 0), (2, 10)]);
     assert_eq!(columns(&folder.text("starts.csv"), ["processors"]), [[4], [8]]);
     let ran = folder.succeed("simulate trace.swf --unit 4");
@@ -122,13 +122,13 @@ fn a_job_beyond_its_request_is_killed_extended_or_dropped() {
 #[test]
 fn jobs_that_estimates_drop_take_their_records_along() {
     let folder = Folder::with("trace.swf", OVERRUN);
-    // The factor makes every job an overrun; a rounded-up estimate of one second is none.
+    // The factor makes every job an overrun; an estimate that is rounded up to one second is none.
     folder.write("short.swf", format!("{OVERRUN}4 20 -1 1 7 -1 -1 7 1 -1 1 1 1 1 1 1 -1 -1\n"));
     folder.succeed("workload convert short.swf out.swf --estimates factor:0.5 --overrun drop");
     assert_eq!(folder.text("out.swf"), "; MaxProcs: 10\n4 20 -1 1 7 -1 -1 7 1 -1 1 1 1 1 1 1 -1 -1\n");
     folder.fail(
         "simulate trace.swf --estimates factor:0.5 --overrun drop",
-        &["trace.swf: no job is left", "--estimates"],
+        &["trace.swf: no jobs left", "--estimates"],
     );
 }
 
@@ -140,7 +140,7 @@ fn standard_input_is_a_trace_too() {
     assert_eq!(ran.json()["trace"], "standard input");
     folder
         .run_with_input("simulate - --from 2001-09-09T01:46:40Z", THREE_JOBS)
-        .assert_refused(1, &["give seconds"]);
+        .assert_refused(1, &["use a file, or seconds of the trace"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `whatif`: slots and what each would do, refusals with advice that works, pictures; nothing is booked.
+//! `whatif`: slots and their effects, refusals with advice that works, charts; nothing is booked.
 
 use crate::folder::Folder;
 
@@ -21,7 +21,7 @@ fn each_slot_says_what_it_would_do_to_waiting_jobs() {
         .succeed("whatif trace.swf --at 10 --request processors=6,duration=20s,ahead=150s --gap 1s --json")
         .json();
     assert_eq!((answer["running"].as_u64(), answer["waiting"].as_u64()), (Some(1), Some(2)));
-    // From 150 on the third job is planned on five of ten; six for twenty seconds at 160 make it wait until 180.
+    // From 150 on the third job is planned on five of ten; six for twenty seconds at 160 delay it until 180.
     let slot = &answer["slots"][0];
     assert_eq!((slot["start"].as_i64(), slot["end"].as_i64()), (Some(160), Some(180)));
     assert_eq!(slot["best"].as_bool(), Some(true));
@@ -77,7 +77,7 @@ fn wrong_requests_are_explained() {
     for (request, word) in [
         ("processors=4", "'duration' is missing"),
         ("duration=2h", "'processors' is missing"),
-        ("processors=0,duration=2h", "no number of processors"),
+        ("processors=0,duration=2h", "invalid number of processors '0'"),
         ("processors=4,duration=soon", "not a length of time"),
         ("cpus=4,duration=2h", "'cpus' is unknown"),
     ] {

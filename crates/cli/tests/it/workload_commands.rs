@@ -1,4 +1,4 @@
-//! `workload`: models drawn from a seed, traces converted, jobs turned into requests, a trace in numbers.
+//! `workload`: generated and converted traces, jobs turned into requests, and statistics.
 
 use crate::folder::{Folder, THREE_JOBS, columns, gunzip};
 use serde_json::json;

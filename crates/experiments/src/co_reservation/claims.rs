@@ -1,5 +1,5 @@
-//! What the co-reservation paper claims beside what the runs gave. The paper prints its results as curves, so all rules but
-//! one are about directions. They were written before the figures were run, and after a trial for speed had shown a few
+//! Claims of the co-reservation paper beside our results. The paper prints its results as curves, so all rules but one
+//! are about directions. They were written before the runs for the figures, but after a speed test that showed a few
 //! single runs; none was changed afterwards.
 
 use super::desk::Knowledge;
@@ -8,11 +8,11 @@ use super::runs::{Effort, Negotiated, Timeout};
 use super::setup::{ALL, CHOICES, HALF, INTER_ARRIVAL, LONGEST, ONE_EACH, PUBLISHED_TIMEOUT, TARGET};
 use crate::{Claim, Estimate, Measured};
 
-/// Fewer attempts in vain than this for each request are none.
+/// Fewer saved attempts per request than this count as no gain.
 const NO_GAIN: f64 = 0.05;
-/// Curves may rise by so much where they should fall: chance.
+/// A falling curve may rise by this much between two points, by chance.
 const CHANCE: f64 = 0.02;
-/// The published time-out is met from a third of it to its triple.
+/// Our timeout counts as the published one from a third of it to three times it.
 const FACTOR: f64 = 3.0;
 
 /// Requests that were booked, and requests that were not.
@@ -40,12 +40,12 @@ pub(super) fn with_or_without(knowledge: Knowledge) -> &'static str {
     }
 }
 
-/// A number with two digits, or nothing.
+/// The estimate with two digits, or a dash.
 pub(super) fn shown(estimate: Option<Estimate>) -> String {
     estimate.map_or_else(|| "–".into(), |estimate| estimate.show(2))
 }
 
-/// A number of one kind of requests at each share, with probing and without.
+/// A measure of one kind of requests at each share, with probing and without.
 fn at_shares(results: &Results, part: Part, name: &str, number: fn(&Effort) -> Option<f64>) -> Measured {
     let mut measured = Vec::new();
     for &share in results.extent.shares {
@@ -59,7 +59,7 @@ fn at_shares(results: &Results, part: Part, name: &str, number: fn(&Effort) -> O
     measured
 }
 
-/// A number with probing and without at one share.
+/// A measure with probing and without, at one share.
 fn pair(results: &Results, share: u32, number: impl Fn(&Negotiated) -> Option<f64>) -> Option<(f64, f64)> {
     let mean = |knowledge| {
         let estimate = results.of(&ours(knowledge, share, INTER_ARRIVAL), &number)?;
@@ -104,9 +104,9 @@ fn fewer_attempts(results: &Results) -> Claim {
         failed.is_empty(),
         || {
             format!(
-                "not lower for {}: probes do not tell what is free beside a slot, so that sub-jobs are \
-                 tried together on a machine that has room for each of them alone; the table of other \
-                 choices shows that where sites tell it nothing is tried in vain",
+                "not lower for {}: probes do not report the free capacity beside a slot, so that sub-jobs \
+                 are tried together on a machine that has room for each of them alone; the table of other \
+                 choices shows that no attempt fails if sites report it",
                 failed.join(", ")
             )
         },
@@ -132,7 +132,7 @@ fn all_seen(results: &Results) -> Claim {
         "fewer without probing at 100%",
     )
     .says(
-        "only where all requests are submitted via the evaluated broker, the broker that goes by its \
+        "only if all requests are submitted via the evaluated broker, the broker that relies on its \
          knowledge of previous reservations needs fewer attempts than the probing one",
     )
     .ours(
@@ -143,7 +143,7 @@ fn all_seen(results: &Results) -> Claim {
         "at a share of 100% the mean number of attempts without probing is lower for successful requests \
          and not higher for unsuccessful ones",
         reproduced,
-        || "what probes tell is enough to try nothing in vain",
+        || "the answers to probes are enough to avoid all failed attempts",
     )
 }
 
@@ -192,8 +192,8 @@ fn higher_load_why(results: &Results, saved: &[(u32, Estimate)]) -> String {
     let first = results.extent.inter_arrivals.first().copied().unwrap_or(INTER_ARRIVAL);
     let failing = results.saved(HALF, first, |ran| ran.unsuccessful.attempts_each());
     format!(
-        "the reduction is largest at {at}, where {:.0}% of the machines are wanted; beyond that load those \
-         requests succeed that are easily placed, with and without probing, and the gain is with the \
+        "the reduction is largest at {at}, where {:.0}% of the machines are requested; at higher loads only \
+         requests that are easy to place succeed, with and without probing, and the gain is in the \
          unsuccessful ones: {} attempts saved at {first}",
         100.0 * CHOICES.load(at.max(1)),
         shown(failing)
@@ -209,7 +209,10 @@ fn low_load(results: &Results) -> Claim {
         .ours(
             last.map_or_else(String::new, |(every, estimate)| {
                 let load = 100.0 * CHOICES.load(*every);
-                format!("{} attempts saved at {every} ({load:.0}% of the machines wanted)", estimate.show(3))
+                format!(
+                    "{} attempts saved at {every} ({load:.0}% of the machines requested)",
+                    estimate.show(3)
+                )
             }),
             saved_measured(&saved),
         )
@@ -218,8 +221,8 @@ fn low_load(results: &Results) -> Claim {
              request",
             reproduced,
             || {
-                "where several machines could begin at the same time both brokers take the first, so that \
-                 it is full even at this load, and a broker that does not probe tries it in vain"
+                "if several machines could begin at the same time, both brokers choose the first, so that \
+                 it is full even at this load, and attempts of a broker that does not probe fail there"
             },
         )
 }
@@ -247,7 +250,7 @@ fn more_messages(results: &Results) -> Claim {
             reproduced,
             || {
                 "a request that fails without probing has tried up to eight candidates, each with a call \
-                 and an answer to hold and to give back every sub-job: more than the eight probes cost"
+                 and an answer to hold and to release every sub-job: more than the eight probes cost"
             },
         )
 }
@@ -274,11 +277,11 @@ fn eight_probes(results: &Results) -> Claim {
         .judged(
             "at every share the mean number of probes for each sub-job is 8.0 to one decimal",
             reproduced,
-            || "where no begins meet, our broker asks a second time for those that others offered",
+            || "if the offered start times do not match, our broker probes again for those that others offered",
         )
 }
 
-/// The rate of acceptance over the time-outs, for those with rejecters.
+/// The acceptance rate by timeout, for each number of rejecters above 0.
 fn curves(results: &Results) -> Vec<(u32, Vec<(u32, Estimate)>)> {
     let some = results.extent.rejecters.iter().filter(|&&rejecters| rejecters > 0);
     let curve = |rejecters: u32| {
@@ -325,7 +328,7 @@ fn falls_with_timeout(results: &Results) -> Claim {
             "with every number of rejecters the rate is lower at the longest time-out than at the shortest, \
              and from one time-out to the next it never rises by more than 0.02",
             reproduced,
-            || "few rejecters change the rate by less than chance does",
+            || "with few rejecters the change of the rate is smaller than its random variation",
         )
 }
 
@@ -355,8 +358,8 @@ fn fewer_rejecters(results: &Results) -> Claim {
         "the fall from the shortest to the longest time-out grows with every larger number of rejecters",
         reproduced,
         || {
-            "so many rejecters hold so much that others of them find no room, and the rate is low at the \
-             shortest time-out already"
+            "with this many rejecters the holds leave no room for other rejecters, and the rate is already \
+             low at the shortest time-out"
         },
     )
 }
@@ -387,8 +390,8 @@ fn published_timeout(results: &Results) -> Claim {
             || {
                 format!(
                     "the paper prints neither the load of the accepters nor the advance booking period, and \
-                     the time-out depends on both: here the accepters want {wanted:.0}% of the machines and \
-                     book {:.0} slots ahead on average, so that most of what evaporates is booked again; \
+                     the time-out depends on both: here the accepters request {wanted:.0}% of the machines \
+                     and book {:.0} slots ahead on average, so that most expired holds are booked again; \
                      the table of other loads shows by how much",
                     CHOICES.book_ahead
                 )

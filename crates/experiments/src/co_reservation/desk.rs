@@ -1,7 +1,6 @@
-//! A broker at work: its calls are carried to the machines and their answers back, all in the same instant. Messages are
-//! counted. A broker without probing is the same broker; its probes are answered from its own notes, which are ledgers
-//! that contain only what was booked through itself, and no message is sent for them. It never decides anything: that is
-//! left to [`Broker`] and [`Ledger`].
+//! Runs a broker against the machines: delivers its calls and their answers in the same instant, and counts messages.
+//! The broker without probing is the same broker; its probes are answered, without a message, from its own records,
+//! which are ledgers that contain only its own bookings. All decisions are made by [`Broker`] and [`Ledger`].
 
 use super::setup::{Choices, KIND, MACHINES};
 use bookahead_plan::placement::{Admission, Method, Rules as Placement, SlotRules};
@@ -14,43 +13,43 @@ use bookahead_protocol::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// Longer than any hold that a site grants, so that the sites decide.
+/// Requested hold time, longer than any that a site grants, so that the sites decide.
 const ASKED_HOLD: Millis = Millis::seconds(1_000_000);
-/// What is over is of no use here.
+/// As short as possible: finished reservations are not used, and cost memory.
 const RETENTION: Seconds = Seconds(1);
-/// Answers are never asked for again.
+/// Remembered answers. Calls are never repeated here, so few are enough.
 const MOST_ANSWERS: usize = 1_000;
 
 pub(super) type Sites = BTreeMap<Name, Ledger>;
 
-/// What a broker goes by.
+/// Where a broker gets its knowledge of free capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Knowledge {
-    /// It asks the machines.
+    /// It probes the machines.
     Probes,
-    /// It knows what was booked through itself, and nothing else.
+    /// It knows only its own bookings.
     OwnBookings,
 }
 
-/// A broker, and what it knows.
+/// A broker and its records.
 pub(super) struct Desk {
     name: Name,
     broker: Broker,
-    /// Its own bookings, where it does not probe.
+    /// Its own bookings; None if it probes.
     notes: Option<Sites>,
     asked: u128,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Negotiation {
-    /// What is held or booked; None where there is nothing.
+    /// The reservation that is held or booked, if any.
     pub(super) booked: Option<Reservation>,
-    /// Candidates that were tried to be held.
+    /// Candidates that the broker tried to hold.
     pub(super) attempts: u64,
     pub(super) probes: u64,
     /// Calls and answers of every kind.
     pub(super) messages: u64,
-    /// Whether it was given up before all candidates had been looked at.
+    /// Whether the search ended before all candidates were examined.
     pub(super) stopped: bool,
 }
 
@@ -59,7 +58,7 @@ pub(super) fn sites(tell_free: bool, holds: HoldRules) -> Sites {
     let site = |(number, processors): (usize, &u32)| {
         let name = format!("machine {}", number + 1);
         let resource = Resource::new(&name, "processors", KIND, *processors);
-        // There are no local jobs; where they are not preferred, nobody plans an empty queue.
+        // There are no local jobs, and this method does not spend time on planning their empty queue.
         let method = Method::EarliestStart { local_jobs_preferred: false };
         let (slots, admission) = (SlotRules::default(), Admission::default());
         let placement = Placement { policy: Policy::EASY, method, slots, admission };
@@ -70,14 +69,14 @@ pub(super) fn sites(tell_free: bool, holds: HoldRules) -> Sites {
             most_answers: MOST_ANSWERS,
             ..SiteRules::new(name.as_str(), vec![Offered { resource, placement }])
         };
-        // Rules from the constants above are never refused.
+        // Cannot fail: the rules are built from valid constants.
         Some((Name::from(name), Ledger::new(rules).ok()?))
     };
     MACHINES.iter().enumerate().filter_map(site).collect()
 }
 
 impl Desk {
-    /// A broker that knows the machines and has booked nothing. No two have the same number.
+    /// A broker that knows the machines and has no bookings. `number` must be unique among brokers.
     pub(super) fn new(number: u64, choices: &Choices, knowledge: Knowledge, sites: &Sites) -> Desk {
         let mut broker = Broker::new(Rules {
             maker: number.into(),
@@ -92,7 +91,7 @@ impl Desk {
             broker.register(name.clone(), resources, None);
         }
         broker.resume(Moment(0));
-        // Of its own bookings it knows everything.
+        // Its own records reveal everything, whatever the machines reveal.
         let notes = || self::sites(true, holds_of(sites));
         Desk {
             name: format!("broker {number}").into(),
@@ -102,7 +101,7 @@ impl Desk {
         }
     }
 
-    /// Asks for a reservation: booked for good, or only held.
+    /// Requests a reservation, which is committed (`book`) or only held.
     pub(super) fn reserve(
         &mut self,
         now: Moment,
@@ -120,7 +119,7 @@ impl Desk {
         self.carry(now, effects, sites)
     }
 
-    /// Does what is due until a moment: mostly holds that are over.
+    /// Runs the timers of the broker that are due, mostly expired holds.
     pub(super) fn pass_time(&mut self, until: Moment, sites: &mut Sites) {
         while let Some(at) = self.broker.next_timer().filter(|at| *at <= until) {
             let effects = self.broker.tick(at);
@@ -128,7 +127,7 @@ impl Desk {
         }
     }
 
-    /// Carries calls to the machines and answers back, until nothing is left to say.
+    /// Delivers calls and answers until the broker sends no more.
     fn carry(&mut self, now: Moment, effects: Effects, sites: &mut Sites) -> Negotiation {
         let mut negotiation = Negotiation::default();
         let mut mail = VecDeque::from([effects]);
@@ -138,6 +137,7 @@ impl Desk {
                 let Some(answer) = self.deliver(now, &out, sites, &mut negotiation) else { continue };
                 mail.push_back(self.broker.on_answer(now, &out.to, out.envelope.key, &answer));
             }
+            // A search may need several steps of the broker, which a tick triggers.
             if mail.is_empty() && self.broker.searches_under_way().len() > 0 {
                 mail.push_back(self.broker.tick(now));
             }
@@ -158,10 +158,12 @@ impl Desk {
         if is_probe && let Some(note) = note {
             return Some(answer(note));
         }
+        // The call and its answer.
         negotiation.messages += 2;
         negotiation.probes += u64::from(is_probe);
         let said = answer(sites.get_mut(&out.to)?);
         if let Some(note) = self.notes.as_mut().and_then(|notes| notes.get_mut(&out.to)) {
+            // Refused holds must not enter the records; later calls on a recorded reservation must.
             let known = out.envelope.call.id().is_some_and(|id| note.entry(id).is_some());
             if known || matches!(said, Answer::Reservation(Reservation { state: State::Held, .. })) {
                 answer(note);
@@ -201,7 +203,7 @@ mod tests {
         draw(&CHOICES, "test", 300, inter_arrival, 1)
     }
 
-    /// What is booked on every machine, in order.
+    /// The bookings of each machine, sorted.
     fn booked(sites: &Sites) -> Vec<Vec<Span>> {
         let spans = |ledger: &Ledger| {
             let mut spans: Vec<Span> = ledger.reserved(&"processors".into()).map(|(_, span)| span).collect();
@@ -217,11 +219,7 @@ mod tests {
         let mut desk = Desk::new(1, &CHOICES, Knowledge::OwnBookings, &sites);
         for asked in few(5.0) {
             let negotiation = desk.reserve(Moment::of(asked.submit), &asked.request, true, &mut sites);
-            assert_eq!(
-                negotiation.attempts,
-                u64::from(negotiation.booked.is_some()),
-                "no attempt is in vain"
-            );
+            assert_eq!(negotiation.attempts, u64::from(negotiation.booked.is_some()), "no attempt fails");
             assert_eq!(negotiation.probes, 0);
             let end = Moment::of(asked.submit);
             let notes = desk.notes.as_mut().unwrap();
@@ -240,7 +238,7 @@ mod tests {
             let desk = if number % 2 == 0 { &mut ours } else { &mut others };
             let negotiation = desk.reserve(Moment::of(asked.submit), &asked.request, true, &mut sites);
             let wasted = negotiation.attempts - u64::from(negotiation.booked.is_some());
-            assert!(number % 2 == 0 || wasted == 0, "who is told everything tries nothing in vain");
+            assert!(number % 2 == 0 || wasted == 0, "a broker with full knowledge has no failed attempts");
             in_vain += wasted;
         }
         assert!(in_vain > 0);

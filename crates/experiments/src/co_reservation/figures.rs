@@ -1,4 +1,4 @@
-//! The figures and tables of the page, from all runs.
+//! The figures and tables of the page.
 
 use super::claims::{KINDS, shown, with_or_without};
 use super::desk::Knowledge;
@@ -11,7 +11,7 @@ use crate::Section;
 use crate::report::{point, row};
 use bookahead_figure::{LineSeries, Lines};
 
-/// The case of a place on the x axis.
+/// Maps a value on the x axis to its case.
 type At<'a> = &'a dyn Fn(Knowledge, u32) -> NegotiationCase;
 
 pub(super) fn machines() -> Section {
@@ -20,7 +20,7 @@ pub(super) fn machines() -> Section {
     Section::table("co-reservation-machines.csv", "The machines", ["machine", "processors"], rows)
 }
 
-/// Figure 6: attempts against the share that is seen.
+/// Figure 6: attempts by the share of requests that the broker sees.
 pub(super) fn attempts_by_share(results: &Results) -> Vec<Section> {
     let at = |knowledge, share| ours(knowledge, share, INTER_ARRIVAL);
     let shares = results.extent.shares;
@@ -31,7 +31,7 @@ pub(super) fn attempts_by_share(results: &Results) -> Vec<Section> {
     vec![drawn("fig6", caption, &figure), table("fig6", caption, "seen, %", results, shares, &at, ATTEMPTS)]
 }
 
-/// Figure 7: attempts against the inter-arrival time.
+/// Figure 7: attempts by inter-arrival time.
 pub(super) fn attempts_by_load(results: &Results) -> Vec<Section> {
     let at = |knowledge, every| ours(knowledge, HALF, every);
     let every = results.extent.inter_arrivals;
@@ -41,7 +41,7 @@ pub(super) fn attempts_by_load(results: &Results) -> Vec<Section> {
     vec![drawn("fig7", caption, &figure), table("fig7", caption, label, results, every, &at, ATTEMPTS)]
 }
 
-/// Figure 8: messages against the share that is seen.
+/// Figure 8: messages by the share of requests that the broker sees.
 pub(super) fn messages_by_share(results: &Results) -> Vec<Section> {
     let at = |knowledge, share| ours(knowledge, share, INTER_ARRIVAL);
     let shares = results.extent.shares;
@@ -119,7 +119,7 @@ fn table(
     Section::table(format!("co-reservation-{file}.csv"), caption, columns, places.iter().map(line))
 }
 
-/// What other choices would have given.
+/// Results with other choices.
 pub(super) fn choices(results: &Results) -> Section {
     let line = |(set, (name, _)): (usize, (&str, _))| {
         let mut cells = vec![name.to_owned()];
@@ -143,14 +143,14 @@ pub(super) fn choices(results: &Results) -> Section {
     let at = |share: u32| columns.map(|column| format!("{column}, {share}%"));
     Section::table(
         "co-reservation-choices.csv",
-        "What other choices would have given at an inter-arrival time of 20: with probing / without, where half of \
-         the requests are seen and where all are",
+        "Results of other choices at an inter-arrival time of 20: with probing / without, if the broker sees half \
+         of the requests and if it sees all",
         row("choice", at(HALF).into_iter().chain(at(ALL))),
         sets().enumerate().map(line),
     )
 }
 
-/// Figure 9: acceptance against the time-out.
+/// Figure 9: acceptance rate by timeout.
 pub(super) fn acceptance(results: &Results) -> Vec<Section> {
     let rate = |rejecters, timeout| results.acceptance(&held(rejecters, Timeout::Fixed(timeout)));
     let extent = &results.extent;
@@ -219,7 +219,7 @@ pub(super) fn other_loads(results: &Results) -> Section {
     )
 }
 
-/// By how much the rates that adaptive sites reach lie above their targets: the least and the most.
+/// The smallest and the largest difference between the rates that adaptive sites reach and their targets.
 pub(super) fn above_targets(results: &Results) -> (f64, f64) {
     let cases = adapting(&results.extent).into_iter().flat_map(|(set, rejecters)| {
         let targets = results.extent.targets.iter();
@@ -238,7 +238,7 @@ pub(super) fn adaptive(results: &Results) -> Section {
         }
     }
     let columns = [
-        "told beside a slot",
+        "reported beside a slot",
         "rejecters",
         "target",
         "reached",
@@ -246,13 +246,13 @@ pub(super) fn adaptive(results: &Results) -> Section {
         "best fixed",
         "1 slot",
         "longest",
-        "holds granted of those asked for, %",
+        "holds granted of those requested, %",
         "never confirmed per 1,000 committed",
     ];
     let caption = format!(
-        "Sites that adapt their holds to a target, beside fixed time-outs: the rate reached, the mean hold in slots, the \
-         longest fixed time-out that was run and keeps the target with its rate, the rates at 1 and at {LONGEST} slots, \
-         and what the sites saw"
+        "Sites that adapt their holds to a target, compared with fixed time-outs: the rate reached, the mean hold in slots, \
+         the longest fixed time-out of the runs that meets the target and its rate, the rates at 1 and at {LONGEST} slots, \
+         and the observations of the sites"
     );
     Section::table("co-reservation-adaptive.csv", caption, columns, rows)
 }
@@ -262,7 +262,7 @@ fn adaptive_row(results: &Results, case: &HoldCase, target: f64) -> Vec<String> 
     let keeping = |timeout: &u32| fixed(*timeout).mean >= target;
     let best = results.timeouts(case).into_iter().rev().find(keeping);
     let best = best.map_or_else(|| "none".into(), |timeout| format!("{timeout}: {}", fixed(timeout).show(3)));
-    let told = if case.set == OURS { "nothing" } else { "what is free" };
+    let told = if case.set == OURS { "nothing" } else { "free capacity" };
     vec![
         told.into(),
         case.rejecters.to_string(),

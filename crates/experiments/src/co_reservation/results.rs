@@ -1,5 +1,5 @@
-//! All runs of the experiment, and what they give with their intervals. Runs are independent, so that the number of
-//! threads changes nothing; every figure and claim reads from here.
+//! All runs of the experiment, and their results with confidence intervals. Runs are independent, so that the number of
+//! threads does not change the results. All figures and claims read from here.
 
 use super::desk::Knowledge;
 use super::runs::{Effort, Held, HoldCase, Negotiated, NegotiationCase, Timeout, hold, negotiate};
@@ -14,16 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const BOTH: [Knowledge; 2] = [Knowledge::Probes, Knowledge::OwnBookings];
 /// The shares at which other choices are compared.
 const COMPARED: [u32; 2] = [HALF, ALL];
-/// The accepters' loads and choices under which the paper's example is looked at beside ours.
+/// Other choices and inter-arrival times for the paper's example.
 pub(super) const OTHER_LOADS: [(usize, u32); 3] =
     [(OURS, DENSER), (LONGER_AHEAD, ACCEPTER_INTER_ARRIVAL), (LONGER_AHEAD, DENSER)];
 
-/// What some requests of a run took.
+/// Selects some requests of a run.
 pub(super) type Part = fn(&Negotiated) -> Effort;
-/// A number of a run, where it has one.
+/// A measure of a run; None if it has no such requests.
 pub(super) type Figure = fn(&Effort) -> Option<f64>;
 
-/// All runs, each with one value for each seed.
+/// All runs, with one value per seed.
 pub(super) struct Results {
     pub(super) extent: Extent,
     negotiated: BTreeMap<NegotiationCase, Vec<Negotiated>>,
@@ -41,17 +41,18 @@ enum Ran {
     Held(HoldCase, Held),
 }
 
-/// The case of the page's choices.
+/// A case with the choices of the page.
 pub(super) fn ours(knowledge: Knowledge, share: u32, inter_arrival: u32) -> NegotiationCase {
     NegotiationCase { set: OURS, knowledge, share, inter_arrival }
 }
 
-/// The case of Figure 9 with the page's choices.
+/// A case of Figure 9 with the choices of the page.
 pub(super) fn held(rejecters: u32, timeout: Timeout) -> HoldCase {
     HoldCase { set: OURS, inter_arrival: ACCEPTER_INTER_ARRIVAL, rejecters, timeout }
 }
 
 fn negotiation_cases(extent: &Extent) -> BTreeSet<NegotiationCase> {
+    // A set, because the figures share cases, which are run only once.
     let mut cases = BTreeSet::new();
     for knowledge in BOTH {
         let case = |set, share, inter_arrival| NegotiationCase { set, knowledge, share, inter_arrival };
@@ -90,12 +91,12 @@ fn hold_cases(extent: &Extent) -> BTreeSet<HoldCase> {
     cases
 }
 
-/// Where nobody rejects, all time-outs are one.
+/// Without rejecters the timeout has no effect, so that one run stands for all timeouts.
 fn fixed(rejecters: u32, timeout: u32) -> Timeout {
     Timeout::Fixed(if rejecters == 0 { LONGEST } else { timeout })
 }
 
-/// The sets of choices and the rejecters with which sites adapt their holds.
+/// The sets of choices and numbers of rejecters that are run with adaptive holds.
 pub(super) fn adapting(extent: &Extent) -> Vec<(usize, u32)> {
     let some =
         extent.rejecters.iter().filter(|&&rejecters| rejecters > 0).map(|&rejecters| (OURS, rejecters));
@@ -127,7 +128,7 @@ pub(super) fn run(extent: Extent, scale: &Scale, progress: Progress<'_>) -> Resu
 }
 
 impl Results {
-    /// A number of a case over the seeds that have it; None where none has.
+    /// A measure of a case over the seeds that have it; None if no seed has.
     pub(super) fn of(
         &self,
         case: &NegotiationCase,
@@ -137,7 +138,7 @@ impl Results {
         (!values.is_empty()).then(|| Estimate::of(&values))
     }
 
-    /// By how much a number is higher without probing than with it, seed by seed.
+    /// How much higher a measure is without probing than with it, seed by seed.
     pub(super) fn saved(
         &self,
         share: u32,
@@ -152,18 +153,18 @@ impl Results {
         (!values.is_empty()).then(|| Estimate::of(&values))
     }
 
-    /// All runs of a case together.
+    /// The sum over all runs of a case.
     pub(super) fn total(&self, case: &NegotiationCase) -> Effort {
         let runs = self.negotiated.get(case).into_iter().flatten();
         runs.fold(Effort::default(), |all, ran| all.and(ran.all()))
     }
 
-    /// How many requests of the evaluated brokers were given up before all candidates had been looked at.
+    /// Number of requests of the evaluated brokers whose search ended before all candidates were examined.
     pub(super) fn stopped(&self) -> u64 {
         self.negotiated.values().flatten().map(|ran| ran.all().stopped).sum()
     }
 
-    /// A number of a case of Figure 9; zero where it was not run.
+    /// A measure of a case of Figure 9; zero if it was not run.
     pub(super) fn hold(&self, case: &HoldCase, number: impl Fn(&Held) -> f64) -> Estimate {
         let timeout = match case.timeout {
             Timeout::Fixed(timeout) => fixed(case.rejecters, timeout),
@@ -177,7 +178,7 @@ impl Results {
         self.hold(case, |held| held.acceptance)
     }
 
-    /// The fixed time-outs that were run for a case, the shortest first.
+    /// The fixed timeouts that were run for a case, the shortest first.
     pub(super) fn timeouts(&self, case: &HoldCase) -> Vec<u32> {
         let like = |timeout: &&u32| {
             self.held.contains_key(&HoldCase { timeout: Timeout::Fixed(**timeout), ..*case })
@@ -185,7 +186,7 @@ impl Results {
         self.extent.timeouts.iter().filter(like).copied().collect()
     }
 
-    /// The time-out at which the rate of acceptance falls to a target, in a line from one time-out to the next.
+    /// The timeout at which the acceptance rate falls to a target, by linear interpolation.
     pub(super) fn timeout_for(&self, case: &HoldCase, target: f64) -> Reached {
         let timeouts = self.timeouts(case);
         let rate =
@@ -204,21 +205,21 @@ impl Results {
     }
 }
 
-/// Where a rate falls to a target.
+/// The timeout at which a rate falls to a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Reached {
-    /// It is below at the shortest time-out.
+    /// The rate is below the target at the shortest timeout.
     Never,
-    /// At this time-out.
+    /// At this timeout, in slots.
     At(f64),
-    /// It is not below at the longest.
+    /// The rate is not below the target at the longest timeout.
     Always,
 }
 
 impl Reached {
     pub(super) fn show(self) -> String {
         match self {
-            Reached::Never => "below it at every time-out".into(),
+            Reached::Never => "below the target at every time-out".into(),
             Reached::At(timeout) => format!("{timeout:.0}"),
             Reached::Always => format!("above {LONGEST}"),
         }

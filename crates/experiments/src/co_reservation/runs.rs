@@ -1,5 +1,5 @@
-//! One run of the experiment: for Figures 6, 7 and 8 what negotiations take, for Figure 9 what holds do to those who mean
-//! it. It relies on [`Desk`] for the brokers; a run is a function of its case and its seed.
+//! One run of the experiment: the effort of negotiations for Figures 6, 7 and 8, and the effect of holds on accepters
+//! for Figure 9. A run depends only on its case and its seed.
 
 use super::desk::{Desk, Knowledge, Negotiation, sites};
 use super::setup::{Asked, Choices, LONGEST, draw, measured_from};
@@ -11,28 +11,28 @@ use bookahead_protocol::{Millis, Moment};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct NegotiationCase {
     pub(super) set: usize,
-    /// What the evaluated broker goes by.
+    /// Of the evaluated broker.
     pub(super) knowledge: Knowledge,
-    /// How many in a hundred of the requests go through it.
+    /// Percentage of requests that go through the evaluated broker.
     pub(super) share: u32,
     /// Mean slots between two requests.
     pub(super) inter_arrival: u32,
 }
 
-/// What some requests took in all.
+/// Total effort of some requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Effort {
     pub(super) requests: u64,
     pub(super) parts: u64,
-    /// Candidates that were tried to be held.
+    /// Candidates that the broker tried to hold.
     pub(super) attempts: u64,
     pub(super) probes: u64,
     pub(super) messages: u64,
-    /// Requests given up before all candidates had been looked at.
+    /// Requests whose search ended before all candidates were examined.
     pub(super) stopped: u64,
 }
 
-/// What a run gave, of the requests of the evaluated broker.
+/// The result of a run, for requests of the evaluated broker only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Negotiated {
     pub(super) successful: Effort,
@@ -49,7 +49,7 @@ impl Effort {
         self.stopped += u64::from(negotiation.stopped);
     }
 
-    /// Reservation attempts for each request; None where there is no request.
+    /// Reservation attempts per request; None without requests.
     pub(super) fn attempts_each(&self) -> Option<f64> {
         (self.requests > 0).then(|| self.attempts as f64 / self.requests as f64)
     }
@@ -82,8 +82,8 @@ impl Negotiated {
     }
 }
 
-/// Requests come, some through the evaluated broker and the others through a side channel; counts what the evaluated
-/// broker had to do for each.
+/// Sends some requests through the evaluated broker and the others through a side channel, and counts the effort of the
+/// evaluated broker.
 pub(super) fn negotiate(case: &NegotiationCase, choices: &Choices, requests: usize, seed: u64) -> Negotiated {
     let mut sites = sites(choices.tell_free, HoldRules::default());
     let mut evaluated = Desk::new(1, choices, case.knowledge, &sites);
@@ -113,16 +113,16 @@ pub(super) struct HoldCase {
     pub(super) set: usize,
     /// Mean slots between two accepters.
     pub(super) inter_arrival: u32,
-    /// Rejecters for each thousand accepters.
+    /// Rejecters per thousand accepters.
     pub(super) rejecters: u32,
     pub(super) timeout: Timeout,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timeout {
-    /// So many slots.
+    /// In slots.
     Fixed(u32),
-    /// As long as the rate of acceptance, in millionths, allows by what they saw, and no longer than [`LONGEST`].
+    /// As long as the target acceptance rate, in millionths, allows by the site's observations; at most [`LONGEST`].
     Adaptive(u32),
 }
 
@@ -130,11 +130,11 @@ pub(super) enum Timeout {
 pub(super) struct Held {
     /// The share of accepters that were served.
     pub(super) acceptance: f64,
-    /// How long was held for rejecters on average, in slots; zero where there were none.
+    /// Mean hold of rejecters, in slots; zero without rejecters.
     pub(super) hold: f64,
-    /// Holds granted of those asked for, as the machines saw it; what is long past counts less.
+    /// Share of requested holds that the machines granted; older ones have less weight.
     pub(super) granted: f64,
-    /// Holds never confirmed for each one committed.
+    /// Expired holds per committed one.
     pub(super) evaporated: f64,
 }
 
@@ -152,8 +152,8 @@ impl Timeout {
     }
 }
 
-/// Accepters, who commit at once, and rejecters, who never answer, so that what is held for them evaporates, come through
-/// one broker that probes. Measures how many of the accepters are served.
+/// Sends accepters, who commit at once, and rejecters, whose holds expire, through one broker that probes. Measures the
+/// share of accepters that are served.
 pub(super) fn hold(case: &HoldCase, choices: &Choices, accepters: usize, seed: u64) -> Held {
     let mut sites = sites(choices.tell_free, case.timeout.rules());
     let mut broker = Desk::new(1, choices, Knowledge::Probes, &sites);
@@ -163,6 +163,7 @@ pub(super) fn hold(case: &HoldCase, choices: &Choices, accepters: usize, seed: u
     for (asked, accepts) in with_rejecters(case, choices, accepters, seed) {
         let now = Moment::of(asked.submit);
         let booked = broker.reserve(now, &asked.request, accepts, &mut sites).booked;
+        // Requests before that fill the machines, but are not measured.
         if asked.submit < measured_from {
             continue;
         }
@@ -185,7 +186,7 @@ pub(super) fn hold(case: &HoldCase, choices: &Choices, accepters: usize, seed: u
     }
 }
 
-/// Accepters and rejecters in the order in which they come, and whether each accepts.
+/// Accepters and rejecters by submit time; true for accepters.
 fn with_rejecters(
     case: &HoldCase,
     choices: &Choices,

@@ -1,8 +1,9 @@
-//! The set-up of the paper (Sections 4.1 and 4.2) and, in one struct, everything about requests that the paper leaves
-//! open. [`CHOICES`] were made before the first run and never changed; [`ALTERNATIVES`] show what others would have given.
+//! The set-up of the paper (Sections 4.1 and 4.2) and, in [`Choices`], everything about requests that the paper leaves
+//! open. [`CHOICES`] were made before the first run and never changed; [`ALTERNATIVES`] show the effect of other
+//! choices.
 //!
-//! The requests are a function of the seed: the same sub-jobs come at every share and every load, only closer together or
-//! further apart, and a request that is seen at a small share is seen at every larger one.
+//! The requests depend only on the seed: the same sub-jobs arrive at every share and load, only closer together or
+//! further apart, and a request that the broker sees at a small share is also seen at every larger one.
 
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::broker::LeftOut;
@@ -18,22 +19,22 @@ pub(super) const PROCESSORS: (i64, i64) = (1, 10);
 
 /// Mean slots between two requests in Figures 6 and 8, as printed.
 pub(super) const INTER_ARRIVAL: u32 = 20;
-/// How many in a hundred of the requests go through the evaluated broker in Figure 7, as printed.
+/// Percentage of requests through the evaluated broker in Figure 7, as printed.
 pub(super) const HALF: u32 = 50;
-/// All requests go through the evaluated broker.
+/// All requests go through the evaluated broker, in percent.
 pub(super) const ALL: u32 = 100;
-/// The longest time-out: what a site grants where nothing else limits a hold.
+/// The longest timeout, in slots: what a site grants if nothing else limits a hold.
 pub(super) const LONGEST: u32 = 4_000;
-/// Mean slots between two accepters in Figure 9, where the paper prints none. At 20 the accepters alone would want more
-/// than there is, so that a rate of 0.8 could not be reached at any time-out; see the page.
+/// Mean slots between two accepters in Figure 9, for which the paper prints none. At 20 the accepters alone would
+/// request more than the machines have, so that a rate of 0.8 could not be reached at any timeout; see the page.
 pub(super) const ACCEPTER_INTER_ARRIVAL: u32 = 40;
-/// A heavier load, to see what depends on it.
+/// A heavier load, to show its effect.
 pub(super) const DENSER: u32 = 30;
-/// One rejecter for each accepter: the paper's example.
+/// Rejecters per thousand accepters in the paper's example: one per accepter.
 pub(super) const ONE_EACH: u32 = 1_000;
 /// The acceptance rate of the paper's example, in millionths.
 pub(super) const TARGET: u32 = 800_000;
-/// The time-out that the paper's example asks for, in slots.
+/// The timeout of the paper's example, in slots.
 pub(super) const PUBLISHED_TIMEOUT: f64 = 300.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,17 +43,17 @@ pub(super) struct Extent {
     pub(super) requests: usize,
     /// Accepters of a run for Figure 9.
     pub(super) accepters: usize,
-    /// How many in a hundred of the requests go through the evaluated broker (Figures 6 and 8); the last is all.
+    /// Percentages of requests through the evaluated broker (Figures 6 and 8); the last is [`ALL`].
     pub(super) shares: &'static [u32],
-    /// Mean slots between two requests (Figure 7). The paper's axis is not in the text at hand.
+    /// Mean slots between two requests (Figure 7). Our copy of the paper does not show the axis.
     pub(super) inter_arrivals: &'static [u32],
-    /// Rejecters for each thousand accepters (Figure 9), none first.
+    /// Rejecters per thousand accepters (Figure 9), starting with 0.
     pub(super) rejecters: &'static [u32],
-    /// Time-outs of holds in slots (Figure 9); the last is [`LONGEST`].
+    /// Timeouts of holds in slots (Figure 9); the last is [`LONGEST`].
     pub(super) timeouts: &'static [u32],
-    /// Acceptance rates that sites adapt their holds to, in millionths.
+    /// Target acceptance rates of adaptive sites, in millionths.
     pub(super) targets: &'static [u32],
-    /// Whether other choices are run too.
+    /// Whether to run other choices too.
     pub(super) others: bool,
 }
 
@@ -67,7 +68,7 @@ pub(super) const FULL: Extent = Extent {
     others: true,
 };
 
-/// A run to see that it works.
+/// A smoke test.
 pub(super) const QUICK: Extent = Extent {
     requests: 300,
     accepters: 200,
@@ -79,24 +80,23 @@ pub(super) const QUICK: Extent = Extent {
     others: false,
 };
 
-/// What the paper does not say about requests, brokers and sites.
+/// Parameters of requests, brokers and sites that the paper does not state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Choices {
-    /// The fewest and the most sub-jobs of a request, every number alike.
+    /// Fewest and most sub-jobs of a request, uniformly distributed.
     pub(super) parts: (i64, i64),
-    /// The mean of the advance booking period.
+    /// Mean of the advance booking period, in slots.
     pub(super) book_ahead: f64,
-    /// By how much every sub-job may begin later than at the earliest.
+    /// How much later than its earliest start a sub-job may begin.
     pub(super) window: Seconds,
-    /// How the sub-jobs of a request follow each other.
     pub(super) order: Order,
-    /// What a broker leaves out after a refusal.
+    /// What a broker excludes after a refusal.
     pub(super) left_out: LeftOut,
-    /// Whether sites tell what is free beside a slot.
+    /// Whether sites report the free capacity beside a slot.
     pub(super) tell_free: bool,
 }
 
-/// How the sub-jobs of a request follow each other.
+/// How the sub-jobs of a request are ordered in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// All begin at the same moment.
@@ -105,8 +105,8 @@ pub(super) enum Order {
     OneAfterTheOther,
 }
 
-/// What the page's figures are made with. A reservation candidate of the paper has a begin, an end and a capacity, so
-/// sites do not tell what is free beside it; after a refusal the whole resource is left out, as in its step 6b.
+/// The choices behind the figures of the page. A reservation candidate of the paper has a begin, an end and a capacity,
+/// so sites do not report free capacity beside it; after a refusal the whole resource is excluded, as in its step 6b.
 pub(super) const CHOICES: Choices = Choices {
     parts: (2, 5),
     book_ahead: 2_500.0,
@@ -116,35 +116,35 @@ pub(super) const CHOICES: Choices = Choices {
     tell_free: false,
 };
 
-/// Where in [`sets`] ours stand.
+/// Index of [`CHOICES`] in [`sets`].
 pub(super) const OURS: usize = 0;
-/// Where the second mean of the advance booking period stands.
+/// Index of the longer advance booking period in [`sets`].
 pub(super) const LONGER_AHEAD: usize = 1;
-/// Where the sites that tell what is free beside a slot stand.
+/// Index of the choice with `tell_free` in [`sets`].
 pub(super) const FREE_TOLD: usize = 2;
 
-/// Other choices, each with one thing changed, to see what depends on them.
+/// Other choices, each with one change, to show their effect.
 pub(super) const ALTERNATIVES: [(&str, Choices); 6] = [
     ("booked 10,000 slots ahead on average", Choices { book_ahead: 10_000.0, ..CHOICES }),
-    ("sites tell what is free beside a slot", Choices { tell_free: true, ..CHOICES }),
-    ("only the refused slot is left out", Choices { left_out: LeftOut::Slot, ..CHOICES }),
+    ("sites report free capacity beside a slot", Choices { tell_free: true, ..CHOICES }),
+    ("only the refused slot is excluded", Choices { left_out: LeftOut::Slot, ..CHOICES }),
     ("sub-jobs one after the other", Choices { order: Order::OneAfterTheOther, ..CHOICES }),
     ("no flexibility in time", Choices { window: Seconds(0), ..CHOICES }),
     ("two sub-jobs each", Choices { parts: (2, 2), ..CHOICES }),
 ];
 
-/// All sets of choices, ours first.
+/// All sets of choices, [`CHOICES`] first.
 pub(super) fn sets() -> impl Iterator<Item = (&'static str, Choices)> {
     std::iter::once(("ours", CHOICES)).chain(ALTERNATIVES)
 }
 
 impl Choices {
-    /// Slots until the machines are as full as they will be: what is booked at the beginning is over by then.
+    /// Slots until the machines are in a steady state: twice the mean booking period plus the longest sub-job.
     pub(super) fn warm_up(&self) -> Seconds {
         Seconds(2 * (self.book_ahead as i64 + DURATIONS.1))
     }
 
-    /// How much is asked for, of all that the machines have, where a request comes every so many slots.
+    /// Requested share of the capacity of all machines, at this mean inter-arrival time in slots.
     pub(super) fn load(&self, inter_arrival: u32) -> f64 {
         let middle = |(low, high): (i64, i64)| (low + high) as f64 / 2.0;
         let wanted = middle(self.parts) * middle(DURATIONS) * middle(PROCESSORS);
@@ -152,33 +152,34 @@ impl Choices {
     }
 }
 
-/// The kind of all resources.
 pub(super) const KIND: &str = "processors";
 
-/// A request, and when it comes.
+/// A request and its submit time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Asked {
     pub(super) submit: Time,
     pub(super) request: Request,
-    /// From 0 to 1: it goes through the evaluated broker where the share is above this.
+    /// Uniform in 0 to 1: it goes through the evaluated broker if the share is above this.
     chance: f64,
 }
 
 impl Asked {
-    /// Whether it goes through the evaluated broker where `share` in a hundred do.
+    /// Whether it goes through the evaluated broker at this share, in percent.
     pub(super) fn is_seen(&self, share: u32) -> bool {
         self.chance < f64::from(share) / 100.0
     }
 }
 
-/// When the machines are full and measuring begins; in a short run, after a third of it.
+/// The start of the measurement: the end of the warm-up, or a third of a short run.
 pub(super) fn measured_from(choices: &Choices, drawn: &[Asked]) -> Time {
     let third = drawn.get(drawn.len() / 3).map_or(Time(0), |asked| asked.submit);
     third.min(Time(0) + choices.warm_up())
 }
 
-/// Draws so many requests, that come every `inter_arrival` slots on average; `who` names them.
+/// Draws `count` requests with a mean gap of `inter_arrival` slots. `who` separates the random streams of different
+/// users.
 pub(super) fn draw(choices: &Choices, who: &str, count: usize, inter_arrival: f64, seed: u64) -> Vec<Asked> {
+    // One random stream per property, so that the sub-jobs do not depend on the load or the share.
     let stream = |what: &str| Stream::new(seed, &format!("co-reservation/{who}/{what}"));
     let (mut gaps, mut chances, mut ahead) = (stream("gaps"), stream("chances"), stream("book-ahead"));
     let mut parts = stream("parts");
@@ -187,7 +188,7 @@ pub(super) fn draw(choices: &Choices, who: &str, count: usize, inter_arrival: f6
         .map(|_| {
             now += gaps.exponential(inter_arrival);
             let submit = Time(now as i64);
-            // What is held must begin after the second in which it is asked for.
+            // A hold must begin after the second of its request.
             let earliest = submit + Seconds(1 + ahead.exponential(choices.book_ahead) as i64);
             Asked { submit, request: request(choices, earliest, &mut parts), chance: chances.unit() }
         })

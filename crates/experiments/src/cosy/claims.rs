@@ -1,18 +1,18 @@
-//! What the COSY paper claims beside what the runs gave. The text at hand ends with its first page, so all claims are
-//! from the abstract and the introduction, and have no numbers to compare with.
+//! Claims of the COSY paper beside our results. Our copy of the paper ends with its first page, so all claims are from
+//! the abstract and the introduction, and have no numbers to compare with.
 
 use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, Results};
 use super::site::SHARES;
 use crate::{Claim, Estimate};
 
-/// Increases of the queue's wait that a site might tolerate, as shares of the wait without reservations.
+/// Increases of the queue wait that a site might tolerate, relative to the wait without reservations.
 pub(super) const TOLERATED: [f64; 2] = [0.10, 0.25];
 
 pub(super) fn claims(results: &Results) -> Vec<Claim> {
     vec![no_advantage(results), prolongs(results), longer_notice(results)]
 }
 
-/// The indices of the shares above none.
+/// Indices of the shares above 0.
 pub(super) fn shares_above_none() -> std::ops::Range<usize> {
     1..SHARES.len()
 }
@@ -52,8 +52,8 @@ fn no_advantage(results: &Results) -> Claim {
              advantage is not wholly above zero",
             reproduced,
             || {
-                "the queue's wait grows faster than the history of starts shows, or granted reservations are those that \
-                 would have waited longest"
+                "the queue wait grows faster than the history of starts shows, or the granted reservations are those \
+                 that would have waited longest as jobs"
             },
         )
 }
@@ -70,8 +70,8 @@ fn advantage_text(results: &Results) -> String {
     };
     format!(
         "over the shares, a reservation with the shortest notice allowed starts earlier than a job by {} at \
-         factor 0, {} at 0.5, {} at 1, {} at 2; those granted by {} at factor 1. On average only: {} of the \
-         granted gain at factor 1, {} under the bound of the 95% quantile",
+         factor 0, {} at 0.5, {} at 1, {} at 2; granted reservations by {} at factor 1. These are averages: {} of the \
+         granted reservations start earlier at factor 1, {} with the bound of the 95% quantile",
         shortest(0),
         shortest(1),
         shortest(FACTOR_ONE),
@@ -82,7 +82,7 @@ fn advantage_text(results: &Results) -> String {
     )
 }
 
-/// The least and the most over the shares of the mean over the seeds.
+/// Minimum and maximum over the shares of the mean over the seeds.
 fn range(results: &Results, rule: usize, of: Figure) -> (f64, f64) {
     let means = shares_above_none().map(|share| results.estimate(rule, share, of).mean);
     means.fold((f64::MAX, f64::MIN), |(least, most), mean| (least.min(mean), most.max(mean)))
@@ -109,7 +109,7 @@ fn prolongs(results: &Results) -> Claim {
             "at factor 1 the mean wait of the jobs that queue in every run is longer than without reservations at \
              every share, and at the largest the interval lies above zero",
             reproduced,
-            || "at some share the mean over the seeds is not longer, or the seeds differ too much to say",
+            || "at some share the mean over the seeds is not longer, or the seeds differ too much",
         )
 }
 
@@ -144,11 +144,11 @@ fn longer_notice(results: &Results) -> Claim {
             "for a tolerated increase of the queue's wait of 10% and of 25% the mean of the needed factors never \
              falls as the share grows, and is larger at the largest share than at the smallest",
             reproduced,
-            || "the increase does not fall evenly with the factor in every seed; see the table of waits",
+            || "the increase does not fall monotonically with the factor in every seed; see the table of waits",
         )
 }
 
-/// The needed factor with its margin, and in how many seeds none of the factors was enough.
+/// The needed factor with its margin, and the number of seeds in which no factor was enough.
 pub(super) fn needed_text(results: &Results, share: usize, tolerated: f64) -> String {
     let factor = results.needed_factor(share, tolerated);
     match results.out_of_reach(share, tolerated) {
@@ -162,7 +162,7 @@ fn percent(share: &Estimate) -> String {
     Estimate { mean: 100.0 * share.mean, margin: share.margin.map(|margin| 100.0 * margin), ..*share }.show(0)
 }
 
-/// A notice factor as it is written: 0.5.
+/// A notice factor as a number, such as 0.5.
 pub(super) fn factor(rule: usize) -> f64 {
     f64::from(FACTORS[rule]) / 100.0
 }

@@ -1,26 +1,26 @@
-//! The runs of the experiment and what is measured in each: one run for each seed, rule and share of reservations. It
-//! relies on [`super::site`], and keeps nothing of a run but its figures.
+//! The runs of the experiment and their measures: one run for each seed, rule and share of reservations. Only the
+//! measures of a run are kept.
 
 use super::site::{Answer, Asked, Decision, Fate, MACHINE, SHARES, draw, simulate};
 use crate::{Estimate, Progress, Scale, run_each};
 use bookahead_plan::Seconds;
 use bookahead_plan::notice::{NoticeRule, Predictor, QuantileBound};
 
-/// How many jobs a run has: months at the load of the experiment, so that a seed has many busy days.
+/// Jobs of a run: months at the load of the experiment, so that each seed has many busy days.
 const JOBS: usize = 20_000;
-/// The same for a quick run.
+/// Jobs of a quick run.
 const QUICK_JOBS: usize = 4000;
-/// One job in so many, the first, is not measured: the machine is empty at first, and so is the history.
+/// The first 1/`WARM_UP` of the jobs is not measured: the machine and the history are empty at first.
 const WARM_UP: usize = 10;
 
-/// The notice factors with the mean wait, in hundredths, from none on.
+/// Factors of the mean wait, in hundredths, starting with 0.
 pub(super) const FACTORS: [u32; 5] = [0, 50, 100, 200, 400];
-/// Where in [`RULES`] the factor of one stands: from it on, a notice is at least the predicted wait.
+/// Index of factor 1 in [`RULES`]: from it on, a notice is at least the predicted wait.
 pub(super) const FACTOR_ONE: usize = 2;
-/// Where in [`RULES`] the bound of a quantile stands.
+/// Index of the quantile bound in [`RULES`].
 pub(super) const QUANTILE: usize = FACTORS.len();
 
-/// The rules that are compared: the mean wait with each factor, then the bound of a quantile.
+/// The compared rules: the mean wait with each factor, then the quantile bound.
 pub(super) const RULES: [NoticeRule; FACTORS.len() + 1] = [
     mean_times(FACTORS[0]),
     mean_times(FACTORS[1]),
@@ -34,41 +34,41 @@ const fn mean_times(percent: u32) -> NoticeRule {
     NoticeRule { predictor: Predictor::Mean, percent }
 }
 
-/// What one run gave. Times are in hours, shares from 0 to 1; what there is nothing to take from is zero.
+/// Measures of one run. Times are in hours, shares from 0 to 1; a mean without values is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Measures {
-    /// The mean wait of the jobs that are in the queue in every run.
+    /// Mean wait of the jobs that queue in every run.
     pub(super) wait: f64,
-    /// Of the requests, those granted.
+    /// Share of requests that were granted.
     pub(super) granted: f64,
-    /// Those with too short a notice.
+    /// Share of requests with too short a notice.
     pub(super) too_short: f64,
-    /// Those with something in their way.
+    /// Share of requests without room.
     pub(super) no_room: f64,
-    /// The mean notice that was needed.
+    /// Mean required notice.
     pub(super) needed: f64,
-    /// How much earlier granted reservations start than they would have as jobs, real run times known.
+    /// How much earlier granted reservations start than as jobs, planned with real run times.
     pub(super) advantage: f64,
-    /// The same by estimates.
+    /// The same, planned with estimates.
     pub(super) planned_advantage: f64,
-    /// Of the granted, those that start earlier than they would have as jobs.
+    /// Share of granted reservations that start earlier than as jobs.
     pub(super) gaining: f64,
-    /// What refused requests really waited in the queue, and what the two plans had said.
+    /// Waits of refused requests in the queue: real, and by the two plans.
     pub(super) refused: Waits,
 }
 
 impl Measures {
-    /// How much earlier a reservation with the shortest notice allowed would start than the request as a job, on
-    /// average. Who asks is drawn by chance, so the jobs that queue tell what those who ask would wait.
+    /// How much earlier a reservation with the shortest allowed notice would start than as a job, on average. Requests
+    /// are a random sample of the jobs, so the mean wait of queued jobs is also that of the requests as jobs.
     pub(super) fn shortest_advantage(&self) -> f64 {
         self.wait - self.needed
     }
 }
 
-/// A figure taken from a run.
+/// Selects a measure of a run.
 pub(super) type Figure = fn(&Measures) -> f64;
 
-/// The wait of the same requests, as it came and by the two plans.
+/// Mean wait of the same requests: real, planned with real run times, and planned with estimates.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Waits {
     pub(super) real: f64,
@@ -108,19 +108,19 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Results {
 }
 
 impl Results {
-    /// A figure of every seed, at a rule and a share by their indices.
+    /// A measure over the seeds; `rule` and `share` are indices.
     pub(super) fn estimate(&self, rule: usize, share: usize, of: impl Fn(&Measures) -> f64) -> Estimate {
         self.per_seed(|run| of(&run[rule][share]))
     }
 
-    /// By how much the queue waits longer than without reservations, as a share of that wait; seed by seed, since the
-    /// jobs are the same.
+    /// Relative increase of the queue wait against that without reservations. Computed seed by seed, because the jobs
+    /// of a seed are the same in all runs.
     pub(super) fn increase(&self, rule: usize, share: usize) -> Estimate {
         self.per_seed(|run| increase(run, rule, share))
     }
 
-    /// The factor of the mean wait that keeps the increase at a share within `tolerated`, seed by seed: the smallest,
-    /// on a line between the factors that were run. Where the largest does not, it stands for itself.
+    /// The smallest factor of the mean wait that keeps the increase at a share within `tolerated`, seed by seed, by
+    /// linear interpolation. If even the largest factor does not, the largest is used.
     pub(super) fn needed_factor(&self, share: usize, tolerated: f64) -> Estimate {
         self.per_seed(|run| {
             let increases = std::array::from_fn(|rule| increase(run, rule, share));
@@ -128,7 +128,7 @@ impl Results {
         })
     }
 
-    /// In how many seeds not even the largest factor keeps the increase within `tolerated`.
+    /// Number of seeds in which not even the largest factor keeps the increase within `tolerated`.
     pub(super) fn out_of_reach(&self, share: usize, tolerated: f64) -> usize {
         let beyond = |run: &&Runs| (0..FACTORS.len()).all(|rule| increase(run, rule, share) > tolerated);
         self.runs.iter().filter(beyond).count()
@@ -189,7 +189,7 @@ fn less(wait: Seconds, by: Seconds) -> Seconds {
     Seconds(wait.0.saturating_sub(by.0))
 }
 
-/// In hours; summed as whole numbers, so that nothing depends on the order.
+/// In hours. Summed as integers, so that the result does not depend on the order.
 fn mean(lengths: impl Iterator<Item = Seconds>) -> f64 {
     let (sum, count) =
         lengths.fold((0i128, 0u32), |(sum, count), length| (sum + i128::from(length.0), count + 1));

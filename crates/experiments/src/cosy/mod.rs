@@ -1,9 +1,10 @@
-//! The shortest notice for reservations, after J. Cao and F. Zimmermann, "Queue scheduling and advance reservations with
-//! COSY", IPDPS 2004: a reservation is granted only if it is asked for at least as long ahead as it would wait in the
-//! queue, by the mean wait so far. It relies on [`bookahead_plan::notice`]; nothing is tuned to match.
+//! The shortest notice time for reservations, after J. Cao and F. Zimmermann, "Queue scheduling and advance
+//! reservations with COSY", IPDPS 2004: a reservation is granted only if it is requested at least as long ahead as it
+//! would wait in the queue, predicted by the mean wait so far. Uses [`bookahead_plan::notice`]; nothing is tuned to
+//! match.
 //!
-//! The text at hand is the paper's first page, so what its experiment looked like in detail is our choice; every choice
-//! is stated on the page.
+//! Our copy has only the first page of the paper, so the details of the experiment are our choice; every choice is
+//! stated on the page.
 
 mod claims;
 mod measures;
@@ -12,7 +13,7 @@ mod site;
 
 use crate::{Page, Progress, Scale};
 
-/// Runs the experiment.
+/// Runs the experiment. A quick run has fewer jobs.
 pub fn run(scale: &Scale, progress: Progress<'_>) -> Page {
     page::page(scale, &measures::run(scale, progress))
 }

@@ -1,5 +1,4 @@
-//! The experiment as a page: what was chosen, what came out, what the paper says. It relies on the figures of
-//! [`super::measures`] and computes none.
+//! The page of the experiment: choices, results and claims. All values come from [`super::measures`].
 
 use super::claims::{self, TOLERATED, factor, needed_text, shares_above_none};
 use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, RULES, Results};
@@ -11,17 +10,17 @@ use bookahead_figure::{LineSeries, Lines};
 pub(super) fn page(scale: &Scale, results: &Results) -> Page {
     let mut sections = set_up(scale, results);
     sections.extend([
-        Section::heading("The queue's wait"),
+        Section::heading("Wait in the queue"),
         wait_figure(results),
         wait_table(results),
-        Section::heading("What is granted"),
+        Section::heading("Granted reservations"),
         granted_figure(results),
         answers_table(results),
-        Section::heading("Whether reserving beats queueing"),
+        Section::heading("Start time advantage of reservations"),
         Section::text(ADVANTAGE),
         advantage_table(results),
         check_table(results),
-        Section::heading("The notice that keeps the queue's wait"),
+        Section::heading("Notice needed to limit the wait in the queue"),
         Section::text(NEEDED),
         needed_table(results),
         Section::heading("Claims"),
@@ -30,53 +29,49 @@ pub(super) fn page(scale: &Scale, results: &Results) -> Page {
     Page { id: "cosy", title: "COSY: the shortest notice for reservations".into(), sections }
 }
 
-const QUESTION: &str = "A reservation must be asked for at least a shortest notice before its start: a factor times the wait \
-    that is predicted for the same request as a job in the queue. COSY predicts it by the mean wait of \
-    queued jobs. How long must the notice be, so that reserving does not beat queueing, and so that the \
-    queue does not suffer?";
+const QUESTION: &str = "A reservation must be requested at least a shortest notice time before its start: a factor times the \
+    wait that is predicted for the same request as a job in the queue. COSY predicts it by the mean wait of \
+    queued jobs. How long must the notice be, so that a reservation does not start earlier than a job, and \
+    so that the jobs in the queue do not wait longer?";
 
-const CHOICES: &str = "Chosen, where the first page of the paper is silent: 128 processors under EASY backfilling; jobs in \
-    the manner of Cirne and Berman, with the model's own numbers, at an offered load of 0.7. Each job asks \
-    for a reservation with the probability of the share, by the seed; those who ask at a small share ask \
-    at every larger one. A reservation has an exact start, uniform from 0 to 24 hours after the request, \
-    and lasts as long as the job's requested time; when its job ends early, the rest is given back. It is \
-    granted if its notice is long enough and it conflicts with no running job by its estimate, no \
-    reservation, and not with the promised start of the first waiting job. A refused reservation joins the \
-    queue at the same instant, so that the offered work is the same in all runs. The history is that of \
-    the last 1000 jobs that started from the queue. The first tenth of the jobs is not measured.";
+const CHOICES: &str = "Our choices, where the first page of the paper states nothing: 128 processors under EASY backfilling; \
+    jobs in the style of Cirne and Berman, with the default parameters of the model, at an offered load of \
+    0.7. Each job requests a reservation with the probability of the share, by the seed; a job that does so \
+    at a small share does so at every larger one. A reservation has an exact start, uniform from 0 to 24 \
+    hours after the request, and lasts for the requested time of the job; if the job ends early, the rest \
+    is released. It is granted if its notice is long enough and it conflicts with no running job by its \
+    estimate, with no reservation, and not with the promised start of the first waiting job. A refused \
+    reservation joins the queue at the same instant, so that the offered work is the same in all runs. The \
+    history has the last 1000 jobs that started from the queue. The first tenth of the jobs is not measured.";
 
 const EXTENSION: &str = "Beyond the paper: instead of the mean, a wait that 95% of similar jobs do not exceed, with 95% \
     confidence, of the finest class of size and requested time (powers of two) that has enough history, at \
     factor 1.";
 
-const ADVANTAGE: &str = "Two questions. What would a user gain who asks for the shortest notice that is allowed? Who asks is \
-    drawn by chance, so the jobs that queue tell what those who ask would wait: the advantage is their \
-    mean wait less the mean notice needed, if the reservation finds room. With the mean wait as the \
-    prediction this must come out near zero at factor 1, unless the wait grows faster than its history; \
-    that is what COSY's rule is for. And what do those gain who were granted a reservation? Not all are, \
-    so at each request the queue is planned with the request as its last job: once with real run times, \
-    which only a simulation can know, and once by estimates, which a site knows. Their advantage is that \
-    wait less the time to the start of the reservation. Positive means that reserving beats queueing. \
-    Starts are asked for all over a day, so the granted start late on average whatever the rule. Refused \
-    requests did join the queue, so the second table holds both plans against what came: those by real run \
-    times come out short, since later jobs and reservations get in between; those by estimates much too \
-    long, since jobs use about a third of the time they ask for.";
+const ADVANTAGE: &str = "Two questions. First: what does a user gain with the shortest allowed notice? Requests are a random \
+    sample of the jobs, so queued jobs show how long they would wait: the advantage is the mean wait of \
+    queued jobs minus the mean required notice, if the reservation finds room. With the mean wait as the \
+    prediction it must be near zero at factor 1, unless the wait grows faster than its history; that is the \
+    purpose of COSY's rule. Second: what do granted reservations gain? Not all requests are granted, so at \
+    each request the queue is planned with the request as its last job: once with real run times, which \
+    only a simulation knows, and once with estimates, which a site knows. The advantage is that wait minus \
+    the time to the start of the reservation. Positive means that reserving is faster than queueing. The \
+    requested starts are spread over a day, so granted reservations start late on average under every \
+    rule. Refused requests did join the queue, so the second table compares both plans with the real waits: \
+    plans with real run times are too short, because later jobs and reservations get in between; plans with \
+    estimates are much too long, because jobs use about a third of their requested time.";
 
-const NEEDED: &str = "The factor of the mean wait at which the queue's wait is no more than the given part longer than \
-    without reservations, seed by seed, on a line between the factors that were run; where not even the \
-    largest is enough, that one is counted. A longer notice acts in two ways that are not told apart here: \
-    fewer reservations pass, and those that do leave more time to plan around them.";
+const NEEDED: &str = "The smallest factor of the mean wait at which the queue wait increases by no more than the given \
+    percentage, seed by seed, by linear interpolation between the factors of the runs; if not even the \
+    largest is enough, the largest is used. A longer notice has two effects that are not separated here: \
+    fewer reservations are granted, and those granted leave more time to plan around them.";
 
 fn set_up(scale: &Scale, results: &Results) -> Vec<Section> {
     let none = results.estimate(0, 0, |run| run.wait);
-    let quick = if scale.quick {
-        ", shortened to see that it works: too few jobs to judge the claims by"
-    } else {
-        ""
-    };
+    let quick = if scale.quick { ", as a smoke test: too few jobs to judge the claims" } else { "" };
     let seeds = format!(
-        "Runs: {} for each rule and share, with the seeds from 1 on{quick}. Without reservations the mean wait is \
-         {} h. Waits are those of the jobs that never ask for a reservation, the same jobs in all runs. \
+        "Runs: {} for each rule and share, with seeds from 1 on{quick}. Without reservations the mean wait is \
+         {} h. Waits are those of the jobs that never request a reservation, the same jobs in all runs. \
          Margins are 95% confidence intervals over the seeds.",
         none.runs,
         none.show(1)
@@ -95,18 +90,18 @@ fn wait_figure(results: &Results) -> Section {
 }
 
 fn granted_figure(results: &Results) -> Section {
-    let lines = lines(results, "Granted reservations", "% of those asked for", 1, |run| 100.0 * run.granted);
+    let lines = lines(results, "Granted reservations", "% of those requested", 1, |run| 100.0 * run.granted);
     let caption = "Share of the requested reservations that are granted";
     Section::figure("cosy-granted.svg", caption, lines.to_svg())
 }
 
-/// A line for each rule over the shares from the index `first` on.
+/// One line per rule, over the shares from index `first` on.
 fn lines(results: &Results, title: &str, y_label: &str, first: usize, of: Figure) -> Lines {
     let series = |rule: usize| {
         let at = |share: usize| point(f64::from(SHARES[share]), results.estimate(rule, share, of));
         LineSeries::new(rule_name(rule), (first..SHARES.len()).map(at).collect())
     };
-    let x_label = "% of jobs that ask for a reservation";
+    let x_label = "% of jobs that request a reservation";
     Lines::new(title, x_label, y_label, (0..RULES.len()).map(series).collect())
 }
 
@@ -155,9 +150,8 @@ fn advantage_table(results: &Results) -> Section {
 fn check_table(results: &Results) -> Section {
     let waits: [Figure; 3] = [|run| run.refused.real, |run| run.refused.informed, |run| run.refused.planned];
     let cells = |share| waits.map(|of| results.estimate(FACTOR_ONE, share, of).show(1));
-    let caption =
-        "What refused requests waited in the queue, and what was planned for them, in hours (mean × 1)";
-    let head = ["share", "as it came", "by real run times", "by estimates"];
+    let caption = "Real and planned waits of refused requests in the queue, in hours (mean × 1)";
+    let head = ["share", "real", "planned with real run times", "planned with estimates"];
     let rows = shares_above_none().map(|share| row(percent_of(share), cells(share)));
     Section::table("cosy-plans.csv", caption, head, rows)
 }
@@ -167,8 +161,7 @@ fn needed_table(results: &Results) -> Section {
         let cells = shares_above_none().map(|share| needed_text(results, share, tolerated));
         row(format!("{:.0}% longer", 100.0 * tolerated), cells)
     };
-    let caption =
-        format!("The factor of the mean wait that is needed, of 0 to {}", factor(FACTORS.len() - 1));
+    let caption = format!("The needed factor of the mean wait, from 0 to {}", factor(FACTORS.len() - 1));
     Section::table("cosy-needed.csv", caption, share_head("tolerated", 1), TOLERATED.map(line))
 }
 

@@ -1,9 +1,9 @@
-//! One run: a cluster whose reservations need a shortest notice, and where a refused reservation joins the queue at the
-//! same instant. It drives the scheduler itself, since a simulated site loses what it refuses, and the offered work
-//! would then change with the rule. It never lets a decision depend on real run times.
+//! One run: a cluster whose reservations need a shortest notice. A refused reservation joins the queue at the same
+//! instant. This module drives the scheduler itself, because `bookahead_sim::Site` drops refused requests, and the
+//! offered work would then depend on the rule. Decisions never depend on real run times.
 //!
-//! The jobs, and which of them would rather have a reservation, are functions of the seed: a job that asks for a
-//! reservation at a small share asks for the same one at every larger share.
+//! The jobs and their wish for a reservation depend only on the seed: a job that requests a reservation at a small
+//! share requests the same one at every larger share.
 
 use bookahead_plan::notice::{Notice, NoticeRule};
 use bookahead_plan::{
@@ -13,35 +13,35 @@ use bookahead_sim::Job;
 use bookahead_sim::site::{Event, Events};
 use bookahead_workload::models::{Cirne, Setting};
 
-/// The machine: a cluster of the size that was usual for the systems in the archive that the model is fitted to.
+/// Size of the machine, typical for the systems in the archive that the model is fitted to.
 pub(super) const MACHINE: Capacity = Capacity(128);
-/// The offered load, run times counted: high enough that most of the day somebody waits.
+/// Offered load by real run times: high enough that jobs wait most of the day.
 const LOAD: f64 = 0.7;
-/// Reservations are asked for up to so long ahead, every second alike: "today".
+/// Maximum time from request to start, uniformly distributed: reservations for the next day.
 const LONGEST_BOOK_AHEAD: Seconds = Seconds(24 * 3600);
-/// The shares of jobs that ask for a reservation, in per cent, from none on.
+/// Percentages of jobs that request a reservation, starting with 0.
 pub(super) const SHARES: [u32; 6] = [0, 5, 10, 20, 30, 40];
-/// The largest of them. Jobs beyond it are never reservations: theirs is the wait that is compared.
+/// The largest share. Jobs beyond it never request a reservation: their wait is compared between runs.
 const LARGEST_SHARE: u32 = SHARES[SHARES.len() - 1];
 
-/// A job, and the reservation that its owner might ask for.
+/// A job, and the reservation that its owner might request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
-    /// The job: what is asked for, and how long it really runs.
+    /// The job with its real run time.
     pub(super) job: Job,
-    /// How long after its submission it would have to start.
+    /// Time from submission to the start of the reservation.
     pub(super) book_ahead: Seconds,
-    /// From 0 to 1: it asks for a reservation where the share is above this.
+    /// Uniform in 0 to 1: it requests a reservation if the share is above this.
     chance: f64,
 }
 
 impl Asked {
-    /// Whether the owner asks for a reservation where `share` per cent do.
+    /// Whether it requests a reservation at this share, in percent.
     pub(super) fn wants_reservation(&self, share: u32) -> bool {
         self.chance < f64::from(share) / 100.0
     }
 
-    /// Whether it is in the queue in every run.
+    /// Whether it never requests a reservation, at any share.
     pub(super) fn always_queues(&self) -> bool {
         !self.wants_reservation(LARGEST_SHARE)
     }
@@ -59,7 +59,7 @@ fn ask(seed: u64, number: u64, job: Job) -> Asked {
     Asked { job, book_ahead: Seconds(ahead as i64), chance: unit(seed, number, 0) }
 }
 
-/// Uniform in [0, 1): a number for each seed, job and purpose, by the mixing function of SplitMix64 (G. Steele, D. Lea,
+/// A uniform number in [0, 1) for each seed, job and purpose, by the mixing function of SplitMix64 (G. Steele, D. Lea,
 /// C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 fn unit(seed: u64, number: u64, purpose: u64) -> f64 {
     let mixed = mix(mix(mix(seed) ^ number) ^ purpose);
@@ -77,32 +77,32 @@ fn mix(state: u64) -> u64 {
 pub(super) struct Fate {
     /// When it started, from the queue or as a reservation.
     pub(super) start: Time,
-    /// The answer, where it asked for a reservation.
+    /// The decision, if it requested a reservation.
     pub(super) asked: Option<Decision>,
 }
 
-/// What was decided on a reservation, and what the queue would have given instead.
+/// The decision on a reservation request, and the wait of the same request as a job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decision {
     pub(super) answer: Answer,
     pub(super) needed: Seconds,
-    /// The wait as a job, if everybody ran for as long as estimated: what the site can know.
+    /// Planned wait as a job by estimated run times, which the site knows.
     pub(super) planned_wait: Seconds,
-    /// The wait as a job, if everybody's real run time were known: nearer to what would have come.
+    /// Planned wait as a job by real run times, which only the simulation knows.
     pub(super) informed_wait: Seconds,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Granted, to start exactly as asked.
+    /// Granted, at exactly the requested start.
     Granted,
     /// Refused: too short a notice.
     TooShort,
-    /// Refused: something is in the way.
+    /// Refused: not enough free capacity.
     NoRoom,
 }
 
-/// Runs all jobs to their ends; of each, what became of it.
+/// Runs all jobs to their end and returns the fate of each.
 pub(super) fn simulate(capacity: Capacity, jobs: &[Asked], share: u32, rule: NoticeRule) -> Vec<Fate> {
     let begin = jobs.first().map_or(Time(0), |asked| asked.job.asked.submit);
     let mut site = Site {
@@ -144,7 +144,8 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Ends, submissions, then a pass; requests are decided inside it, after the first waiting job has its promise.
+    /// Handles all events of one instant: ends, submissions, then a scheduling pass. Requests are decided within the
+    /// pass, after the first waiting job has its promise, so that no reservation can delay it.
     fn instant(&mut self, now: Time, arrived: std::ops::Range<usize>) {
         self.scheduler.advance(now);
         while let Some(event) = self.events.pop_at(now) {
@@ -158,6 +159,7 @@ impl Site<'_> {
         if requests.is_empty() {
             self.scheduler.schedule(|key| self.started.push(key));
         } else {
+            // Each decision may change the queue, so the promise of the first waiting job is renewed before each.
             for at in requests {
                 self.scheduler.place_first(|key| self.started.push(key));
                 self.start(now);
@@ -169,13 +171,13 @@ impl Site<'_> {
     }
 
     fn submit(&mut self, at: usize) {
-        // The model draws nothing that is wider than the machine.
+        // Always succeeds: the model draws no job that is wider than the machine.
         if self.scheduler.submit(JobKey(at as u32), self.jobs[at].job.asked).is_ok() {
             self.present.waiting.push(at);
         }
     }
 
-    /// Lets the jobs run that the pass has started.
+    /// Runs the jobs that the pass has started.
     fn start(&mut self, now: Time) {
         for JobKey(key) in self.started.drain(..) {
             let at = key as usize;
@@ -187,7 +189,7 @@ impl Site<'_> {
         }
     }
 
-    /// A job ends, in the queue's part or in its reservation, and gives back the rest of its time.
+    /// Ends a job and releases the rest of its time, or of its reservation.
     fn end(&mut self, at: usize, now: Time) {
         let Waiting { estimate, capacity, .. } = self.jobs[at].job.asked;
         let expected_end = self.fates[at].start + estimate;
@@ -205,7 +207,7 @@ impl Site<'_> {
         self.fates[at].asked.is_some_and(|decision| decision.answer == Answer::Granted)
     }
 
-    /// Grants a request, or puts it into the queue.
+    /// Grants a request, or submits it to the queue.
     fn decide(&mut self, at: usize, now: Time) {
         let asked = self.jobs[at];
         let Waiting { estimate, capacity, .. } = asked.job.asked;
@@ -240,19 +242,18 @@ impl Site<'_> {
     }
 }
 
-/// Who is where at the moment, by index.
+/// Indices of the jobs in each state.
 #[derive(Default)]
 struct Present {
-    /// Jobs from the queue that run.
+    /// Running jobs from the queue.
     running: Vec<usize>,
-    /// Jobs that wait, in the order of submission.
+    /// Waiting jobs, in the order of submission.
     waiting: Vec<usize>,
-    /// Reservations that are granted and not over.
+    /// Granted reservations that have not ended.
     reserved: Vec<usize>,
 }
 
-/// Plans queues, in the same memory again and again: how long a request would wait if it were a job instead, by the
-/// estimates of jobs or by how long they really take, as only a simulation knows.
+/// Plans how long a request would wait as a job, by estimated or real run times. Reuses its buffers between plans.
 #[derive(Default)]
 struct AsJob {
     planner: Planner,
@@ -262,8 +263,8 @@ struct AsJob {
 }
 
 impl AsJob {
-    /// The wait of `request` if it joined the queue now. `known` gives the start and the demand of a job; the start of
-    /// one that waits is not looked at.
+    /// The wait of `request` if it joined the queue now. `known` returns start and demand of a job; the start of a
+    /// waiting job is ignored.
     fn wait(
         &mut self,
         capacity: Capacity,

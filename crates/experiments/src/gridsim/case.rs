@@ -1,5 +1,5 @@
-//! One run of the experiment: the users' side. Users submit, ask for reservations, follow the hints, and give up;
-//! resources do the rest. Users never look into a resource: they see its answers and their jobs.
+//! One run of the experiment, from the side of the users: they submit jobs, request reservations, follow the hints of
+//! the resource, and give up. They see only the answers of a resource and their jobs, never its state.
 
 use super::model::{Booked, Job, JobId, Rating, Refusal, Request, Resource, Rules, Start, Stopped, Work};
 use super::results::{Measures, Sum};
@@ -10,10 +10,10 @@ use bookahead_plan::{Seconds, Time};
 pub(super) struct Case {
     /// Percent of the jobs that are reservations.
     pub(super) share: u32,
-    /// What becomes of reserved jobs at the end of their slot. Restartable ones are given too little time, the others
-    /// too much.
+    /// What happens to reserved jobs at the end of their slot. The slots of restartable jobs are too short, those of
+    /// the others too long.
     pub(super) stopped: Stopped,
-    /// Whether reservations are wanted at once instead of ahead.
+    /// Whether reservations start at once instead of ahead.
     pub(super) immediate: bool,
     /// Whether every job has four parts.
     pub(super) parallel: bool,
@@ -25,12 +25,12 @@ impl Case {
         Case { share, stopped, immediate: false, parallel: false }
     }
 
-    /// Single restartable jobs, reservations wanted at once.
+    /// Single restartable jobs, immediate reservations.
     pub(super) const fn immediate(share: u32) -> Case {
         Case { share, stopped: Stopped::Queue, immediate: true, parallel: false }
     }
 
-    /// Parallel jobs. They cannot be restarted: their parts would not go on together.
+    /// Parallel jobs. They cannot be restarted, because their parts would not continue together.
     pub(super) const fn parallel(share: u32) -> Case {
         Case { share, stopped: Stopped::Return, immediate: false, parallel: true }
     }
@@ -40,18 +40,18 @@ impl Case {
     }
 }
 
-/// What became of a job's wish.
+/// The outcome of a job's request.
 pub(super) struct Placed<'a> {
     pub(super) job: &'a Drawn,
-    /// Its parts have these numbers.
+    /// Job numbers of its parts.
     pub(super) parts: std::ops::Range<usize>,
-    /// It was to be a reservation.
+    /// Whether it requested a reservation.
     pub(super) wanted: bool,
-    /// It is one, so much later than wanted.
+    /// Delay of the reservation against the requested start; None without a reservation.
     pub(super) offset: Option<Seconds>,
 }
 
-/// Runs all jobs of a workload; the measures of each resource.
+/// Runs all jobs of a workload and returns the measures of each resource.
 pub(super) fn run(case: Case, choices: &Choices, jobs: &[Drawn]) -> Vec<Measures> {
     let arrivals_end = jobs.last().map_or(Time(0), |job| job.submit);
     let run_site = |(at, site): (usize, &Site)| {
@@ -79,7 +79,7 @@ fn run_resource(case: Case, choices: &Choices, site: &Site, jobs: &[&Drawn], arr
             if wanted { ask(&mut resource, case, choices, site, job, &mut rejections) } else { None };
         let offset = booked.map(|(_, offset)| offset);
         match booked {
-            // What was accepted this instant cannot have expired.
+            // Cannot fail: it was accepted at this instant and so has not expired.
             Some((booked, _)) => {
                 let _ = resource.commit(job.submit, booked.id, tasks);
             }
@@ -91,7 +91,7 @@ fn run_resource(case: Case, choices: &Choices, site: &Site, jobs: &[&Drawn], arr
     Measures::of(&resource, &placed, rejections, arrivals_end)
 }
 
-/// Asks for a reservation, and again by the hints; what was booked, and how much later than wanted.
+/// Requests a reservation, with retries by the hints. Returns the booking and its delay against the requested start.
 fn ask(
     resource: &mut Resource,
     case: Case,
@@ -107,6 +107,7 @@ fn ask(
     let mut refused = 0;
     let mut answer = None;
     for _ in 0..=choices.retries {
+        // Only the first attempt is immediate: a retry has a later start.
         let at_once = case.immediate && start == wanted;
         let start_shown = if at_once { Start::Now } else { Start::At(job.zone.local(start)) };
         let request = Request { zone: job.zone, start: start_shown, duration, cpus };
@@ -126,7 +127,7 @@ fn ask(
     answer
 }
 
-/// How long a slot a user asks for: a guess at the run time of the longest part.
+/// The slot length that a user requests: an estimate of the run time of the longest part.
 fn slot_length(case: Case, choices: &Choices, site: &Site, job: &Drawn) -> Seconds {
     let longest = job.parts[..case.width()].iter().copied().max().unwrap_or(Work::NONE);
     let percent = match case.stopped {

@@ -1,6 +1,6 @@
-//! What the paper says about its figures beside ours. The rules were written before the first run: directions, and for
-//! numbers a factor of [`FACTOR`] either way. Reasons for differences are put together from measured numbers, as far as
-//! the runs show any; they never decide whether we differ.
+//! Claims of the paper about its figures beside our results. The rules were written before the first run: directions,
+//! and a factor of [`FACTOR`] either way for numbers. Explanations of differences are built from measured numbers; they
+//! have no influence on the verdict.
 
 use super::case::Case;
 use super::results::{
@@ -10,9 +10,9 @@ use super::results::{
 use super::setup::{ALTERNATIVES, CHOICES, HINT_LIMIT, published};
 use crate::{Claim, Estimate, Measured};
 
-/// A published number is met from its half to its double.
+/// A number counts as reproduced from half to double the published one.
 const FACTOR: f64 = 2.0;
-/// Utilisation is unchanged within so many percentage points.
+/// Utilisation counts as unchanged within this many percentage points.
 const UNCHANGED: f64 = 5.0;
 
 const NONE: Case = Case::advance(0, RESTARTABLE);
@@ -21,7 +21,7 @@ const TWENTY: Case = Case::advance(20, RESTARTABLE);
 const LONG_TEN: Case = Case::advance(10, NON_RESTARTABLE);
 const LONG_TWENTY: Case = Case::advance(20, NON_RESTARTABLE);
 
-/// All claims on the first of the results, figure by figure; the others, under other choices, help to explain.
+/// All claims, judged on the first of the results. The others, with other choices, only help to explain differences.
 pub(super) fn claims(results: &[Results]) -> Vec<Claim> {
     let mut claims = Vec::new();
     claims.extend(waiting(results));
@@ -49,11 +49,11 @@ fn waiting(results: &[Results]) -> [Claim; 3] {
     let rule = "the growth is positive and between half and double the paper's";
     [
         new("gridsim/waiting-10", "+20%")
-            .says("Queued jobs wait longer where 10% of the jobs are reservations.")
+            .says("Queued jobs wait longer if 10% of the jobs are reservations.")
             .ours(format!("{:+.0}%", ten.mean), grown(ten))
             .judged(rule, within_factor(ten, published::WAITING_10), why),
         new("gridsim/waiting-20", "+71%")
-            .says("Queued jobs wait longer where 20% of the jobs are reservations.")
+            .says("Queued jobs wait longer if 20% of the jobs are reservations.")
             .ours(format!("{:+.0}%", twenty.mean), grown(twenty))
             .judged(rule, within_factor(twenty, published::WAITING_20), why),
         new("gridsim/waiting-grows", "0 < +20% < +71%")
@@ -79,11 +79,11 @@ fn offsets(results: &[Results]) -> [Claim; 4] {
     let rule = "between half and double the paper's";
     [
         new("gridsim/offset-10", "48 min")
-            .says("With 10% reservations they start so much later than wanted, on average.")
+            .says("Mean delay of reservations against the requested start, with 10% reservations.")
             .ours(format!("{:.0} min", ten.mean), late(ten))
             .judged(rule, within_factor(ten, published::OFFSET_10), why),
         new("gridsim/offset-20", "62 min")
-            .says("With 20% reservations they start so much later than wanted, on average.")
+            .says("Mean delay of reservations against the requested start, with 20% reservations.")
             .ours(format!("{:.0} min", twenty.mean), late(twenty))
             .judged(rule, within_factor(twenty, published::OFFSET_20), why),
         new("gridsim/offset-grows", "+29% from 10% to 20%")
@@ -94,7 +94,7 @@ fn offsets(results: &[Results]) -> [Claim; 4] {
             )
             .judged("a larger mean offset with 20% than with 10%", ten.mean < twenty.mean, why),
         new("gridsim/offset-advance", "lower for advance reservations")
-            .says("Asking ahead of time gives a smaller offset than asking for the same moment.")
+            .says("A request ahead of time gives a smaller offset than an immediate one.")
             .ours(
                 format!(
                     "{:.0} against {:.0} min with 10%, {:.0} against {:.0} with 20%",
@@ -113,7 +113,7 @@ fn offsets(results: &[Results]) -> [Claim; 4] {
                 || {
                     format!(
                         "advance reservations that are granted are {:.0} and {:.0} minutes late, immediate ones {:.0} and \
-                         {:.0}; with so few jobs the resources are not full of reservations yet",
+                         {:.0}; with this small number of jobs the resources are not full of reservations yet",
                         ten.mean, twenty.mean, now_ten.mean, now_twenty.mean
                     )
                 },
@@ -130,7 +130,7 @@ fn utilisations(results: &[Results]) -> [Claim; 3] {
     let why = || why_used(results);
     [
         new("gridsim/utilisation-range", "60 to 80%")
-            .says("Where reservations are supported, utilisation drops to between 60 and 80%.")
+            .says("With reservations, utilisation drops to between 60 and 80%.")
             .ours(
                 format!("{:.0}% without, {:.0}% with 10%, {:.0}% with 20%", none.mean, ten.mean, twenty.mean),
                 measured([("0%", none), ("10%, restartable", ten), ("20%, restartable", twenty)]),
@@ -154,7 +154,7 @@ fn utilisations(results: &[Results]) -> [Claim; 3] {
                 why,
             ),
         new("gridsim/utilisation-non-restartable", "lower")
-            .says("Utilisation is lower for jobs that cannot be restarted, since their slots are too long.")
+            .says("Utilisation is lower for jobs that cannot be restarted, because their slots are too long.")
             .ours(
                 against([long_ten, ten, long_twenty, twenty], "%"),
                 measured([
@@ -172,7 +172,7 @@ fn utilisations(results: &[Results]) -> [Claim; 3] {
     ]
 }
 
-/// Two figures with 10% and two with 20%.
+/// Two values with 10% and two with 20%.
 fn against(figures: [Estimate; 4], unit: &str) -> String {
     let [a, b, c, d] = figures.map(|figure| format!("{:.0}{unit}", figure.mean));
     format!("{a} against {b} with 10%, {c} against {d} with 20%")
@@ -190,7 +190,7 @@ fn rejected(results: &[Results]) -> [Claim; 2] {
     ]);
     let why = || {
         format!(
-            "{:.0} and {:.0} requests for restartable jobs are rejected, {:.0} and {:.0} for others: too few to tell",
+            "{:.0} and {:.0} requests for restartable jobs are rejected, {:.0} and {:.0} for others: too few to compare",
             ten.mean, twenty.mean, long_ten.mean, long_twenty.mean
         )
     };
@@ -210,7 +210,7 @@ fn rejected(results: &[Results]) -> [Claim; 2] {
                 why,
             ),
         new("gridsim/rejections-non-restartable", "higher for non-restartable jobs")
-            .says("Jobs that cannot be restarted are rejected more often, since they ask for longer slots.")
+            .says("Jobs that cannot be restarted are rejected more often, because they request longer slots.")
             .ours(against([long_ten, ten, long_twenty, twenty], ""), measured)
             .judged(
                 "more rejections than for restartable jobs, with 10% and with 20%",
@@ -232,7 +232,7 @@ fn parallel(results: &[Results]) -> [Claim; 2] {
     let ours = format!("{:.1}% without, {:.1}% with 10%, {:.1}% with 20%", none.mean, ten.mean, twenty.mean);
     let why = || {
         format!(
-            "{:.0}% and {:.0}% of the reservations wanted for parallel jobs are granted, and {:.1}% of the jobs find four \
+            "{:.0}% and {:.0}% of the requested reservations for parallel jobs are granted, and {:.1}% of the jobs get four \
              CPUs at once without one",
             mean(&results[0], Case::parallel(10), granted),
             mean(&results[0], Case::parallel(20), granted),
@@ -241,19 +241,19 @@ fn parallel(results: &[Results]) -> [Claim; 2] {
     };
     [
         new("gridsim/parallel-reservations", "lowest without reservations")
-            .says("Parallel jobs run as wanted more often with a reservation.")
+            .says("The parts of parallel jobs run together more often with a reservation.")
             .ours(ours.clone(), measured.clone())
             .judged(
-                "of the jobs that want a reservation a larger share succeeds, with 10% and with 20%, than of all jobs \
-                 where none does",
+                "a larger share of the jobs that request a reservation succeeds, with 10% and with 20%, than of all jobs \
+                 without reservations",
                 none.mean < ten.mean && none.mean < twenty.mean,
                 why,
             ),
         new("gridsim/parallel-competition", "10% better than 20%")
-            .says("With 10% reservations they succeed more often than with 20%, as they have less competition.")
+            .says("With 10% reservations they succeed more often than with 20%, because of less competition.")
             .ours(ours, measured)
             .judged(
-                "of the jobs that want a reservation, a larger share succeeds with 10% than with 20%",
+                "of the jobs that request a reservation, a larger share succeeds with 10% than with 20%",
                 twenty.mean < ten.mean,
                 why,
             ),
@@ -270,17 +270,18 @@ fn mean_used(results: &Results, case: Case) -> f64 {
 
 fn overload() -> String {
     format!(
-        "As the set-up is printed, work arrives {:.0} times as fast as the resources do it",
+        "With the printed set-up, work arrives {:.0} times as fast as the resources can process it",
         CHOICES.overload()
     )
 }
 
-/// What the alternative with a lighter load says, where it was run.
+/// A sentence about the alternative with a lighter load; empty if it was not run.
 fn lighter(results: &[Results], text: impl FnOnce(&Results) -> String) -> String {
     let at = ALTERNATIVES.iter().position(|(_, choices)| choices.per_hour < CHOICES.per_hour);
     let text = at.and_then(|at| results.get(at + 1)).map(text);
-    let text = text
-        .map(|text| format!(". With a load that the five together can carry (other choices, below) {text}"));
+    let text = text.map(|text| {
+        format!(". With a load that the five resources can process (other choices, below) {text}")
+    });
     text.unwrap_or_default()
 }
 
@@ -291,9 +292,9 @@ fn why_waiting(results: &[Results]) -> String {
         format!("the growth is {:+.0}% and {:+.0}%", growth(TEN), growth(TWENTY))
     });
     format!(
-        "{}: waiting, {:.0} minutes without any reservation, is the draining of a backlog. There, jobs that go first \
+        "{}: the wait, {:.0} minutes without reservations, is the time to drain a backlog. Jobs that run first then \
          lengthen the mean wait of the others by about their own share, and only {:.1}% and {:.1}% of the jobs get a \
-         reservation where 10 and 20% want one; standing idle for them costs little ({:.0}% of the CPU time is \
+         reservation if 10 and 20% request one; CPUs that stay idle for them cost little ({:.0}% of the CPU time is \
          used){lighter}",
         overload(),
         mean(ours, NONE, wait),
@@ -309,9 +310,9 @@ fn why_offset(results: &[Results]) -> String {
         format!("it is {:.0} and {:.0} minutes", mean(lighter, TEN, offset), mean(lighter, TWENTY, offset))
     });
     format!(
-        "{}, and reservations alone ask for more than R0, R3 and R4 have: {:.0}% and {:.0}% of those wanted are granted, \
-         after {:.1} and {:.1} rejections for each one wanted. The offset then measures how long users keep asking (here \
-         up to {} minutes) and how far ahead they ask, neither of which the paper states{lighter}",
+        "{}, and reservations alone need more than R0, R3 and R4 have: {:.0}% and {:.0}% of the requested ones are granted, \
+         after {:.1} and {:.1} rejections for each. The offset then depends on how long users retry (here up to {} \
+         minutes) and how far ahead they book, neither of which the paper states{lighter}",
         overload(),
         mean(ours, TEN, granted),
         mean(ours, TWENTY, granted),
@@ -329,8 +330,8 @@ fn why_used(results: &[Results]) -> String {
     });
     let [none, twenty, long] = used(&results[0]);
     format!(
-        "{}, so that hardly a CPU stands idle: {none:.0}% of their time is used without reservations. Waiting for a \
-         reservation before which the next job does not fit leaves {twenty:.0}%, slots that are too long leave \
+        "{}, so that CPUs are rarely idle: {none:.0}% of their time is used without reservations. Idle time before \
+         reservations, where the next job does not fit, leaves {twenty:.0}%, and slots that are too long leave \
          {long:.0}%{lighter}",
         overload(),
     )

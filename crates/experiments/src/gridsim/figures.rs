@@ -1,5 +1,5 @@
-//! The paper's Figures 7 to 11 from our runs: of each a table, for a CSV file too, and a picture. Values come from the
-//! results with their intervals; the paper's numbers stand beside them where its text has any.
+//! Figures 7 to 11 of the paper from our runs, each as a table and a chart. Values have confidence intervals; the
+//! paper's numbers are added if its text has any.
 
 use super::case::Case;
 use super::results::{
@@ -11,7 +11,7 @@ use crate::report::row;
 use crate::{Estimate, Section};
 use bookahead_figure::{BarSeries, BarValue, Bars};
 
-/// A column of a figure: its name and its case.
+/// Name and case of a column.
 type Column = (&'static str, Case);
 
 const BY_SHARE: [Column; 3] = [
@@ -33,7 +33,7 @@ const BY_TIMING: [Column; 4] = [
     ("20% in advance", Case::advance(20, RESTARTABLE)),
 ];
 
-/// A number from the measures of all resources.
+/// A value computed from the measures of all resources.
 type Summary = Box<dyn Fn(&[Measures]) -> f64>;
 
 struct Figure<'a> {
@@ -45,12 +45,12 @@ struct Figure<'a> {
     number: fn(&Measures) -> f64,
     /// The row for all resources.
     last: (&'a str, Summary),
-    /// The paper's values for it, one for each column.
+    /// The paper's values for that row, one per column.
     paper: &'a [&'a str],
 }
 
 impl Figure<'_> {
-    /// The table, then the picture.
+    /// The table, then the chart.
     fn sections(&self, results: &Results) -> [Section; 2] {
         let cells = |name: &str, number: &dyn Fn(&[Measures]) -> f64| {
             row(name, self.columns.iter().map(|(_, case)| results.of(*case, number).show(self.digits)))
@@ -118,7 +118,7 @@ pub(super) fn offsets(results: &Results) -> Vec<Section> {
     let paper = ["", "", &format!("{}", published::OFFSET_10), &format!("{}", published::OFFSET_20)];
     let figure = Figure {
         file: "fig8-offset",
-        title: "Mean offset of reservations from the time wanted",
+        title: "Mean offset of reservations from the requested start",
         unit: "minutes",
         digits: 1,
         columns: &BY_TIMING,
@@ -174,24 +174,25 @@ pub(super) fn rejected(results: &Results) -> Vec<Section> {
 /// Figure 11.
 pub(super) fn parallel(results: &Results) -> Vec<Section> {
     let share = |share: u32, number: fn(&Measures) -> f64| results.of(Case::parallel(share), all(number));
-    // Where none is reserved, success is that of all jobs.
+    // Without reservations, the success rate is that of all jobs.
     let wanted = SHARES.map(|at| share(at, if at == 0 { success } else { reserved_success }));
     let everyone = SHARES.map(|at| share(at, success));
     let row = |at: usize| vec![format!("{}%", SHARES[at]), wanted[at].show(1), everyone[at].show(1)];
     let table = Section::table(
         "gridsim-fig11-parallel.csv",
         "Parallel jobs of 4 CPUs whose parts all ran at the same time, in percent",
-        ["reservations", "of the jobs that want a reservation (0%: of all)", "of all jobs"],
+        ["reservations", "of the jobs that request a reservation (0%: of all)", "of all jobs"],
         (0..SHARES.len()).map(row),
     );
     let series = |name: &str, values: [Estimate; 3]| BarSeries::new(name, values.map(bar).to_vec());
-    let bars = vec![series("jobs that want a reservation (0%: all)", wanted), series("all jobs", everyone)];
+    let bars =
+        vec![series("jobs that request a reservation (0%: all)", wanted), series("all jobs", everyone)];
     let groups = SHARES.map(|share| format!("{share}%")).to_vec();
-    let title = "Parallel jobs that ran as wanted";
+    let title = "Parallel jobs whose parts ran together";
     vec![table, picture("fig11-parallel", title, "% of jobs", groups, bars)]
 }
 
-/// What other choices would have given: ours first, then [`ALTERNATIVES`].
+/// Results with other choices: ours first, then [`ALTERNATIVES`].
 pub(super) fn choices(results: &[Results]) -> Section {
     let names = std::iter::once("ours").chain(ALTERNATIVES.iter().map(|(name, _)| *name));
     let row = |(name, results): (&str, &Results)| {
@@ -222,5 +223,5 @@ pub(super) fn choices(results: &[Results]) -> Section {
         "parallel success %: 0 / 10 / 20%",
     ];
     let rows = names.zip(results).map(row);
-    Section::table("gridsim-choices.csv", "What other choices would have given", head, rows)
+    Section::table("gridsim-choices.csv", "Results with other choices", head, rows)
 }

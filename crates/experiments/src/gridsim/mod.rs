@@ -1,6 +1,6 @@
-//! GridSim with advance reservation: five resources, 50 users with 100 jobs each, and what 10% or 20% of the jobs as
-//! reservations do to waiting, offsets, utilisation, rejections and parallel jobs. It relies on [`model`] for the
-//! resources; it never changes a choice to come closer to the paper.
+//! GridSim with advance reservation: five resources, 50 users with 100 jobs each, and the effect of 10% or 20%
+//! reservations on waiting times, offsets, utilisation, rejections and parallel jobs. The resources are those of
+//! [`model`]. No choice was changed to come closer to the paper.
 //!
 //! After A. Sulistio and R. Buyya, *A Grid simulation infrastructure supporting advance reservation* (2004).
 
@@ -15,10 +15,10 @@ use crate::{Page, Progress, Scale, Section};
 use results::{Results, run_sets};
 use setup::{ALTERNATIVES, CHOICES, Choices, HINT_LIMIT, SITES, Site};
 
-/// Jobs of each user in a quick run.
+/// Jobs per user in a quick run.
 const QUICK_JOBS: usize = 20;
 
-/// Runs the experiment. A quick one has 20 jobs for each user, and does without the other choices.
+/// Runs the experiment. A quick run has 20 jobs per user and no alternative choices.
 pub fn run(scale: &Scale, progress: Progress<'_>) -> Page {
     let jobs_each = if scale.quick { QUICK_JOBS } else { CHOICES.jobs_each };
     let mut sets = vec![Choices { jobs_each, ..CHOICES }];
@@ -28,16 +28,16 @@ pub fn run(scale: &Scale, progress: Progress<'_>) -> Page {
     page(&sets[0], &run_sets(&sets, scale, progress))
 }
 
-/// The part of the page for one of the paper's figures.
+/// Builds the sections for one of the paper's figures.
 type Part = fn(&Results) -> Vec<Section>;
 
-/// Of the runs under `set`, and, in their order, those under other choices.
+/// `results` has the runs with `set` first, then those with [`ALTERNATIVES`], in their order.
 fn page(set: &Choices, results: &[Results]) -> Page {
     let mut sections = vec![Section::text(what_was_run(set)), resources()];
-    sections.push(Section::heading("What the paper leaves open"));
+    sections.push(Section::heading("Choices that the paper leaves open"));
     sections.extend(what_we_chose(set).map(Section::text));
     if let Some(ours) = results.first() {
-        sections.push(Section::heading("What the paper says beside ours"));
+        sections.push(Section::heading("Claims of the paper and our results"));
         sections.push(Section::Claims(claims::claims(results)));
         let parts: [(&str, Part); 5] = [
             ("Figure 7: mean waiting time", figures::waiting),
@@ -61,12 +61,12 @@ fn page(set: &Choices, results: &[Results]) -> Page {
 
 fn what_was_run(set: &Choices) -> String {
     format!(
-        "Five resources and {} users with {} jobs each, from 500,000 to 8,000,000 million instructions, {} an hour of all \
-         users together, each sent to any of the resources alike. None, 10% or 20% of the jobs are reservations. A \
-         resource serves its queue first come, first served, without backfilling; a job from the queue starts only if \
-         it ends before the CPUs are promised to a reservation. The printed set-up brings {:.1} times as much work as the \
-         resources can do in the same time, so that queues grow until the last arrival and are drained for days. Numbers \
-         of the paper are those of its text; nothing was read off its charts.",
+        "Five resources and {} users with {} jobs each, from 500,000 to 8,000,000 million instructions, {} jobs per hour of \
+         all users together, each sent to a random resource. None, 10% or 20% of the jobs are reservations. A resource \
+         serves its queue first come, first served, without backfilling; a job from the queue starts only if it ends \
+         before the CPUs are reserved. The printed set-up has {:.1} times as much work as the resources can process, so \
+         that queues grow until the last arrival and take days to drain. Numbers of the paper are from its text; none was \
+         read off its charts.",
         set.users,
         set.jobs_each,
         set.per_hour,
@@ -85,44 +85,44 @@ fn resources() -> Section {
 fn what_we_chose(set: &Choices) -> [String; 6] {
     [
         format!(
-            "When reservations are wanted: an advance reservation any second from its submission to {} minutes later. In \
-             Figure 8, 0% stands for immediate reservations; we let the jobs of the 10% and of the 20% runs ask for the \
-             moment of their submission. The paper gives 5 arrivals a minute and a last arrival at 500 minutes, which \
-             5,000 jobs cannot both meet; we keep the rate.",
+            "Requested start: uniform from the submission of an advance reservation to {} minutes later. In Figure 8, 0% \
+             stands for immediate reservations; there the reserved jobs of the 10% and 20% runs request their submission \
+             time. The paper states 5 arrivals per minute and a last arrival at 500 minutes, which contradict each other \
+             with 5,000 jobs; we keep the rate.",
             set.look_ahead.0 / 60
         ),
-        "Room: a request is granted where running jobs and other reservations leave it, whoever waits in the queue. The \
-         paper's Algorithm 1 looks at reservations only and does not say what becomes of a job that runs at the start; we do \
-         not stop it. Sizes are exact, durations of reservations are what the user guesses."
+        "Admission: a request is granted if running jobs and other reservations leave room, whatever waits in the queue. \
+         Algorithm 1 of the paper considers only reservations and does not state what happens to a job that is running at \
+         the start; we do not stop it. Job sizes are exact; durations of reservations are estimates of the user."
             .to_owned(),
         format!(
-            "After a rejection the user asks at once, at the same resource, for a start that is later by the hint (5, 10, \
-             15, 30 or 45 minutes), {} times at most, so that no start moves by more than {} minutes; then the job joins \
-             the queue. Every rejected request counts as a rejection.",
+            "After a rejection the user retries at once, at the same resource, with a start that is later by the hint (5, \
+             10, 15, 30 or 45 minutes), at most {} times, so that no start moves by more than {} minutes; then the job \
+             joins the queue. Every rejected request counts as a rejection.",
             set.retries,
             HINT_LIMIT.0 / 60
         ),
         format!(
-            "Durations: {}% of the run time for restartable jobs, {}% for the others. What is left of a restartable job at \
-             the end of its slot joins the end of the queue. A slot is kept to its end, also by a job that is done \
-             earlier. The claims on Figures 7 and 8 are about restartable jobs.",
+            "Durations: {}% of the run time for restartable jobs, {}% for the others. The rest of a restartable job joins \
+             the end of the queue at the end of its slot. A slot lasts to its end, even if its job ends earlier. The claims \
+             on Figures 7 and 8 are about restartable jobs.",
             set.under, set.over
         ),
-        "Utilisation is counted while jobs arrive, since no reservations come afterwards; a second table counts it to the \
-         end. Waiting is from the submission to the first start, of jobs that have no reservation, also of those that \
-         gave up on one."
+        "Utilisation is measured while jobs arrive, because there are no reservations afterwards; a second table measures \
+         it to the end. The wait is from submission to first start, of jobs without a reservation, including those that \
+         failed to get one."
             .to_owned(),
-        "A parallel job has four parts for one CPU each, every one with a size of its own, drawn like a job's. It runs as \
-         wanted if all parts start at the same second and run to their end. Without a reservation the parts stand in the queue \
-         one behind the other; with one they share a slot as long as the longest needs, overestimated. With 10% and 20%, \
-         success is counted among the jobs that want a reservation, got or not."
+        "A parallel job has four parts for one CPU each, each with its own random size. It succeeds if all parts start in \
+         the same second and run to their end. Without a reservation the parts are adjacent in the queue; with one they \
+         share a slot of the overestimated duration of the longest part. With 10% and 20%, success is measured among the \
+         jobs that request a reservation, granted or not."
             .to_owned(),
     ]
 }
 
-const OTHER_CHOICES: &str = "The same experiment with one choice changed at a time. What holds in every row does not depend \
-    on it; the sizes of growth, offset and utilisation do. The row with 15 jobs an hour was added after the first run, to \
-    see what the overload does.";
+const OTHER_CHOICES: &str = "The same experiment with one choice changed at a time. A result that is the same in every row \
+    does not depend on the choices; the sizes of growth, offset and utilisation do. The row with 15 jobs an hour was added \
+    after the first run, to show the effect of the overload.";
 
 #[cfg(test)]
 mod tests {

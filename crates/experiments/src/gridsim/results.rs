@@ -1,6 +1,6 @@
-//! All runs of the experiment, what each is measured by, and what they give with their intervals. Runs are independent, so
-//! that the number of threads changes nothing; measures are sums of whole numbers, so that no order of adding matters.
-//! Every figure and claim reads from here.
+//! All runs of the experiment, their measures, and the results with confidence intervals. Runs are independent, so that
+//! the number of threads does not change the results; measures are sums of integers, so that the order of addition does
+//! not matter. All figures and claims read from here.
 
 use super::case::{Case, Placed, run};
 use super::model::{Resource, Stopped, Work};
@@ -11,10 +11,10 @@ use std::ops::AddAssign;
 
 pub(super) const RESTARTABLE: Stopped = Stopped::Queue;
 pub(super) const NON_RESTARTABLE: Stopped = Stopped::Return;
-/// The shares of reservations, in percent.
+/// Shares of reservations, in percent.
 pub(super) const SHARES: [u32; 3] = [0, 10, 20];
 
-/// Every variant that is run. Without reservations, both kinds of jobs are the same.
+/// All variants. Without reservations, both kinds of jobs are the same.
 pub(super) const CASES: [Case; 10] = [
     Case::advance(0, RESTARTABLE),
     Case::advance(10, RESTARTABLE),
@@ -28,14 +28,14 @@ pub(super) const CASES: [Case; 10] = [
     Case::parallel(20),
 ];
 
-/// The runs under one set of choices.
+/// The runs with one set of choices.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Results {
     /// By case and then by seed: the measures of each resource.
     runs: Vec<Vec<Vec<Measures>>>,
 }
 
-/// Runs every case for every seed under each of the `sets`; in their order.
+/// Runs all cases for all seeds with each of the `sets`, in their order.
 pub(super) fn run_sets(sets: &[Choices], scale: &Scale, progress: Progress<'_>) -> Vec<Results> {
     let seeds = scale.seeds.max(1);
     let inputs: Vec<(usize, usize, u64)> = (0..sets.len())
@@ -50,8 +50,8 @@ pub(super) fn run_sets(sets: &[Choices], scale: &Scale, progress: Progress<'_>) 
 }
 
 impl Results {
-    /// A number for each seed, from the measures of the resources in a case. Kinds of jobs are one where nothing is
-    /// reserved.
+    /// One value per seed, computed from the measures of the resources. Without reservations both kinds of jobs are the
+    /// same case.
     pub(super) fn per_seed(&self, case: Case, number: impl Fn(&[Measures]) -> f64) -> Vec<f64> {
         let case = if case.share == 0 && !case.parallel { CASES[0] } else { case };
         let at = CASES.iter().position(|known| *known == case);
@@ -62,7 +62,7 @@ impl Results {
         Estimate::of(&self.per_seed(case, number))
     }
 
-    /// A number in one case against the same in another, seed by seed.
+    /// Compares a value of one case with that of another, seed by seed.
     pub(super) fn against(
         &self,
         case: Case,
@@ -80,12 +80,12 @@ pub(super) fn site(at: usize, number: fn(&Measures) -> f64) -> impl Fn(&[Measure
     move |sites| sites.get(at).map_or(0.0, number)
 }
 
-/// A number of all resources taken together.
+/// A measure of all resources together.
 pub(super) fn all(number: fn(&Measures) -> f64) -> impl Fn(&[Measures]) -> f64 {
     move |sites| number(&Measures::total(sites))
 }
 
-/// The plain mean of a number over the resources.
+/// The unweighted mean of a measure over the resources.
 pub(super) fn mean_of_sites(number: fn(&Measures) -> f64) -> impl Fn(&[Measures]) -> f64 {
     move |sites| sites.iter().map(number).sum::<f64>() / SITES.len() as f64
 }
@@ -95,7 +95,7 @@ pub(super) fn wait(measures: &Measures) -> f64 {
     measures.waits.mean() / 60.0
 }
 
-/// Mean offset of reservations from the time wanted, in minutes.
+/// Mean offset of reservations from the requested start, in minutes.
 pub(super) fn offset(measures: &Measures) -> f64 {
     measures.offsets.mean() / 60.0
 }
@@ -114,60 +114,60 @@ pub(super) fn rejections(measures: &Measures) -> f64 {
     measures.rejections.total as f64
 }
 
-/// Percent of all jobs that ran as wanted.
+/// Percentage of all jobs whose parts ran together.
 pub(super) fn success(measures: &Measures) -> f64 {
     measures.success.mean() * 100.0
 }
 
-/// Percent of the jobs that wanted a reservation that ran as wanted.
+/// Percentage of the jobs that requested a reservation whose parts ran together.
 pub(super) fn reserved_success(measures: &Measures) -> f64 {
     measures.reserved_success.mean() * 100.0
 }
 
-/// Percent of all jobs that got a reservation.
+/// Percentage of all jobs that got a reservation.
 pub(super) fn booked(measures: &Measures) -> f64 {
     measures.offsets.count as f64 / measures.success.count.max(1) as f64 * 100.0
 }
 
-/// Percent of the jobs that wanted a reservation that got one.
+/// Percentage of the jobs that requested a reservation and got one.
 pub(super) fn granted(measures: &Measures) -> f64 {
     measures.offsets.count as f64 / measures.rejections.count.max(1) as f64 * 100.0
 }
 
-/// How many requests were rejected for each reservation wanted.
+/// Rejections per requested reservation.
 pub(super) fn rejections_each(measures: &Measures) -> f64 {
     measures.rejections.mean()
 }
 
-/// By how many percent `ours` is above `base`.
+/// How much `ours` is above `base`, in percent.
 pub(super) fn percent_above(ours: f64, base: f64) -> f64 {
     if base == 0.0 { 0.0 } else { (ours / base - 1.0) * 100.0 }
 }
 
-/// A sum and how many went into it.
+/// A sum and the number of its terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Sum {
     pub(super) total: i64,
     pub(super) count: i64,
 }
 
-/// Of one resource, or of several together.
+/// Measures of one resource, or of several together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Measures {
-    /// Seconds from the submission to the first start, of jobs from the queue; also of those that gave up on a
-    /// reservation, not of reserved ones that joined it later.
+    /// Seconds from submission to first start, of jobs from the queue. Includes jobs that failed to get a reservation,
+    /// but not reserved jobs that joined the queue later.
     pub(super) waits: Sum,
-    /// Seconds from the start wanted to the start booked, of reservations.
+    /// Seconds from the requested to the booked start of reservations.
     pub(super) offsets: Sum,
-    /// Requests that were rejected, with as many counted as jobs asked.
+    /// Rejected requests; the count is the number of jobs that requested a reservation.
     pub(super) rejections: Sum,
-    /// CPU seconds used, of CPU seconds there, from the beginning to the last arrival.
+    /// CPU seconds used of those available, from the beginning to the last arrival.
     pub(super) arrivals: Sum,
     /// The same to the end of the resource's last job.
     pub(super) whole: Sum,
-    /// Of the jobs that wanted a reservation, how many ran as wanted: all parts at the same time, to their end.
+    /// Successful jobs of those that requested a reservation: all parts ran together and to their end.
     pub(super) reserved_success: Sum,
-    /// The same of all jobs.
+    /// The same, of all jobs.
     pub(super) success: Sum,
 }
 
@@ -177,7 +177,7 @@ impl Sum {
         self.count += 1;
     }
 
-    /// The mean; zero of none.
+    /// The mean; zero without terms.
     pub(super) fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.total as f64 / self.count as f64 }
     }
@@ -191,7 +191,7 @@ impl AddAssign for Sum {
 }
 
 impl Measures {
-    /// Of a resource that is done.
+    /// The measures of a resource after its last event.
     pub(super) fn of(
         resource: &Resource,
         placed: &[Placed<'_>],
@@ -245,7 +245,7 @@ struct Fate {
 }
 
 impl Fate {
-    /// It ran in one go, to its end.
+    /// Whether it ran without interruption and to its end.
     fn is_whole(&self) -> bool {
         self.pieces == 1 && self.finished
     }
@@ -264,7 +264,7 @@ fn fates(resource: &Resource, parts: usize) -> Vec<Fate> {
     fates
 }
 
-/// CPU seconds used until an instant, of those there.
+/// CPU seconds used until `until`, of those available.
 fn used(resource: &Resource, until: Time) -> Sum {
     let inside = |interval: Interval| Interval::new(interval.begin, interval.end.min(until)).length().0;
     let total = resource.pieces().iter().map(|piece| inside(piece.interval)).sum();

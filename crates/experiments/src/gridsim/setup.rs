@@ -1,8 +1,8 @@
-//! The set-up of the paper (Table 1 and Section 5.1) and, in one struct, everything that the paper leaves open.
-//! [`CHOICES`] were made before the first run and never changed; [`ALTERNATIVES`] show what others would have given.
+//! The set-up of the paper (Table 1 and Section 5.1) and, in [`Choices`], everything that the paper leaves open.
+//! [`CHOICES`] were made before the first run and never changed; [`ALTERNATIVES`] show the effect of other choices.
 //!
-//! The jobs are drawn from a seed. Every property has its own stream, so that runs with more or fewer reservations have
-//! the same jobs, and those reserved with 10% are among those with 20%.
+//! Jobs are drawn from a seed. Each property has its own random stream, so that runs with more or fewer reservations
+//! have the same jobs, and the jobs reserved at 10% are a subset of those at 20%.
 
 use super::model::{Work, Zone};
 use bookahead_plan::{Seconds, Time};
@@ -14,11 +14,11 @@ pub(super) struct Site {
     /// The SPEC rating of its CPUs, taken as MIPS.
     pub(super) mips: u32,
     pub(super) cpus: u32,
-    /// Hours ahead of Greenwich, with daylight saving time where it applied.
+    /// Hours ahead of UTC, including daylight saving time.
     pub(super) zone: i64,
 }
 
-/// Table 1. The text speaks once of four resources; the table and the list of the set-up have five.
+/// Table 1. The text once mentions four resources; the table and the list of the set-up have five.
 pub(super) const SITES: [Site; 5] = [
     Site { name: "R0", mips: 515, cpus: 4, zone: 10 },
     Site { name: "R1", mips: 684, cpus: 13, zone: 10 },
@@ -32,33 +32,33 @@ pub(super) const SIZES: (i64, i64) = (500_000, 8_000_000);
 /// CPUs of a parallel job (Section 5.2.5).
 pub(super) const PARALLEL: u32 = 4;
 
-/// How many ask for what, and what the paper does not say.
+/// Parameters of the experiment, including those that the paper does not state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choices {
-    /// Users: 50 in the paper.
+    /// 50 in the paper.
     pub(super) users: usize,
-    /// Jobs of each: 100 in the paper.
+    /// Jobs per user: 100 in the paper.
     pub(super) jobs_each: usize,
-    /// Jobs an hour of all users together: 300, 5 a minute, in the paper. Each user's submissions are a Poisson process
-    /// of its own. The paper also says that the last arrival is at 500 minutes; 5,000 jobs at this rate take 1,000.
+    /// Jobs per hour of all users together: 300 (5 per minute) in the paper. The submissions of each user are a Poisson
+    /// process. The paper also states a last arrival at 500 minutes, but 5,000 jobs at this rate take 1,000 minutes.
     pub(super) per_hour: u32,
-    /// An advance reservation is wanted this much after its submission at most, any second of it alike.
+    /// Maximum time from submission to the requested start of an advance reservation, uniformly distributed.
     pub(super) look_ahead: Seconds,
-    /// A rejected user asks again for a start that is later by the hint, at once and at the same resource, so many
-    /// times; then the job joins the queue.
+    /// Maximum number of retries after a rejection, at once and at the same resource, with a start that is later by the
+    /// hint. Then the job joins the queue.
     pub(super) retries: u32,
-    /// The unit of the hint's steps of 5 to 45.
+    /// Unit of the hints, which are 5 to 45 of it.
     pub(super) hint_unit: Seconds,
-    /// The slot of a restartable job, in percent of its run time: underestimated.
+    /// Slot of a restartable job, in percent of its run time: underestimated.
     pub(super) under: i64,
-    /// The slot of a job that is not, in percent of its run time: overestimated.
+    /// Slot of a non-restartable job, in percent of its run time: overestimated.
     pub(super) over: i64,
-    /// Whether the parts of a parallel job have one size, or each its own, like jobs.
+    /// Whether all parts of a parallel job have the same size; otherwise each has its own, like jobs.
     pub(super) equal_parts: bool,
 }
 
 impl Choices {
-    /// How many times as much work arrives as the five resources can do in the same time.
+    /// Arriving work divided by the work that the five resources can process in the same time.
     pub(super) fn overload(&self) -> f64 {
         let mean_size = (SIZES.0 + SIZES.1) as f64 / 2.0;
         let speed: u32 = SITES.iter().map(|site| site.mips * site.cpus).sum();
@@ -66,7 +66,7 @@ impl Choices {
     }
 }
 
-/// What the page's figures are made with.
+/// The choices behind the figures of the page.
 pub(super) const CHOICES: Choices = Choices {
     users: 50,
     jobs_each: 100,
@@ -79,25 +79,25 @@ pub(super) const CHOICES: Choices = Choices {
     equal_parts: false,
 };
 
-/// The most that a user moves a start: every hint the longest.
+/// Maximum delay of a start by retries: every hint is the longest.
 pub(super) const HINT_LIMIT: Seconds = Seconds(CHOICES.retries as i64 * 45 * CHOICES.hint_unit.0);
 
-/// Other choices, each with one thing changed, to see what depends on them. The lighter load of 15 jobs an hour was
-/// added after the first run, to see whether the overload is why we differ; the others were there before.
+/// Other choices, each with one change, to show their effect. The lighter load of 15 jobs an hour was added after the
+/// first run, to check whether the overload explains the differences; the others were there before.
 pub(super) const ALTERNATIVES: [(&str, Choices); 8] = [
-    ("wanted up to 12 hours ahead", Choices { look_ahead: Seconds(12 * 3600), ..CHOICES }),
+    ("booked up to 12 hours ahead", Choices { look_ahead: Seconds(12 * 3600), ..CHOICES }),
     ("no retry", Choices { retries: 0, ..CHOICES }),
     ("20 retries", Choices { retries: 20, ..CHOICES }),
     ("hints in hours", Choices { hint_unit: Seconds(3600), ..CHOICES }),
     ("slots of 50 and 200% of the run time", Choices { under: 50, over: 200, ..CHOICES }),
     ("10 jobs a minute: last arrival at 500 minutes", Choices { per_hour: 600, ..CHOICES }),
-    ("15 jobs an hour: less than the five can do", Choices { per_hour: 15, ..CHOICES }),
+    ("15 jobs an hour: within the capacity of the resources", Choices { per_hour: 15, ..CHOICES }),
     ("parts of a parallel job of one size", Choices { equal_parts: true, ..CHOICES }),
 ];
 
-/// Numbers that the paper's text gives; nothing was read off its charts.
+/// Numbers from the text of the paper; none was read off its charts.
 pub(super) mod published {
-    /// Section 5.2.1: by how much waiting grows with 10% reservations, in percent.
+    /// Section 5.2.1: growth of the waiting time with 10% reservations, in percent.
     pub(in super::super) const WAITING_10: f64 = 20.0;
     /// The same with 20%.
     pub(in super::super) const WAITING_20: f64 = 71.0;
@@ -105,27 +105,26 @@ pub(super) mod published {
     pub(in super::super) const OFFSET_10: f64 = 48.0;
     /// The same with 20%.
     pub(in super::super) const OFFSET_20: f64 = 62.0;
-    /// Section 5.2.3: utilisation where reservations are supported, in percent.
+    /// Section 5.2.3: range of utilisation with reservations, in percent.
     pub(in super::super) const UTILISATION: (f64, f64) = (60.0, 80.0);
 }
 
-/// A job as its user sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Drawn {
     pub(super) submit: Time,
-    /// The place of its resource in [`SITES`].
+    /// Index of its resource in [`SITES`].
     pub(super) site: usize,
-    /// Where its user is: at one of the resources.
+    /// Time zone of its user, which is that of one of the resources.
     pub(super) zone: Zone,
-    /// The sizes of its parts; a job that is not parallel has only the first.
+    /// Sizes of its parts; a job that is not parallel uses only the first.
     pub(super) parts: [Work; PARALLEL as usize],
-    /// It is a reservation where this, from 0 to 100, is below the share.
+    /// Uniform in 0 to 100: it is a reservation if this is below the share.
     pub(super) rank: f64,
-    /// How long after its submission it would be wanted.
+    /// Time from submission to the requested start.
     pub(super) ahead: Seconds,
 }
 
-/// All jobs in the order of submission, of equals by user.
+/// All jobs in the order of submission; ties by user.
 pub(super) fn draw(choices: &Choices, seed: u64) -> Vec<Drawn> {
     let mut jobs: Vec<Drawn> = (0..choices.users).flat_map(|user| draw_user(choices, seed, user)).collect();
     jobs.sort_by_key(|job| job.submit);

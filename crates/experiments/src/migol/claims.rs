@@ -1,4 +1,4 @@
-//! What the Migol paper claims beside what the runs gave. The rules were written before the first run. The paper prints its
+//! Claims of the Migol paper beside our results. The rules were written before the first run. The paper prints its
 //! accuracies only as curves, so those claims are about directions.
 
 use super::costs::{Costs, Point};
@@ -6,9 +6,9 @@ use super::samples::{AS_IN_PAPER, Chooser, Decision, Results};
 use super::setup::{SMALL, TEST_JOBS, WALL_TIMES, WORKLOADS};
 use crate::{Claim, Estimate};
 
-/// The estimator that is the paper's, by its place.
+/// Index of the paper's estimator in [`super::samples::Estimator::ALL`].
 pub(super) const PAPER: usize = 0;
-/// The last wall time: 150%.
+/// Index of the longest wall time, 150%.
 const WORST: usize = WALL_TIMES.len() - 1;
 
 pub(super) fn claims(results: &Results, points: &[Point], costs: Option<&Costs>) -> Vec<Claim> {
@@ -49,7 +49,7 @@ fn accuracy_falls(results: &Results) -> Claim {
             "for both test jobs and all three workloads the mean accuracy is lower at 150% than at 110%, \
              and over all of them it falls from each wall time to the next",
             falls && steps,
-            || "where a workload drains fast, an estimate is as far off at short wall times as at long ones",
+            || "if a workload drains fast, an estimate is as inaccurate at short wall times as at long ones",
         )
 }
 
@@ -66,12 +66,12 @@ fn backfilling(results: &Results) -> Claim {
     let apart = |other: &Estimate| {
         (other.mean - means[0].mean).abs() > other.margin.unwrap_or(0.0) + means[0].margin.unwrap_or(0.0)
     };
-    let told = if means[1..].iter().all(apart) { "" } else { "not all intervals lie apart; " };
+    let told = if means[1..].iter().all(apart) { "" } else { "some intervals overlap; " };
     let why = || {
         format!(
             "{told}the small job waits {:.0} min on average under W1, {:.0} under W2 and {:.0} under W3, \
-             and formula (8) counts an error relative to the wait, so that longer waits make it milder; the \
-             paper's own workloads are not printed",
+             and formula (8) measures an error relative to the wait, so that longer waits make it smaller; \
+             the workloads of the paper are not printed",
             wait(0),
             wait(1),
             wait(2)
@@ -112,7 +112,7 @@ fn ranked_right(results: &Results) -> Claim {
         .says("in total, the rankings of two clusters by estimates are correct in 75% of all cases")
         .ours(
             format!(
-                "{}%, where always taking Highland, which is twice as large, would be right in {}%",
+                "{}%; always choosing Highland, which is twice as large, would be right in {}%",
                 all.show(1),
                 blind.show(1)
             ),
@@ -122,7 +122,7 @@ fn ranked_right(results: &Results) -> Claim {
                 .collect(),
         )
         .judged(
-            "at least 75% of all decisions are right, those left out where both clusters start at the same \
+            "at least 75% of all decisions are right, without those where both clusters start at the same \
              time",
             all.mean >= 75.0,
             || "fewer decisions are right than in the paper",
@@ -134,14 +134,14 @@ fn ranked_right_at_worst(results: &Results) -> Claim {
     let right = results.ranked_right(Chooser::Estimate(PAPER), AS_IN_PAPER, at_worst);
     Claim::new("migol/ranking-at-150", "section V", "more than 60%")
         .says(
-            "even where wall times are 50% longer than run times, the right cluster is chosen for more than \
+            "even if wall times are 50% longer than run times, the right cluster is chosen for more than \
              60% of all jobs",
         )
         .ours(format!("{}%", right.show(1)), vec![("150%".to_owned(), right)])
         .judged(
             "more than 60% of the decisions at wall times of 150% are right",
             right.mean > 60.0,
-            || "at this deviation the choice is hardly better than by chance",
+            || "at this deviation the choice is hardly better than random",
         )
 }
 
@@ -161,7 +161,7 @@ fn twice_the_time(points: &[Point]) -> Claim {
         )
         .judged(
             "the best of three takes at most twice the computing time with 700 reservations at each site \
-             that it takes with 175 (the middle of many measurements)",
+             that it takes with 175 (the median of many measurements)",
             few > 0.0 && ratio <= 2.0,
             || "measured times vary from run to run; see the table",
         )
@@ -171,26 +171,24 @@ fn broker_costs_more(costs: &Costs) -> Claim {
     let (one, three) = (costs.reservation.cost, costs.best_of_three.cost);
     Claim::new("migol/broker-costs-more", "section IV.B, Figure 5", "reservation 13.7 s, job broker more")
         .says(
-            "submitting through the job broker costs more than a reservation, since it takes several \
+            "submitting through the job broker costs more than a reservation, because it makes several \
              reservations")
         .ours(format!(
-            "{} calls against {}, in {} and {} round trips one after another, since the holds are asked for \
-             at the same time",
+            "{} calls against {}, in {} and {} sequential round trips, because the holds are requested at the \
+             same time",
             three.calls, one.calls, three.rounds, one.rounds
         ), Vec::new())
         .judged(
-            "the best of three takes more calls than one reservation", three.calls > one.calls, || "the \
-                                                                                                    best of \
-                                                                                                    three \
-                                                                                                    takes \
-                                                                                                    no more \
-                                                                                                    calls")
+            "the best of three takes more calls than one reservation",
+            three.calls > one.calls,
+            || "the best of three takes no more calls",
+        )
 }
 
 fn bound_to_three(costs: &Costs) -> Claim {
     let (few, many) = (costs.best_of_three.cost, costs.of_a_hundred.cost);
     Claim::new("migol/bound-to-three", "section IV.C", "expected, not measured")
-        .says("since at most three sites are asked for reservations, the job broker scales to larger grids")
+        .says("because at most three sites get reservation requests, the job broker scales to larger grids")
         .ours(format!("{} calls with 3 sites, {} with 100", few.calls, many.calls), Vec::new())
         .judged(
             "the best of three takes as many calls and round trips in a grid of a hundred sites as in one \

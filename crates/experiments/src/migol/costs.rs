@@ -1,6 +1,6 @@
-//! What submitting a job costs: calls and round trips, counted, and the computing time of our own code, measured on the
-//! machine at hand by a clock that is handed in, also against the number of active reservations. What the network, the
-//! encryption and the batch system add is not in it.
+//! The cost of submitting a job: the number of calls and round trips, and the computing time of our code on this
+//! machine, also by the number of active reservations. The clock is a parameter. Network, encryption and batch system
+//! are not included.
 
 use super::setup::CLUSTERS;
 use super::sites::{Cost, Grid, calendar};
@@ -14,31 +14,31 @@ use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId};
 use bookahead_workload::streams::Stream;
 use std::time::Duration;
 
-/// Tells how much time has passed since some moment.
+/// Returns the time since a fixed moment.
 pub(super) type Clock<'a> = &'a dyn Fn() -> Duration;
 
-/// Active reservations at each site: the paper's three, then far more.
+/// Active reservations at each site: the three numbers of the paper, then far more.
 const COUNTS: [usize; 6] = [175, 350, 700, 7_000, 70_000, 100_000];
-/// As many as a quick run has time for.
+/// How many of [`COUNTS`] a quick run uses: the larger ones take too long.
 const QUICK_COUNTS: usize = 4;
-/// How often each is measured, the middle one counts: less often where there are more reservations than this, since
-/// building the lists takes long then.
+/// Measurements of each value, of which the median is used.
 const REPEATED: usize = 41;
+/// Measurements with more than [`MANY`] reservations, where building the lists takes long.
 const FEW_REPEATED: usize = 9;
 const MANY: usize = 10_000;
-/// The job that is asked for.
+/// The job to place.
 const NEED: Need = Need { capacity: Capacity(8), length: Seconds(3_600) };
 
-/// What was found with so many reservations.
+/// Measurements with one number of reservations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
     /// Active reservations at each site.
     pub(super) reservations: usize,
-    /// Changes of the free capacity over time: what a plain list has to walk through.
+    /// Changes of the free capacity over time, which a plain list has to scan.
     pub(super) breakpoints: usize,
-    /// Microseconds for an estimate from lists, as the paper makes it for every request.
+    /// Microseconds for an estimate from lists, which the paper makes for every request.
     pub(super) estimate: f64,
-    /// Microseconds for a hold and its commit in a ledger, which keeps its calendar from request to request.
+    /// Microseconds for a hold and its commit in a ledger, which keeps its calendar between requests.
     pub(super) reserve: f64,
     /// Microseconds for the best of three.
     pub(super) best_of_three: f64,
@@ -57,7 +57,7 @@ fn point(count: usize, repeated: usize, clock: Clock<'_>) -> Option<Point> {
     let mut prober = Prober::default();
     let mut begins = Stream::new(1, "migol/begins");
     let begins: Vec<Time> = (0..repeated).map(|_| Time(begins.whole(0, grid.horizon().0))).collect();
-    // One after the other, since each would push what the others need out of the processor's caches.
+    // Measured in separate loops, because each would evict the data of the others from the processor caches.
     let best_of_three = middle(&begins, clock, |from, clock| {
         let (_, booked) = grid.best_of_three(from);
         let done = clock();
@@ -90,8 +90,8 @@ fn breakpoints(capacity: Capacity, calendar: &[Span]) -> usize {
     profile.breakpoints()
 }
 
-/// The middle of the times, in microseconds, that `act` takes from each of the begins until the moment that it answers. The
-/// first time all over is not counted: it finds cold caches and no memory.
+/// The median time in microseconds from a call of `act` until the moment that it returns, over all `begins`. A first
+/// call is not measured, because it has cold caches and allocates memory.
 fn middle(
     begins: &[Time],
     clock: Clock<'_>,
@@ -107,31 +107,31 @@ fn middle(
     Some(times[times.len() / 2].as_nanos() as f64 / 1_000.0)
 }
 
-/// The paper's background: up to ten jobs and reservations.
+/// Reservations in the background; the paper has up to ten jobs and reservations.
 const BACKGROUND: usize = 10;
 const SUBMITTED: usize = 21;
 
-/// What each way to submit costs.
+/// Costs by way of submission.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Costs {
-    /// A reservation: hold and commit.
+    /// One reservation: hold and commit.
     pub(super) reservation: Way,
-    /// The best of three out of three sites.
+    /// The best of three, with three sites.
     pub(super) best_of_three: Way,
-    /// The same out of a hundred sites.
+    /// The best of three, with a hundred sites.
     pub(super) of_a_hundred: Way,
-    /// Calls from the submission of three copies until one has run and no copy is left.
+    /// Number of calls from the submission of three copies until one has run and none is left.
     pub(super) flooding: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Way {
     pub(super) cost: Cost,
-    /// Computing time in microseconds, of all parties together.
+    /// Computing time of broker and sites together, in microseconds.
     pub(super) computing: f64,
 }
 
-/// Counts and measures. None where nothing could be booked.
+/// Counts calls and measures times. None if nothing could be booked.
 pub(super) fn measure_costs(clock: Clock<'_>) -> Option<Costs> {
     let calendar = calendar(BACKGROUND, CLUSTERS[1].capacity());
     let (mut few, mut many) = (Grid::new(3, &calendar)?, Grid::new(100, &calendar)?);
@@ -172,8 +172,8 @@ fn way(
 
 const JOB: JobId = JobId(1);
 
-/// The calls for a job that is sent to three sites, of which the second could start it a moment later, and where it is over
-/// when it is looked at next.
+/// The number of calls for a job that is sent to three sites: the second site is ready to start it a moment later, and
+/// has finished it at the next poll.
 fn flooding() -> usize {
     let pace = Pace {
         patience: Patience::default(),
@@ -185,7 +185,7 @@ fn flooding() -> usize {
     let mut sent = race.start(now, three_sites(), &pace).send;
     while !race.is_over() {
         if sent.is_empty() {
-            // Something is always to be asked until a race is over.
+            // A race always has a timer until it is over.
             now = race.next_timer(&pace).unwrap_or(Moment::MAX);
             sent = race.tick(now, &pace).send;
         }
@@ -199,7 +199,7 @@ fn flooding() -> usize {
     calls
 }
 
-/// The site whose turn comes first.
+/// The site that is ready first.
 const FIRST: &str = "b";
 
 fn three_sites() -> Order {
@@ -217,7 +217,7 @@ fn three_sites() -> Order {
     }
 }
 
-/// What a site says that does what it is asked.
+/// The answer of a site that follows all calls.
 fn answer(site: &Name, ask: Ask, granted: Option<&Name>) -> SiteReport {
     let (since, until) = (Time(1), Time(3_600));
     match ask {

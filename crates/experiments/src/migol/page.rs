@@ -1,5 +1,4 @@
-//! The experiment as a page: what was chosen, what came out, what the paper says. It writes down what the other modules
-//! have found.
+//! The page of the experiment: choices, results and claims. All values come from the other modules.
 
 use super::claims::{self, PAPER};
 use super::costs::{Costs, Point, Way};
@@ -11,7 +10,7 @@ use bookahead_figure::{LinePoint, LineSeries, Lines};
 
 pub(super) fn page(quick: bool, results: &Results, points: &[Point], costs: Option<&Costs>) -> Page {
     let mut sections = set_up(quick, results);
-    sections.push(Section::heading("What the paper says beside ours"));
+    sections.push(Section::heading("Claims of the paper and our results"));
     sections.push(Section::Claims(claims::claims(results, points, costs)));
     sections.push(Section::heading("Figure 7: accuracy of the estimated start"));
     sections.extend((0..TEST_JOBS.len()).map(|job| accuracy_figure(results, job)));
@@ -36,36 +35,34 @@ pub(super) fn page(quick: bool, results: &Results, points: &[Point], costs: Opti
 
 const QUESTION: &str = "Migol's reservation service estimates when a cluster could start a job: from running jobs and their \
     remaining wall times, queued jobs at their first fit in the order of the queue, and reservations, with no queued job \
-    postponed. Its job broker ranks clusters by such estimates, asks the best three for reservations and keeps the one \
-    that is done first. How good are the estimates where wall times are too long, and what does all that cost?";
+    postponed. Its job broker ranks clusters by these estimates, requests reservations at the best three and keeps the one \
+    that ends first. How accurate are the estimates if wall times are too long, and what is the cost?";
 
-const CHOICES: &str = "Chosen, where the paper is silent: it names its workloads W1, W2 and W3 and its small and large test \
-    jobs without describing them. Ours were fixed before the first run. Jobs arrive at random at a constant rate; run times \
-    and sizes are uniform in their ranges. The clusters backfill (EASY). The estimate is made at the moment of submission, \
-    when the test job is the last in the queue; its real start is what the simulated cluster does with it as a job, with all \
-    that is submitted later. Accuracy is formula (8) on the time from submission to start; a job that is estimated to start \
-    at once, and does, says nothing and is left out, since the formula divides by the wait. One that starts at once against \
-    a later estimate counts as zero.";
+const CHOICES: &str = "Our choices, where the paper states nothing: it names its workloads W1, W2 and W3 and its small and \
+    large test jobs without describing them. Ours were fixed before the first run. Jobs arrive as a Poisson process; run \
+    times and sizes are uniform in their ranges. The clusters use EASY backfilling. The estimate is made at the submission, \
+    when the test job is the last in the queue; the real start is that in the simulated cluster, with all jobs submitted \
+    later. Accuracy is formula (8) on the time from submission to start; a job that is estimated to start at once, and does, \
+    is left out, because the formula divides by the wait. One that starts at once against a later estimate counts as zero.";
 
 const RANKING: &str = "The test job is submitted to Siemens with the first workload of a pair and to Highland with the second; the \
-    estimate is right where it prefers the cluster that really starts the job first. Where both start it at the same time, \
-    no choice is wrong, and the case is left out. The paper's first cluster is called Einstein, which it does not describe, so \
-    the last table, added after the first run, shows the same decisions between two clusters of one size, and what always \
-    taking the second would give.";
+    estimate is right if it prefers the cluster that really starts the job first. If both start it at the same time, no choice \
+    is wrong, and the case is left out. The first cluster of the paper is called Einstein, which it does not describe. So the \
+    last table, added after the first run, shows the same decisions between two clusters of equal size, and the result of \
+    always choosing the second.";
 
 const SCALING: &str = "A calendar of 20 cores, 70% full with reservations of 10 to 60 minutes on 1 to 4 cores, and a request for 8 \
-    cores for an hour from a random moment on. Three things are measured: the estimate from lists, built anew for each \
-    request as the paper does it; a hold with its commit in a ledger that keeps its calendar from request to request; and \
-    the best of three at three such sites. Times are computing times without any network, measured on this machine: the \
-    middle of many requests; they are the only figures on this page that differ from run to run. In the paper the times \
-    are dominated by web service calls.";
+    cores for an hour from a random moment on. Three values are measured: the estimate from lists, which are rebuilt for each \
+    request as in the paper; a hold with its commit in a ledger, which keeps its calendar between requests; and the best of \
+    three at three such sites. Times are computing times without network, measured on this machine, as the median of many \
+    requests; they are the only values on this page that differ from run to run. In the paper the times are dominated by web \
+    service calls.";
 
 const SUBMISSION: &str = "The paper measures seconds of a whole stack; here calls and round trips are counted and the computing \
-    time of our own code is measured, of broker and sites together. The cost over HTTP, with authentication and a real batch \
-    system behind it, is not in these figures: it can be measured once the services run. A hold and its commit are two \
-    calls; in the best of three the three holds go out together, then the commit and the two cancels. A flooded job is \
-    counted from its submission to three sites until it has run at one and no copy is left, where the turn of one comes within \
-    a second; while copies wait, each is looked at once a second.";
+    time of our code is measured, of broker and sites together. The cost over HTTP, with authentication and a real batch \
+    system, is not included. A hold and its commit are two calls; in the best of three the three holds are sent together, \
+    then the commit and the two cancels. A flooded job is counted from its submission to three sites until it has run at one \
+    and no copy is left, if one site is ready within a second; while copies wait, each is polled once a second.";
 
 fn set_up(quick: bool, results: &Results) -> Vec<Section> {
     let (left_out, all) = results.left_out(PAPER);
@@ -73,7 +70,7 @@ fn set_up(quick: bool, results: &Results) -> Vec<Section> {
         "Runs: {} drawings of every workload of {JOBS} jobs for each cluster{}. Margins are 95% confidence intervals over the \
          drawings. Of {all} test jobs, {left_out} started at once as estimated.",
         results.drawings(),
-        if quick { ", a few to see that it works: too few to judge the claims by" } else { "" },
+        if quick { ", as a smoke test: too few to judge the claims" } else { "" },
     );
     [QUESTION, CHOICES, &runs].map(Section::text).into_iter().chain([set_up_table()]).collect()
 }
@@ -114,13 +111,13 @@ fn accuracy_figure(results: &Results, job: usize) -> Section {
 
 const WALL_LABEL: &str = "wall time in % of the run time";
 
-/// A table with a column for each wall time.
+/// A table with one column per wall time.
 fn by_wall_time(file: &str, caption: &str, first: &[&str], rows: Vec<Vec<String>>) -> Section {
     let first = first.iter().map(|&name| name.to_owned());
     Section::table(file, caption, first.chain(WALL_TIMES.map(|wall| format!("{wall}%"))), rows)
 }
 
-/// A row with a cell for each wall time, by its place.
+/// A row with one cell per wall time; `cell` gets its index.
 fn wall_row<const N: usize>(names: [&str; N], cell: impl Fn(usize) -> String) -> Vec<String> {
     names.map(str::to_owned).into_iter().chain((0..WALL_TIMES.len()).map(cell)).collect()
 }
@@ -139,8 +136,8 @@ fn accuracy_table(results: &Results) -> Section {
     }
     by_wall_time(
         "migol-accuracy.csv",
-        "Mean accuracy in %, by the vacancy list as in the paper, and with the queue planned as the cluster's own \
-         scheduler does it",
+        "Mean accuracy in %, by the vacancy list as in the paper, and with the queue planned like the scheduler of the \
+         cluster",
         &["estimate", "test job", "workload"],
         rows,
     )
@@ -157,7 +154,7 @@ fn waits_table(results: &Results) -> Section {
             }));
         }
     }
-    let caption = "Mean minutes from submission to start: estimated by the vacancy list / as it came";
+    let caption = "Mean minutes from submission to start: estimated by the vacancy list / real";
     by_wall_time("migol-waits.csv", caption, &["test job", "workload"], rows)
 }
 
@@ -177,7 +174,7 @@ fn ranking_figure(results: &Results) -> Section {
     };
     let (title, series) = ("Right decisions between two clusters", (0..PAIRS.len()).map(series).collect());
     let lines = Lines::new(title, WALL_LABEL, "% of decisions", series);
-    let caption = "How often the cluster that is estimated to start first does so; by chance it is 50%";
+    let caption = "How often the cluster that is estimated to start first does so; a random choice gives 50%";
     Section::figure("migol-ranking.svg", caption, Lines { y_maximum: Some(100.0), ..lines }.to_svg())
 }
 
@@ -248,7 +245,7 @@ fn scaling_table(points: &[Point]) -> Section {
         "estimate from lists, µs",
         "hold and commit, µs",
         "best of three, µs",
-        "best of three, times that of the first",
+        "best of three, relative to the first row",
     ];
     let caption =
         "Computing times, measured on this machine; the paper: four times the reservations, twice the time";
@@ -266,8 +263,8 @@ fn costs_table(costs: &Costs) -> Section {
     flooding[2] = costs.flooding.to_string();
     Section::table(
         "migol-fig5-submission.csv",
-        "What a submission costs: the paper's seconds of a whole stack, our calls and computing time",
-        ["way", "paper, s", "calls, each with an answer", "round trips one after another", "computing, µs"],
+        "Cost of a submission: seconds of a whole stack in the paper; our calls and computing time",
+        ["way", "paper, s", "calls, each with an answer", "sequential round trips", "computing, µs"],
         [
             line("GSISSH", "1", None),
             line("GRAM4", "7.5", None),

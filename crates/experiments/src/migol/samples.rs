@@ -1,7 +1,7 @@
-//! Test jobs: when the estimate says that each starts, and when it does. The estimate knows what a site knows at the
-//! moment; the start is what the simulated cluster does, with all that comes later. From all samples comes how accurate
-//! estimates are, and how often they rank two clusters right. Every drawing is an independent run, so that margins come
-//! from one seed as well as from several.
+//! Samples of test jobs with their estimated and real start. The estimate uses what a site knows at that moment; the
+//! real start is that in the simulated cluster, with all jobs submitted later. The samples give the accuracy of
+//! estimates and how often they rank two clusters correctly. Each drawing is an independent run, so that even one seed
+//! gives margins.
 
 use super::setup::{CLUSTERS, Drawn, PAIRS, SMALL, Size, TEST_JOBS, TestJob, WALL_TIMES, WORKLOADS};
 use crate::{Estimate, Progress, Scale, run_each};
@@ -13,9 +13,9 @@ use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, freeze, simulate};
 /// How a start is estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Estimator {
-    /// As the paper: every queued job at its first fit, in the order of the queue, then the test job.
+    /// As in the paper: each queued job at its first fit, in the order of the queue, then the test job.
     VacancyList,
-    /// The same with the queue planned as the cluster's own scheduler does it.
+    /// The queue is planned like the scheduler of the cluster does.
     OwnPolicy,
 }
 
@@ -37,10 +37,10 @@ impl Estimator {
     }
 }
 
-/// How the clusters schedule.
+/// The scheduler of the clusters.
 const LOCAL: Policy = Policy::EASY;
 
-/// What came of one test job, as waits from the moment of its submission.
+/// Estimated and real waits of one test job, from its submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Sample {
     /// By [`Estimator::ALL`].
@@ -49,7 +49,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Formula (8); None where the job is estimated to start at once and does, since the formula divides by the wait.
+    /// Formula (8); None if the job is estimated to start at once and does, because the formula divides by the wait.
     pub(super) fn accuracy(&self, estimator: usize) -> Option<f64> {
         let nothing_to_predict = self.real == Seconds::ZERO && self.estimated[estimator] == Seconds::ZERO;
         (!nothing_to_predict).then(|| prediction_accuracy(self.estimated[estimator], self.real))
@@ -130,13 +130,12 @@ impl At {
         (by_job * CLUSTERS.len() + self.cluster) * WORKLOADS.len() + self.workload
     }
 
-    /// Whether it is about the small test job.
     pub(super) fn is_small(&self) -> bool {
         self.test_job == SMALL
     }
 }
 
-/// How long the test job waits if it is submitted as a job, after all others of the same second.
+/// The wait of the test job in a simulation, submitted after all other jobs of the same second.
 fn real_wait(site: Site, jobs: &[Job], test: &TestJob, now: Time) -> Seconds {
     let at = jobs.partition_point(|job| job.asked.submit <= now);
     let asked = Waiting { submit: now, estimate: test.wall_time, capacity: test.cores, priority: 0 };
@@ -169,12 +168,12 @@ impl Results {
         self.drawings.len()
     }
 
-    /// The mean accuracy, in per cent, of the samples that `wanted` selects: one value for each drawing.
+    /// Mean accuracy, in percent, of the samples that `wanted` selects, with one value per drawing.
     pub(super) fn accuracy(&self, estimator: usize, wanted: impl Fn(&At) -> bool) -> Estimate {
         self.mean(&wanted, |sample| sample.accuracy(estimator).map(|accuracy| 100.0 * accuracy))
     }
 
-    /// The mean wait in minutes: as estimated, or as it came.
+    /// Mean wait in minutes: estimated, or real if `estimator` is None.
     pub(super) fn wait(&self, estimator: Option<usize>, wanted: impl Fn(&At) -> bool) -> Estimate {
         self.mean(&wanted, |sample| {
             let wait = estimator.map_or(sample.real, |estimator| sample.estimated[estimator]);
@@ -182,14 +181,14 @@ impl Results {
         })
     }
 
-    /// How many samples say nothing about accuracy, and how many there are.
+    /// The number of samples without an accuracy, and of all samples.
     pub(super) fn left_out(&self, estimator: usize) -> (usize, usize) {
         let all = || self.drawings.iter().flat_map(|drawing| At::all().flat_map(|at| drawing.at(at)));
         (all().filter(|sample| sample.accuracy(estimator).is_none()).count(), all().count())
     }
 
-    /// How often, in per cent, the cluster that is chosen is the one that starts the test job first. Decisions where both
-    /// start it at the same time are left out: nothing could be wrong.
+    /// How often, in percent, the chosen cluster is the one that starts the test job first. Decisions in which both
+    /// start it at the same time are left out, because no choice is wrong.
     pub(super) fn ranked_right(
         &self,
         chooser: Chooser,
@@ -222,26 +221,27 @@ fn mean(values: &[f64]) -> Option<f64> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chooser {
-    /// The estimate, by its place among the estimators: the cluster that it says starts first, of equals the first.
+    /// By an estimate (index in [`Estimator::ALL`]): the cluster with the earlier estimated start; ties go to the
+    /// first.
     Estimate(usize),
-    /// Somebody who knows nothing of the moment, and always takes the second.
+    /// Always the second cluster, as a baseline.
     AlwaysSecond,
 }
 
 /// Siemens and Highland.
 pub(super) const AS_IN_PAPER: (usize, usize) = (0, 1);
 
-/// Where a test job should go: to the first cluster with the first workload of a pair, or to the second with the second.
+/// A choice for a test job: the first cluster with the first workload of a pair, or the second cluster with the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decision {
-    /// The pair, by its place in [`PAIRS`].
+    /// Index in [`PAIRS`].
     pub(super) pair: usize,
     first: At,
     second: At,
 }
 
 impl Decision {
-    /// All of them, between two clusters.
+    /// All decisions between two clusters.
     fn all(clusters: (usize, usize)) -> impl Iterator<Item = Decision> {
         (0..PAIRS.len()).flat_map(move |pair| {
             let of_first = move |at: &At| (at.cluster, at.workload) == (clusters.0, PAIRS[pair].0);
@@ -252,12 +252,12 @@ impl Decision {
         })
     }
 
-    /// The wall time, by its place in the set-up.
+    /// Index in [`WALL_TIMES`].
     pub(super) fn wall_time(&self) -> usize {
         self.first.wall_time
     }
 
-    /// The test job, by its place in the set-up.
+    /// Index in [`TEST_JOBS`].
     pub(super) fn test_job(&self) -> usize {
         self.first.test_job
     }
@@ -268,7 +268,7 @@ impl Decision {
     }
 }
 
-/// Whether the cluster is chosen that really starts first; None where both start at the same time.
+/// Whether the chosen cluster really starts first; None if both start at the same time.
 fn verdict(first: &Sample, second: &Sample, chooser: Chooser) -> Option<bool> {
     let chooses_first = match chooser {
         Chooser::Estimate(at) => first.estimated[at] <= second.estimated[at],

@@ -1,12 +1,11 @@
-//! The set-up: clusters as the paper describes them, background workloads and test jobs that it only names. All of it was
-//! written down before the first run. Background jobs are drawn from a seed: the same jobs whatever wall times are asked
-//! for.
+//! The set-up: the clusters of the paper, and background workloads and test jobs, which the paper only names. All of it
+//! was fixed before the first run. Background jobs are drawn from a seed and are the same for all wall times.
 
 use bookahead_plan::{Capacity, Seconds, Time, Waiting};
 use bookahead_sim::Job;
 use bookahead_workload::streams::Stream;
 
-/// A cluster of the paper, ten nodes each.
+/// A cluster of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cluster {
     pub(super) name: &'static str,
@@ -29,7 +28,7 @@ impl Cluster {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sort {
-    /// Of all jobs of the workload, in per cent.
+    /// Percentage of all jobs of the workload.
     pub(super) share: i64,
     /// The shortest and the longest run time, in seconds.
     pub(super) run: (i64, i64),
@@ -42,7 +41,7 @@ pub(super) struct Sort {
 pub(super) struct Workload {
     /// Its name in the paper.
     pub(super) name: &'static str,
-    /// What it is, for the page.
+    /// Description on the page.
     pub(super) about: &'static str,
     pub(super) usual: Sort,
     pub(super) other: Sort,
@@ -73,12 +72,12 @@ pub(super) const WORKLOADS: [Workload; 3] = [
     },
 ];
 
-/// The offered load of every workload, run times counted: there is a queue most of the time.
+/// Offered load of each workload by real run times: high enough for a queue most of the time.
 pub(super) const LOAD: f64 = 0.9;
-/// Wall times of background jobs, in per cent of their run times.
+/// Wall times of background jobs, in percent of their run times.
 pub(super) const WALL_TIMES: [i64; 5] = [110, 120, 130, 140, 150];
 
-/// What is submitted to see when it starts.
+/// A job whose start is estimated and measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TestJob {
     /// Its name in the paper.
@@ -93,27 +92,26 @@ pub(super) const TEST_JOBS: [TestJob; 2] = [
     TestJob { name: "large", cores: Capacity(8), wall_time: Seconds(HOUR) },
     TestJob { name: "small", cores: Capacity(1), wall_time: Seconds(10 * MINUTE) },
 ];
-/// Where in [`TEST_JOBS`] the small one stands.
+/// Index of the small job in [`TEST_JOBS`].
 pub(super) const SMALL: usize = 1;
 
-/// The pairs of workloads whose clusters are ranked: the first on Siemens, the second on Highland.
+/// Pairs of workloads for the ranking: the first on Siemens, the second on Highland.
 pub(super) const PAIRS: [(usize, usize); 3] = [(0, 1), (1, 2), (0, 2)];
 
-/// Jobs in a drawn workload. The test job is submitted somewhere between a quarter and three quarters of them, so that the
-/// cluster is neither filling up nor running empty.
+/// Jobs of a workload. Test jobs are submitted between a quarter and three quarters of them, so that the cluster is
+/// neither filling up nor draining.
 pub(super) const JOBS: usize = 240;
 
-/// How much is run for each seed.
+/// Size of a run per seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     /// Independent drawings of every workload.
     pub(super) drawings: usize,
-    /// Moments in each of them.
+    /// Test submissions in each drawing.
     pub(super) moments: usize,
 }
 
 impl Size {
-    /// Of a full or a quick run.
     pub(super) fn of(quick: bool) -> Size {
         if quick { Size { drawings: 6, moments: 3 } } else { Size { drawings: 40, moments: 8 } }
     }
@@ -126,7 +124,6 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    /// Draws a workload for a cluster.
     pub(super) fn new(
         workload: &Workload,
         cluster: &Cluster,
@@ -155,7 +152,7 @@ impl Drawn {
         Drawn { jobs, moments }
     }
 
-    /// The jobs with wall times of so many per cent of their run times, rounded up.
+    /// The jobs with wall times of `wall_time` percent of their run times, rounded up.
     pub(super) fn jobs(&self, wall_time: i64) -> Vec<Job> {
         let job = |&(submit, capacity, run): &(Time, Capacity, Seconds)| {
             let estimate = Seconds((run.0 * wall_time + 99) / 100);
@@ -166,7 +163,7 @@ impl Drawn {
 }
 
 impl Workload {
-    /// The mean of cores times run time.
+    /// Mean of cores times run time, in core-seconds.
     fn mean_area(&self, cluster: &Cluster) -> f64 {
         let middle = |(low, high): (i64, i64)| (low + high) as f64 / 2.0;
         let area = |sort: &Sort| {

@@ -1,5 +1,5 @@
-//! Sites whose ledgers hold many reservations, and how a job broker books at them: everything in one place and without a
-//! network, so that calls can be counted and computing time measured.
+//! Sites with many reservations in their ledgers, and a job broker that reserves at them, in one process and without a
+//! network, to count calls and measure computing time.
 
 use super::setup::CLUSTERS;
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
@@ -14,17 +14,18 @@ use bookahead_protocol::{
 };
 use bookahead_workload::streams::Stream;
 
-/// How full the calendar of a site is, over all its reservations.
+/// Share of the capacity that is reserved, over the whole calendar of a site.
 const FULL: f64 = 0.7;
-/// Reservations last that long, and take so many cores.
+/// Shortest and longest reservation, in seconds.
 const LASTS: (i64, i64) = (600, 3_600);
+/// Fewest and most cores of a reservation.
 const TAKES: (i64, i64) = (1, 4);
-/// The job that is booked.
+/// Size of the job that is booked.
 const CORES: Capacity = Capacity(8);
 const RUN: Seconds = Seconds(3_600);
 const KIND: &str = "processors";
 const MACHINE: &str = "cluster";
-/// What was made before is numbered by another maker.
+/// Maker of the ids in the calendar, different from [`HERE`] so that ids are unique.
 const ELSEWHERE: u128 = 1;
 const HERE: u128 = 2;
 
@@ -32,19 +33,19 @@ const HERE: u128 = 2;
 pub(super) struct Grid {
     ledgers: Vec<(Name, Ledger)>,
     identities: Identities,
-    /// The last second that is booked.
+    /// End of the last reservation.
     horizon: Time,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cost {
-    /// Calls, each with an answer.
+    /// Number of calls, each with an answer.
     pub(super) calls: usize,
-    /// Round trips one after another until the owner of the job knows.
+    /// Sequential round trips until the owner of the job has an answer.
     pub(super) rounds: usize,
 }
 
-/// So many reservations on a machine, as many at a time as fill it to [`FULL`].
+/// `count` random reservations that fill a machine to [`FULL`].
 pub(super) fn calendar(count: usize, capacity: Capacity) -> Vec<Span> {
     let mut stream = Stream::new(1, "migol/calendar");
     let middle = |(low, high): (i64, i64)| (low + high) as f64 / 2.0;
@@ -64,7 +65,7 @@ pub(super) fn calendar(count: usize, capacity: Capacity) -> Vec<Span> {
 }
 
 impl Grid {
-    /// So many sites, each with these reservations. None where the rules of the sites are refused, which they are not.
+    /// Builds sites with these reservations. None only if the rules of the sites were invalid.
     pub(super) fn new(sites: usize, calendar: &[Span]) -> Option<Grid> {
         let ledger = booked(calendar)?;
         let ledgers = (0..sites).map(|at| (format!("site {at:03}").into(), ledger.clone())).collect();
@@ -72,12 +73,12 @@ impl Grid {
         Some(Grid { ledgers, identities: Identities::new(HERE, 0), horizon })
     }
 
-    /// The last second that is booked.
+    /// End of the last reservation.
     pub(super) fn horizon(&self) -> Time {
         self.horizon
     }
 
-    /// Holds at the first site and commits: the paper's reservation service. Answers the id of what is booked.
+    /// Holds and commits at the first site, like the paper's reservation service. Returns the id of the reservation.
     pub(super) fn reserve(&mut self, from: Time) -> (Cost, Option<ReservationId>) {
         let permission = permission();
         let id = ReservationId(self.identities.make());
@@ -93,7 +94,7 @@ impl Grid {
         (cost, booked)
     }
 
-    /// Takes the best of three: the paper's job broker service. Answers where what is booked.
+    /// Books the best of three, like the paper's job broker service. Returns the site and the id.
     pub(super) fn best_of_three(&mut self, from: Time) -> (Cost, Option<(Name, ReservationId)>) {
         let mut choice = Choice::new(permission());
         let mut effects = choice.start(Moment::of(from), self.order(from), &mut self.identities);
@@ -101,6 +102,7 @@ impl Grid {
         let mut told = false;
         while !effects.send.is_empty() {
             cost.calls += effects.send.len();
+            // Once the outcome is known, further calls (cancels) do not delay the owner.
             cost.rounds += usize::from(!told);
             let mut next = Effects::default();
             for out in effects.send {
@@ -120,7 +122,7 @@ impl Grid {
         }
     }
 
-    /// Gives back what was booked at the first site, or at the one that is named.
+    /// Cancels a reservation at the named site, or at the first.
     pub(super) fn give_back(&mut self, site: Option<&Name>, id: ReservationId) {
         let at = self.ledgers.iter().position(|(name, _)| Some(name) == site).unwrap_or(0);
         self.call(at, bookahead_protocol::level::cancel(id));
@@ -159,7 +161,7 @@ impl Grid {
 const JOB: JobId = JobId(1);
 const RATE: u32 = 1_800;
 const HOLD: Millis = Millis::seconds(60);
-/// Further ahead than any calendar is booked.
+/// Search window in seconds, longer than any calendar.
 const FAR: i64 = 1_000_000_000;
 
 fn task() -> Task {
@@ -181,13 +183,13 @@ fn caller(user: &str) -> Caller {
     Caller { user: user.into(), roles: Vec::new() }
 }
 
-/// Whoever submits a job asks for a commit.
+/// The permission to commit that comes with a submission.
 fn permission() -> Permission<Committing> {
     let submission = Call::Commit { id: ReservationId(0), jobs: vec![JOB] };
     Received::of(&submission).committing().expect("a commit permits commits")
 }
 
-/// A ledger in which all of `calendar` is booked, by calls as anybody would make them.
+/// A ledger with all reservations of `calendar`, booked by ordinary calls.
 fn booked(calendar: &[Span]) -> Option<Ledger> {
     let name: Name = "site".into();
     let placement = placement::Rules {

@@ -1,6 +1,6 @@
-//! The what-if method against the load method: 36 workloads of 2,000 jobs, of which 200 become reservation requests
-//! (T. Röblitz, K. Rzadca, Euro-Par 2006), and what none has shown beside them: earliest start with and without local jobs
-//! preferred, an admission limit, and estimates of other quality.
+//! The what-if method compared with the load method: 36 workloads of 2,000 jobs, of which 200 become reservation
+//! requests (T. Röblitz, K. Rzadca, Euro-Par 2006). Beyond the paper: earliest start with and without preference for
+//! local jobs, an admission limit, and estimates of other quality.
 
 mod claims;
 mod page;
@@ -17,12 +17,12 @@ use bookahead_workload::trace::Estimates;
 use results::{Batch, Results};
 use run::{BOOK_AHEAD, WINDOWS};
 
-/// The paper's job size limitation: fewer than 89.
+/// The widest job with the size limit of the paper: fewer than 89 nodes.
 const WIDEST: Capacity = Capacity(88);
-/// The window at which delays are looked at, in hours.
+/// The window at which delays are measured, in hours.
 const WIDE_WINDOW: i64 = 30;
 
-/// Runs the experiment on `workload`.
+/// Runs the experiment on `workload`. A quick run has fewer book-ahead times and windows.
 pub fn run(workload: &Workload, scale: &Scale, progress: Progress<'_>) -> Page {
     let (limited, cut) = workload.limited(WIDEST);
     let batches = batches(scale);
@@ -32,7 +32,7 @@ pub fn run(workload: &Workload, scale: &Scale, progress: Progress<'_>) -> Page {
     page::page(workload, cut, &Results::new(batches, findings))
 }
 
-/// Everything that is run, in a fixed order.
+/// All runs, in a fixed order.
 fn batches(scale: &Scale) -> Vec<Batch> {
     let hours = |all: [i64; 6], some: [i64; 3]| if scale.quick { some.to_vec() } else { all.to_vec() };
     let (aheads, windows) = (hours(BOOK_AHEAD, [0, 4, 24]), hours(WINDOWS, [0, 2, 30]));

@@ -1,4 +1,4 @@
-//! The page of the report: the paper's figures and tables with ours, and what goes beyond.
+//! The page of the experiment: the figures and tables of the paper with our results, and extensions.
 
 use super::claims::claims;
 use super::results::{Batch, Results, added_hours, of};
@@ -13,10 +13,10 @@ use bookahead_workload::trace::Estimates;
 
 pub(super) fn page(workload: &Workload, cut: usize, results: &Results) -> Page {
     let run = format!(
-        "Workload: {}. One job of each block of ten becomes a request for as long as it really ran; \
-         EASY backfilling on {} nodes; slots: 20 at most, a quarter of an hour apart at least, and where the request \
-         would start as a job; makespan and mean completion time count the same, measured from the moment of the \
-         probe over waiting jobs.",
+        "Workload: {}. One job of each block of ten becomes a request with its real run time as duration; \
+         EASY backfilling on {} nodes; at most 20 slots, at least 15 minutes apart, and the start that the request \
+         would have as a job; makespan and mean completion time of waiting jobs, measured from the moment of the \
+         probe, have equal weight.",
         workload.name, workload.machine
     );
     let mut sections = vec![Section::text(run), Section::Claims(claims(results, cut, workload))];
@@ -29,7 +29,7 @@ pub(super) fn page(workload: &Workload, cut: usize, results: &Results) -> Page {
     sections.push(Section::heading("Beyond the paper"));
     sections.push(contender_table(results));
     sections.push(estimate_table(results));
-    Page { id: "what-if", title: "What-if against load".to_owned(), sections }
+    Page { id: "what-if", title: "What-if compared with load".to_owned(), sections }
 }
 
 fn at(ahead: i64, window: i64) -> impl Fn(&Batch) -> bool + Copy {
@@ -169,7 +169,7 @@ fn cumulated(results: &Results, contender: Contender, workload: &Workload) -> Se
     Section::figure(format!("fig4-{name}.svg"), caption, chart.to_svg())
 }
 
-/// The figures of a set of runs, as cells.
+/// The table cells for a set of runs, in the order of [`SUMMARY_HEAD`].
 fn summary(results: &Results, matching: impl Fn(&Batch) -> bool + Copy) -> Vec<String> {
     let short = |batch: &Batch| matching(batch) && batch.setting.book_ahead <= 2 && batch.setting.window <= 2;
     let wide = |batch: &Batch| matching(batch) && batch.setting.window == WIDE_WINDOW;
@@ -221,7 +221,7 @@ fn estimate_table(results: &Results) -> Section {
             rows.push(row(name, summary(results, matching)));
         }
     }
-    table("estimates.csv", "How good estimates change it", "placement and estimates", rows)
+    table("estimates.csv", "Effect of the quality of estimates", "placement and estimates", rows)
 }
 
 fn table(file: &str, caption: &str, first: &str, rows: Vec<Vec<String>>) -> Section {

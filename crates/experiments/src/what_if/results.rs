@@ -1,4 +1,4 @@
-//! All findings, and questions to them: means over the workloads that match, with intervals over the seeds.
+//! All findings, and queries on them: means over matching workloads, with intervals over the seeds.
 
 use super::run::{Contender, Finding, Setting};
 use crate::Estimate;
@@ -6,7 +6,7 @@ use bookahead_workload::trace::Estimates;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batch {
-    /// Whether no job is wider than the paper's limit.
+    /// Whether jobs are cut to the paper's size limit.
     pub(super) limited: bool,
     pub(super) setting: Setting,
 }
@@ -22,7 +22,7 @@ impl Results {
         Results { all: batches.into_iter().zip(findings).collect(), seeds }
     }
 
-    /// The hours that were run, in order.
+    /// The distinct hours of the runs, sorted.
     pub(super) fn hours(&self, of: impl Fn(&Setting) -> i64) -> Vec<i64> {
         let mut hours: Vec<i64> = self.all.iter().map(|(batch, _)| of(&batch.setting)).collect();
         hours.sort_unstable();
@@ -30,7 +30,7 @@ impl Results {
         hours
     }
 
-    /// The mean of `value` over matching runs: one value for each seed.
+    /// The mean of `value` over matching runs, with one value per seed.
     pub(super) fn mean(
         &self,
         matching: impl Fn(&Batch) -> bool,
@@ -48,7 +48,7 @@ impl Results {
         Estimate::of(&(1..=self.seeds).map(of_seed).collect::<Vec<_>>())
     }
 
-    /// The least and the greatest `value` of any matching run.
+    /// Minimum and maximum `value` of the matching runs.
     pub(super) fn range(
         &self,
         matching: impl Fn(&Batch) -> bool,
@@ -68,7 +68,7 @@ impl Results {
         found.max_by(|a, b| value(&a.1).total_cmp(&value(&b.1))).map(|(batch, _)| &batch.setting)
     }
 
-    /// One run of the first seed.
+    /// The first matching run of seed 1.
     pub(super) fn first(&self, matching: impl Fn(&Batch) -> bool) -> Option<&Finding> {
         self.all
             .iter()
@@ -77,7 +77,7 @@ impl Results {
     }
 }
 
-/// Runs of one contender with requested estimates and all jobs as they are.
+/// Selects runs of one contender with requested estimates and without the size limit.
 pub(super) fn of(contender: Contender) -> impl Fn(&Batch) -> bool + Copy {
     move |batch| {
         !batch.limited
@@ -86,7 +86,7 @@ pub(super) fn of(contender: Contender) -> impl Fn(&Batch) -> bool + Copy {
     }
 }
 
-/// How much longer the delayed jobs wait in all, in hours.
+/// Total added wait of the delayed jobs, in hours.
 pub(super) fn added_hours(finding: &Finding) -> f64 {
     finding.added.iter().map(|(_, added)| added.0 as f64).sum::<f64>() / 3_600.0
 }

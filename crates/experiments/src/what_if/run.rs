@@ -1,5 +1,5 @@
-//! One simulation: jobs and requests under one contender, beside the same jobs with no reservation admitted. Two
-//! contenders are the methods of the paper; the others are what none has shown beside them.
+//! One run: a simulation of jobs and requests with one placement method, compared with a simulation of the same jobs
+//! without reservations. Two contenders are the methods of the paper; the others go beyond it.
 
 use super::workload::Workload;
 use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};
@@ -9,14 +9,14 @@ use bookahead_workload::Overruns;
 use bookahead_workload::requests::{Request, Selection, select};
 use bookahead_workload::trace::Estimates;
 
-/// The hours of the paper's 36 workloads.
+/// Book-ahead times of the paper's 36 workloads, in hours.
 pub(super) const BOOK_AHEAD: [i64; 6] = [0, 2, 4, 6, 12, 24];
-/// See [`BOOK_AHEAD`].
+/// Start windows of the paper's 36 workloads, in hours.
 pub(super) const WINDOWS: [i64; 6] = [0, 1, 2, 5, 10, 30];
-/// One request in so many of the highest backlog counts as made under high load.
+/// The fifth of the requests with the highest backlog counts as made under high load, as in the paper.
 const HIGH_LOAD_ONE_IN: usize = 5;
 
-/// A way to place reservations.
+/// A placement method for reservations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Contender {
     /// The paper's earlier method.
@@ -32,9 +32,9 @@ pub enum Contender {
 }
 
 impl Contender {
-    /// The two that the paper compares.
+    /// The two methods that the paper compares.
     pub const PAPER: [Contender; 2] = [Contender::Load, Contender::WhatIf];
-    /// All.
+    /// All methods, those of the paper first.
     pub const ALL: [Contender; 5] = [
         Contender::Load,
         Contender::WhatIf,
@@ -54,7 +54,7 @@ impl Contender {
         }
     }
 
-    /// It, ready to decide.
+    /// The placement with EASY backfilling and the slot rules of the experiment.
     pub fn placement(self) -> Rated {
         let what_if = Method::WhatIf(Weights::EVEN);
         let hour = Admission { longest_delay: Some(Seconds(3_600)), ..Admission::default() };
@@ -67,50 +67,50 @@ impl Contender {
             Contender::ReservationsFirst => (earliest(false), any, Preference::Earliest),
             Contender::WhatIfWithinAnHour => (what_if, hour, Preference::BestAvailability),
         };
-        // The paper bounds the number of slots and their gap, and adds the start as a job; it says no numbers.
+        // The paper bounds the number of slots and their gap, and adds the start as a job, but states no numbers.
         let slots = SlotRules { most: 20, gap: Seconds(900), natural: false };
         Rated::new(Rules { policy: Policy::EASY, method, slots, admission }, preference)
     }
 }
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// Who places.
+    /// Placement method.
     pub contender: Contender,
-    /// Hours.
+    /// Time from request to earliest start, in hours.
     pub book_ahead: i64,
-    /// Hours.
+    /// How much later the start may be, in hours.
     pub window: i64,
-    /// What schedulers believe of run times.
+    /// Run-time estimates that the scheduler gets.
     pub estimates: Estimates,
-    /// Chooses which jobs become requests.
+    /// Seed for the choice of the jobs that become requests.
     pub seed: u64,
 }
 
-/// What came out.
+/// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// Share of requests granted, in percent.
     pub success: f64,
     /// The same for the fifth of the requests with the highest backlog.
     pub success_under_high_load: f64,
-    /// How much longer everything takes than without reservations, in percent.
+    /// Growth of the makespan against that without reservations, in percent.
     pub makespan_change: f64,
     /// Jobs that wait longer than without reservations.
     pub delayed: usize,
-    /// Their mean wait without, in seconds.
+    /// Mean wait of the delayed jobs without reservations, in seconds.
     pub original_wait: f64,
-    /// Their mean wait with.
+    /// Mean wait of the delayed jobs with reservations, in seconds.
     pub affected_wait: f64,
-    /// When each of them starts, and how much longer it has waited, in order of time.
+    /// Start and added wait of each delayed job, ordered by start.
     pub added: Vec<(Time, Seconds)>,
 }
 
-/// Runs it.
+/// Runs one setting on a workload.
 pub fn run(workload: &Workload, setting: &Setting) -> Finding {
     let mut jobs = workload.jobs.clone();
-    // Estimates that are exact or longer make no overruns.
+    // Cannot fail or cut a job: exact and longer estimates cause no overruns.
     let _ = setting.estimates.apply(&mut jobs, Overruns::Cut);
     let selection = Selection {
         book_ahead: Seconds(setting.book_ahead * 3_600),
@@ -127,7 +127,7 @@ pub fn run(workload: &Workload, setting: &Setting) -> Finding {
     finding(workload, &jobs, &requests, &without, &with, &placement.backlogs)
 }
 
-/// Notes the backlog of jobs and reservations whenever a request comes.
+/// Records the backlog of jobs and reservations at each request.
 struct Watched {
     placement: Rated,
     backlogs: Vec<i128>,
@@ -160,6 +160,7 @@ fn finding(
     backlogs: &[i128],
 ) -> Finding {
     let mut by_backlog: Vec<usize> = (0..requests.len()).collect();
+    // Ties go to the earlier request, so that the result does not depend on the sorting algorithm.
     by_backlog.sort_by_key(|&at| (std::cmp::Reverse(backlogs[at]), at));
     by_backlog.truncate(requests.len() / HIGH_LOAD_ONE_IN);
     let granted = |at: &&usize| with.requests[**at].is_some();

@@ -1,4 +1,4 @@
-//! The co-reservation experiment: complete, and the same on any number of threads.
+//! The co-reservation experiment: the page is complete and the same on any number of threads.
 
 use bookahead_experiments::{Page, Scale, Section, co_reservation};
 

@@ -1,4 +1,5 @@
-//! What a user sees of GridSim's resource: reservations, zones, hints, and jobs that are given too much time or too little.
+//! GridSim's resource from the side of a user: reservations, zones, hints, and jobs with slots that are too long or too
+//! short.
 
 use bookahead_experiments::gridsim::model::{
     CommitError, Job, JobId, LocalTime, Piece, Rating, Refusal, Request, ReservationId, Resource, Returned,
@@ -8,12 +9,12 @@ use bookahead_plan::{Interval, Seconds, Time};
 
 const RATING: u32 = 100;
 
-/// `cpus` CPUs that do 100 MI a second.
+/// A resource with CPUs of 100 MI per second.
 fn resource(cpus: usize) -> Resource {
     Resource::new(vec![Rating(RATING); cpus], Rules::default(), Time(0)).unwrap()
 }
 
-/// A job that takes so many seconds on a CPU of [`resource`].
+/// A job that takes `seconds` on a CPU of [`resource`].
 fn job(id: u32, seconds: u64, stopped: Stopped) -> Job {
     Job { id: JobId(id), work: Work(seconds * u64::from(RATING)), stopped }
 }
@@ -23,7 +24,7 @@ fn request(start: i64, seconds: i64, cpus: u32) -> Request {
     Request { zone, start: Start::At(LocalTime(start)), duration: Seconds(seconds), cpus }
 }
 
-/// Of each stretch: job, begin, end; in the order of jobs and time.
+/// Job, begin and end of each piece, sorted.
 fn stretches(resource: &Resource) -> Vec<(u32, i64, i64)> {
     let row = |piece: &Piece| (piece.job.0, piece.interval.begin.0, piece.interval.end.0);
     let mut rows: Vec<_> = resource.pieces().iter().map(row).collect();
@@ -40,7 +41,8 @@ fn the_queue_is_served_in_order_and_does_not_overtake() {
         resource.submit(Time(0), job(id, seconds, Stopped::Return));
     }
     resource.finish();
-    // Job 2 would run into the reservation, so it waits for the end of the slot and job 3, which would not, with it.
+    // Job 2 would run into the reservation, so it waits for the end of the slot. Job 3 would not, but it must not
+    // overtake.
     assert_eq!(stretches(&resource), [(1, 0, 200), (2, 150, 210), (3, 200, 240)]);
 }
 

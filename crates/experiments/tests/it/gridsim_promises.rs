@@ -1,5 +1,6 @@
-//! What must hold of GridSim's resource whatever users do: a CPU has one job at a time, reserved CPUs are there for the
-//! reservation, the queue keeps its order, and every job comes back once with the work done that its time allows.
+//! Invariants of GridSim's resource under random operations: a CPU has one job at a time, reserved CPUs are available
+//! to the reservation, the queue keeps its order, and every job is returned once with the work that its CPU time
+//! allows.
 
 use bookahead_experiments::gridsim::model::{
     Job, JobId, LocalTime, Piece, Rating, Request, ReservationId, Resource, Rules, Start, Stopped, Work, Zone,
@@ -20,7 +21,7 @@ fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Something a user does, some time after the one before.
+/// An operation of a user.
 #[derive(Debug, Clone)]
 enum Act {
     Submit { work: u64, stopped: Stopped },
@@ -46,12 +47,12 @@ fn acts() -> impl Strategy<Value = Vec<(i64, Act)>> {
     prop::collection::vec((0_i64..60, act), 1..60)
 }
 
-/// A run, and what is to be checked of it.
+/// A run and the data for its checks.
 struct Played {
     resource: Resource,
-    /// The work of each job that was taken on.
+    /// The work of each accepted job.
     given: BTreeMap<JobId, u64>,
-    /// Jobs in the order in which they joined the queue from outside.
+    /// Jobs in the order of their submission to the queue.
     queued: Vec<JobId>,
     /// Committed reservations with their slots and CPUs.
     kept: Vec<(ReservationId, Interval, u32)>,
@@ -119,7 +120,7 @@ proptest! {
             let begin = piece.interval.begin;
             let same = pieces[..at].iter().filter(|other| other.cpu == piece.cpu);
             prop_assert!(same.clone().all(|other| other.interval.end <= begin), "two jobs on one CPU");
-            // What everybody else uses leaves all reserved CPUs free, also those that stand idle.
+            // Jobs outside the reservations leave all reserved CPUs free, even idle ones.
             let reserved: u32 = slots.iter().filter(|(_, slot, _)| slot.contains(begin)).map(|(_, _, cpus)| cpus).sum();
             let inside = |other: &&Piece| {
                 slots.iter().any(|(id, slot, _)| other.reservation == Some(*id) && slot.contains(begin))

@@ -1,11 +1,11 @@
-//! The Migol experiment: complete, the same on any number of threads but for measured times, and in the directions that
-//! the paper claims.
+//! The Migol experiment: the page is complete, the same on any number of threads with a test clock, and shows the
+//! directions that the paper claims.
 
 use bookahead_experiments::{Page, Scale, Section, migol};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// With a clock that ticks whenever it is looked at.
+/// A quick run with a clock that advances at each reading.
 fn quick(threads: usize) -> Page {
     let ticks = Cell::new(0);
     let clock = || {

@@ -1,4 +1,4 @@
-//! The what-if experiment on a drawn workload: complete, and the same on any number of threads.
+//! The what-if experiment on a generated workload: the page is complete and the same on any number of threads.
 
 use bookahead_experiments::what_if::{self, Contender, Setting, Workload, run_one};
 use bookahead_experiments::{Scale, Section};
@@ -46,7 +46,7 @@ fn a_wide_window_grants_more_than_a_narrow_one() {
         let (narrow, wide) = (success(contender, 0, 0), success(contender, 0, 30));
         assert!(narrow <= wide && wide <= 100.0, "{}: {narrow} {wide}", contender.name());
     }
-    // Slots before the end of the workload are not for the load method.
+    // The load method offers no slots before the end of the planned workload.
     assert!(success(Contender::Load, 0, 0) < success(Contender::WhatIf, 0, 0));
 }
 

@@ -1,6 +1,6 @@
-//! A request as people describe it, in a file or by options: parts with names, what must hold between them, and defaults for
-//! what parts do not say themselves. It becomes the request that is sent: times become instants, names of parts their
-//! places, and what cannot be meant is refused with a word on what to write instead. Nothing is sent here.
+//! A request as described in a file or by options: named parts, constraints between them, and defaults for all parts.
+//! It is turned into the request of the API: times become instants and names of parts become indices. Contradictions
+//! are refused with advice. Nothing is sent here.
 
 use super::values::{Gap, Length, Required};
 use crate::client::dates::Reader;
@@ -13,19 +13,19 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Described {
-    /// Of parts that do not say when they may begin.
+    /// Default earliest start of parts.
     pub(crate) from: Option<When>,
-    /// Of parts that do not say when they must have ended.
+    /// Default latest end of parts.
     pub(crate) until: Option<When>,
-    /// Of parts that do not say how long they take.
+    /// Default duration of parts.
     pub(crate) duration: Option<Length>,
-    /// Which of several solutions is the best.
+    /// How to choose among solutions.
     #[serde(default)]
     pub(crate) objective: Objective,
     /// What a broker does when a part is lost.
     #[serde(default)]
     pub(crate) on_loss: OnLoss,
-    /// Where its owner is told what happens to the reservation.
+    /// URL that is notified of events of the reservation.
     pub(crate) webhook: Option<String>,
     #[serde(default, rename = "part")]
     pub(crate) parts: Vec<Part>,
@@ -33,13 +33,13 @@ pub(crate) struct Described {
     pub(crate) constraints: Vec<Constraint>,
 }
 
-/// One resource for one stretch of time.
+/// One resource for one interval.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
-    /// By which constraints speak of it; `1`, `2` and so on where it has none.
+    /// Used in constraints. Default: `1`, `2` and so on, in the order of the parts.
     pub(crate) name: Option<String>,
-    /// What kind of resource; processors where it is not said.
+    /// Kind of resource. Default: processors.
     pub(crate) kind: Option<String>,
     pub(crate) capacity: u32,
     pub(crate) duration: Option<Length>,
@@ -47,23 +47,23 @@ pub(crate) struct Part {
     pub(crate) until: Option<When>,
     #[serde(default)]
     pub(crate) require: Vec<Required>,
-    /// This very resource.
+    /// Name of a particular resource.
     pub(crate) resource: Option<String>,
 }
 
-/// What must hold between parts, by their names: a table with one entry.
+/// A constraint between parts, by their names. In a file: a table with one entry.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Constraint {
-    /// All begin at the same time.
+    /// All start at the same time.
     Together(Vec<String>),
-    /// The second begins so long after the begin of the first.
+    /// The second starts `by` after the start of the first.
     Offset { first: String, second: String, by: Length },
-    /// The second begins after the end of the first.
+    /// The second starts after the end of the first.
     After {
         first: String,
         second: String,
-        /// At once or whenever, if it is not said.
+        /// Default: any gap of zero or more.
         gap: Option<Gap>,
     },
     /// The first ends no later than the second.
@@ -72,11 +72,11 @@ pub(crate) enum Constraint {
     SameSite(Vec<String>),
     /// No two are at one site.
     DifferentSites(Vec<String>),
-    /// The link is one between the sites of the others.
+    /// The link connects the sites of the two other parts.
     Joins { link: String, ends: [String; 2] },
 }
 
-/// What is wrong with a description.
+/// An error in a description, and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) place: Place,
@@ -85,7 +85,7 @@ pub(crate) struct Fault {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In none of its parts alone.
+    /// In the request as a whole.
     Whole,
     /// Counted from 0.
     Part(usize),
@@ -94,7 +94,7 @@ pub(crate) enum Place {
 }
 
 impl Described {
-    /// The request that it describes, with times as `reader` reads them.
+    /// Builds the API request; `reader` resolves the times.
     pub(crate) fn request(&self, reader: &Reader) -> Result<api::Request, Fault> {
         let whole = |what: String| Fault { place: Place::Whole, what };
         let names = Names::of(self.parts.iter().map(|part| part.name.as_deref()));
@@ -111,18 +111,18 @@ impl Described {
         }
         let (objective, on_loss, webhook) = (self.objective, self.on_loss, self.webhook.clone());
         let request = api::Request { parts, constraints, objective, on_loss, webhook };
+        // The same check as on the server, so that a contradiction is reported before anything is sent.
         protocol::Request::from(request.clone()).check().map_err(|wrong| whole(wrong.to_string()))?;
         Ok(request)
     }
 
     fn part(&self, part: &Part, reader: &Reader) -> Result<api::Part, String> {
-        let duration =
-            part.duration.or(self.duration).ok_or("it does not say how long it takes; give a duration")?;
+        let duration = part.duration.or(self.duration).ok_or("the duration is missing; add one")?;
         if duration.0 < Seconds(1) {
-            return Err("a duration below one second holds nothing; give a longer one".to_owned());
+            return Err("the duration must be at least one second".to_owned());
         }
         if part.capacity == 0 {
-            return Err("a capacity of 0 holds nothing; give 1 or more".to_owned());
+            return Err("the capacity must be at least 1".to_owned());
         }
         let (earliest_start, latest_end) = self.window(part, duration.0, reader)?;
         Ok(api::Part {
@@ -138,7 +138,7 @@ impl Described {
         })
     }
 
-    /// From when until when. With a begin alone it is to begin just then, with an end alone from now on.
+    /// Earliest start and latest end. With `from` alone the start is exact; with `until` alone it is from now on.
     fn window(
         &self,
         part: &Part,
@@ -152,20 +152,21 @@ impl Described {
         let end = match (from, until) {
             (_, Some(until)) => read(until)?,
             (Some(from), None) if !from.is_now() => ending(begin, duration)?,
+            // By the time the server has the request, an exact start of "now" is already in the past.
             (Some(_), None) => {
                 return Err(
-                    "'now' is over before anybody has read it; say also until when it must have ended"
+                    "an exact start of 'now' is past before the server sees it; add a latest end (until)"
                         .to_owned(),
                 );
             }
             (None, None) => {
                 return Err(
-                    "it does not say when; give from (to begin just then), until, or both for a window"
+                    "the time is missing; use from (exact start), until (latest end), or both for a window"
                         .to_owned(),
                 );
             }
         };
-        // A window may begin in the past, and its begin is then now; one that is all in the past is a mistake.
+        // A window may start in the past and then starts now; a window that is entirely in the past is a mistake.
         let last = until.map_or((from, begin), |until| (Some(until), end));
         if let (Some(when), at) = last
             && let Some(why) = reader.in_the_past(when, at)
@@ -176,7 +177,7 @@ impl Described {
             let (begin, end) = (reader.shown(begin), reader.shown(end));
             let takes = crate::times::written(duration);
             return Err(format!(
-                "it cannot end by {end} if it begins at {begin} and takes {takes}; give a later until"
+                "it cannot end by {end} if it begins at {begin} and takes {takes}; use a later until"
             ));
         }
         Ok((begin, end))
@@ -192,20 +193,20 @@ fn ending(begin: Timestamp, duration: Seconds) -> Result<Timestamp, String> {
 pub(crate) struct Names(Vec<String>);
 
 impl Names {
-    /// Which part has the name of another, where one has, and that it may not.
+    /// Fails with the index of the first part whose name is already taken.
     pub(crate) fn of<'a>(parts: impl Iterator<Item = Option<&'a str>>) -> Result<Names, (usize, String)> {
         let mut names: Vec<String> = Vec::new();
         for (at, name) in parts.enumerate() {
             let name = name.map_or_else(|| (at + 1).to_string(), str::to_owned);
             if names.contains(&name) {
-                return Err((at, format!("two parts are called {name}; give each a name of its own")));
+                return Err((at, format!("two parts are called {name}; use different names")));
             }
             names.push(name);
         }
         Ok(Names(names))
     }
 
-    /// `what`, with the name of the part in front where there are several.
+    /// `what`, with the name of the part in front if there are several.
     pub(crate) fn about(&self, at: usize, what: String) -> String {
         match self.0.get(at) {
             Some(name) if self.0.len() > 1 => format!("part {name}: {what}"),
@@ -215,12 +216,12 @@ impl Names {
 
     fn place(&self, name: &str) -> Result<usize, String> {
         let place = self.0.iter().position(|known| known == name);
-        place.ok_or_else(|| format!("there is no part {name}; take one of: {}", self.0.join(", ")))
+        place.ok_or_else(|| format!("there is no part {name}; use one of: {}", self.0.join(", ")))
     }
 
     fn places(&self, names: &[String]) -> Result<Vec<usize>, String> {
         if names.len() < 2 {
-            return Err("it needs the names of two parts or more".to_owned());
+            return Err("it needs at least two parts".to_owned());
         }
         names.iter().map(|name| self.place(name)).collect()
     }
@@ -228,16 +229,17 @@ impl Names {
     fn pair(&self, first: &str, second: &str) -> Result<(usize, usize), String> {
         let (first_place, second_place) = (self.place(first)?, self.place(second)?);
         if first_place == second_place {
-            return Err(format!("it is between {first} and itself; name two parts"));
+            return Err(format!("it relates {first} to itself; use two different parts"));
         }
         Ok((first_place, second_place))
     }
 }
 
-/// One that is written may be several of those that are sent, which are between two parts each.
+/// Constraints of the API relate two parts each, so that one described constraint may become several.
 pub(crate) fn between(constraint: &Constraint, names: &Names) -> Result<Vec<api::Constraint>, String> {
     Ok(match constraint {
         Constraint::Together(parts) => {
+            // Equal starts are transitive: it is enough to relate each part to the first.
             let with_first = |first, second| api::Constraint::Offset { first, second, by_seconds: 0 };
             first_with_others(&names.places(parts)?, with_first)
         }
@@ -259,6 +261,7 @@ pub(crate) fn between(constraint: &Constraint, names: &Names) -> Result<Vec<api:
             api::Constraint::SameSite { first, second }
         }),
         Constraint::DifferentSites(parts) => {
+            // Unlike the same site, different sites are not transitive: every pair needs a constraint.
             let parts = names.places(parts)?;
             let with_later = |(at, first): (usize, &usize)| {
                 let pair = |first, second| api::Constraint::DifferentSites { first, second };

@@ -1,5 +1,5 @@
-//! What is wanted, as people say it: by options, for one part or several with `--part`, or in a file with `-f`, in TOML or
-//! JSON. What is wrong with a file is said with its name and the line.
+//! Requests from the command line: by options, for one part or several with `--part`, or from a file with `-f`, in TOML
+//! or JSON. Errors in a file are reported with its name and line.
 
 pub(crate) mod described;
 #[cfg(test)]
@@ -23,70 +23,69 @@ use std::str::FromStr;
 use toml::de::{DeTable, DeValue};
 use values::{Length, Required, some_time};
 
-/// Options that say what one part is.
+/// Options that describe a single part. They conflict with `--part` and `--file`.
 const OF_ONE_PART: [&str; 4] = ["capacity", "kind", "require", "resource"];
 
-/// What is wanted.
 #[derive(Args)]
 pub(crate) struct Wanted {
-    /// How much of the resource
+    /// Capacity to reserve, such as the number of processors
     #[arg(long, value_name = "N", required_unless_present_any = ["file", "part"], help_heading = "Request")]
     capacity: Option<u32>,
 
-    /// For how long (90m, 2h30m, 1d, PT2H)
+    /// Duration (90m, 2h30m, 1d, PT2H)
     #[arg(long, value_name = "LENGTH", value_parser = some_time, help_heading = "Request")]
     duration: Option<Length>,
 
-    /// The earliest begin ('tomorrow 9:00', 'monday 08:30 Europe/Berlin', '+2h', RFC 3339); without --until the
-    /// only one
+    /// Earliest start ('tomorrow 9:00', 'monday 08:30 Europe/Berlin', '+2h', RFC 3339); without --until the exact
+    /// start
     #[arg(long, value_name = "TIME", help_heading = "Request")]
     from: Option<When>,
 
-    /// The latest end; without --from it may begin from now on
+    /// Latest end; without --from it may start from now on
     #[arg(long, value_name = "TIME", help_heading = "Request")]
     until: Option<When>,
 
-    /// What kind of resource: processors, seats, bandwidth, qpu, … [default: processors]
+    /// Kind of resource: processors, seats, bandwidth, qpu, … [default: processors]
     #[arg(long, value_name = "KIND", help_heading = "Request")]
     kind: Option<String>,
 
-    /// What the resource must have: 'gpus>=4', 'arch=x86_64|aarch64', gpus (in quotes, for the shell); may be
+    /// Requirement on the resource: 'gpus>=4', 'arch=x86_64|aarch64', gpus (quote it for the shell); may be
     /// repeated
     #[arg(long, value_name = "WHAT", help_heading = "Request")]
     require: Vec<Required>,
 
-    /// This very resource, by its name at whoever is asked
+    /// Name of the resource, as the server lists it
     #[arg(long, value_name = "NAME", help_heading = "Request")]
     resource: Option<String>,
 
-    /// Which offer is the best: earliest-end, best-availability, least-impact, lowest-cost
+    /// How to choose among offers: earliest-end, best-availability, least-impact, lowest-cost
     #[arg(long, value_name = "WHICH", value_parser = word::<Objective>, help_heading = "Request")]
     objective: Option<Objective>,
 
-    /// What a broker does when a site loses a part: heal (a replacement at the same times), heal-any-time (else at
-    /// other times that the request allows), keep, cancel [default: heal]
+    /// What a broker does when a site loses a part: heal (replace it at the same time), heal-any-time (if that fails,
+    /// at any time that the request allows), keep, cancel [default: heal]
     #[arg(long, value_name = "WHAT", value_parser = word::<OnLoss>, help_heading = "Request")]
     on_loss: Option<OnLoss>,
 
-    /// One of several parts, all or none of which are wanted: 'capacity=64 duration=2h kind=processors
+    /// One part of a co-reservation, which gets all parts or none: 'capacity=64 duration=2h kind=processors
     /// require=gpus>=4', also name, from, until, resource; may be repeated
     #[arg(long, value_name = "PART", conflicts_with_all = OF_ONE_PART, help_heading = "Request")]
     part: Vec<PartText>,
 
-    /// All parts begin at the same time
+    /// Start all parts at the same time
     #[arg(long, requires = "part", help_heading = "Request")]
     together: bool,
 
-    /// Read the request from a file in TOML or JSON ('-' is standard input); --from, --until, --duration,
-    /// --objective and --on-loss replace what it says for all parts
+    /// Read the request from a file in TOML or JSON ('-' for standard input); --from, --until, --duration,
+    /// --objective and --on-loss override its defaults for all parts
     #[arg(short, long, value_name = "FILE", help_heading = "Request")]
     #[arg(conflicts_with_all = OF_ONE_PART, conflicts_with = "part")]
     file: Option<PathBuf>,
 }
 
 impl Wanted {
-    /// The description, from the options or from the file. Standard input cannot be read twice, so it is read here, before
-    /// anything that may be repeated.
+    /// Reads the request from the options or the file. Standard input cannot be read twice, so it is read here and not
+    /// in the part of a command that may run again by the server's clock.
     pub(crate) fn read(&self) -> Result<Description> {
         Ok(match &self.file {
             Some(path) => {
@@ -128,14 +127,14 @@ impl Wanted {
     }
 }
 
-/// What is wanted, with times as they were written.
+/// A request whose times are not resolved yet.
 pub(crate) enum Description {
     File(RequestFile),
     Options(Described),
 }
 
 impl Description {
-    /// The request that is meant, by the clock of the session.
+    /// Resolves the request by the clock of the session.
     pub(crate) fn request(&self, session: &Session) -> Result<api::Request, Usage> {
         let reader = session.reader();
         let request = match self {
@@ -155,7 +154,7 @@ struct PartText(Part);
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0}; a part is 'capacity=64 duration=2h', with name, kind, from, until, resource and require where wanted"
+    "{0}; write a part as 'capacity=64 duration=2h', optionally with name, kind, from, until, resource and require"
 )]
 struct BadPart(String);
 
@@ -191,12 +190,12 @@ fn read<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T, BadPart> {
     value.parse().map_err(|error| BadPart(format!("'{value}': {error}")))
 }
 
-/// A word of the API, such as which solution is the best.
+/// Parses an enum value by its name in the API.
 pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
-/// The options that ask for this part.
+/// The `probe` or `reserve` options for a part.
 pub(crate) fn flags_of(part: &api::Part, objective: Objective, dates: &Dates) -> Vec<String> {
     let mut words = terms_of(part, dates);
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
@@ -216,7 +215,7 @@ pub(crate) fn flags_of(part: &api::Part, objective: Objective, dates: &Dates) ->
     words
 }
 
-/// The options for how much and when.
+/// The options for capacity and times.
 pub(crate) fn terms_of(part: &api::Part, dates: &Dates) -> Vec<String> {
     let duration = Seconds(part.duration_seconds);
     let mut words = Vec::new();
@@ -230,7 +229,7 @@ pub(crate) fn terms_of(part: &api::Part, dates: &Dates) -> Vec<String> {
     words
 }
 
-/// A description, and the text that it was read from.
+/// A request file. The text is kept to find the line of an error.
 #[derive(Debug)]
 pub(crate) struct RequestFile {
     name: String,
@@ -242,7 +241,7 @@ impl RequestFile {
     /// Reads a file; `-` is standard input.
     pub(crate) fn open(path: &Path) -> Result<RequestFile> {
         let name = path.display().to_string();
-        let cannot = || format!("{name} cannot be read; give the path of a request, see examples/requests");
+        let cannot = || format!("cannot read {name}; use the path of a request file, see examples/requests");
         let mut text = String::new();
         if path == Path::new("-") {
             std::io::stdin().read_to_string(&mut text).with_context(cannot)?;
@@ -252,7 +251,6 @@ impl RequestFile {
         Ok(RequestFile::read(name, text)?)
     }
 
-    /// Reads the text of a file of this name.
     pub(crate) fn read(name: String, text: String) -> Result<RequestFile, Usage> {
         let described = if is_json(&text) {
             serde_json::from_str(&text).map_err(|error| error.to_string())
@@ -261,11 +259,11 @@ impl RequestFile {
         };
         match described {
             Ok(described) => Ok(RequestFile { name, text, described }),
-            Err(error) => Err(Usage(format!("{name} is no request: {error}"))),
+            Err(error) => Err(Usage(format!("{name} is not a valid request: {error}"))),
         }
     }
 
-    /// What is wrong with it, and where.
+    /// `request.toml:12: constraint 2: …`
     pub(crate) fn usage(&self, fault: &Fault) -> Usage {
         let place = match line(&self.text, fault.place) {
             Some(line) => format!("{}:{line}", self.name),
@@ -279,12 +277,12 @@ impl RequestFile {
     }
 }
 
-/// A table of TOML cannot begin with a brace.
+/// A TOML document cannot begin with a brace.
 fn is_json(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-/// The line on which a part or constraint begins, where the file is TOML.
+/// The line on which a part or constraint begins. None if the file is JSON.
 fn line(text: &str, place: Place) -> Option<usize> {
     let (tables, at) = match place {
         Place::Whole => return None,

@@ -43,7 +43,7 @@ fn example(name: &str) -> Request {
     request(&std::fs::read_to_string(path).unwrap())
 }
 
-/// From an hour from now until so many hours later.
+/// A part that takes `minutes` within `window`, given by its two ends.
 fn part(kind: &str, capacity: u32, minutes: i64, window: [&str; 2]) -> Part {
     Part {
         kind: kind.into(),
@@ -145,7 +145,7 @@ fn a_wall_time_without_a_zone_is_told_once() {
     read(text).described.request(&reader).unwrap();
     let told = reader.take_assumed();
     let expected =
-        "'tomorrow 09:00' is read in Europe/Berlin: Mon 2026-11-16 09:00+01:00 (2026-11-16T08:00:00Z)";
+        "'tomorrow 09:00' is taken in Europe/Berlin: Mon 2026-11-16 09:00+01:00 (2026-11-16T08:00:00Z)";
     assert_eq!(told, [expected]);
 }
 
@@ -161,13 +161,13 @@ fn what_cannot_be_read_is_named_with_its_file_and_line() {
         ("[[constraint]]\nwith = [\"a\"]\n", ["line 2", "`together`"]),
         (
             "[[constraint]]\nafter = { first = \"a\", second = \"b\", gap = \"soon\" }\n",
-            ["line 2", "is no gap"],
+            ["line 2", "invalid gap"],
         ),
         ("objective = \"best\"\n", ["line 1", "`earliest-end`"]),
         ("{\"part\": [\n{\"capacity\": 4, \"duration\": \"long\"}]}", ["line 2", "'long' is not a length"]),
     ] {
         let error = refused(text);
-        assert!(error.contains("r.toml is no request"), "{error}");
+        assert!(error.contains("r.toml is not a valid request"), "{error}");
         assert!(words.iter().all(|word| error.contains(word)), "{text}\n{error}");
     }
 }
@@ -179,18 +179,27 @@ fn what_does_not_fit_together_is_named_with_its_file_and_line() {
     let with = |more: &str| format!("{two}\n{more}");
     for (text, words) in [
         ("".to_owned(), "r.toml: the request has no parts"),
-        ("duration = \"1h\"\n\n[[part]]\ncapacity = 1\n".into(), "r.toml:3: it does not say when; give from"),
-        ("until = \"+1h\"\n[[part]]\ncapacity = 1\n".into(), "r.toml:2: it does not say how long it takes"),
-        ("until = \"+1h\"\n[[part]]\ncapacity = 0\nduration = \"1h\"".into(), "r.toml:2: a capacity of 0"),
-        ("until = \"+1h\"\n[[part]]\ncapacity = 1\nduration = \"-1h\"".into(), "r.toml:2: a duration below"),
+        ("duration = \"1h\"\n\n[[part]]\ncapacity = 1\n".into(), "r.toml:3: the time is missing; use from"),
+        ("until = \"+1h\"\n[[part]]\ncapacity = 1\n".into(), "r.toml:2: the duration is missing"),
+        (
+            "until = \"+1h\"\n[[part]]\ncapacity = 0\nduration = \"1h\"".into(),
+            "r.toml:2: the capacity must be at least 1",
+        ),
+        (
+            "until = \"+1h\"\n[[part]]\ncapacity = 1\nduration = \"-1h\"".into(),
+            "r.toml:2: the duration must be at least",
+        ),
         (
             "until = \"+1h\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(),
             "r.toml:2: it cannot end by Sun",
         ),
-        ("from = \"now\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(), "r.toml:2: 'now' is over"),
+        (
+            "from = \"now\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(),
+            "r.toml:2: an exact start of 'now'",
+        ),
         (
             "from = \"2027-03-28 02:30\"\n[[part]]\ncapacity = 1\nduration = \"2h\"".into(),
-            "r.toml:2: 2027-03-28 02:30 is not in",
+            "r.toml:2: 2027-03-28 02:30 does not exist in",
         ),
         (with("[[part]]\nname = \"a\"\ncapacity = 1\n"), "r.toml:11: two parts are called a"),
         (
@@ -199,15 +208,15 @@ fn what_does_not_fit_together_is_named_with_its_file_and_line() {
         ),
         (
             with("[[constraint]]\ntogether = [\"a\", \"c\"]\n"),
-            "r.toml:11: constraint 1: there is no part c; take one of: a, b",
+            "r.toml:11: constraint 1: there is no part c; use one of: a, b",
         ),
         (
             with("[[constraint]]\ntogether = [\"a\"]\n"),
-            "r.toml:11: constraint 1: it needs the names of two parts",
+            "r.toml:11: constraint 1: it needs at least two parts",
         ),
         (
             with("[[constraint]]\nafter = { first = \"a\", second = \"a\" }\n"),
-            "r.toml:11: constraint 1: it is between a and itself",
+            "r.toml:11: constraint 1: it relates a to itself",
         ),
         (
             with("[[constraint]]\njoins = { link = \"a\", ends = [\"a\", \"b\"] }\n"),

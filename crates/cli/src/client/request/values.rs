@@ -1,6 +1,6 @@
-//! Values of a request that are written as texts: lengths of time, gaps, and what a resource must have (`gpus>=4`,
-//! `memory<256`, `arch=x86_64|aarch64`, `gpus`). In a file a value of another kind is refused with a word on how to write
-//! it; file formats add where it stands.
+//! Values of a request in text form: durations, gaps, and requirements (`gpus>=4`, `memory<256`, `arch=x86_64|aarch64`,
+//! `gpus`). In a file, a value of another type is refused with an example of the expected form; the file format adds
+//! the position.
 
 use crate::times::{BadLength, length, written};
 use bookahead_api::{AttributeValue, Requirement};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// Reads a value from a text; `expecting` says what should stand there, with an example.
+/// Deserializes a value from a string; `expecting` describes the expected form, with an example.
 pub(crate) fn read<'de, T, D>(from: D, expecting: &'static str) -> Result<T, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
@@ -36,7 +36,7 @@ impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
     }
 }
 
-/// Lets a type be read from a text in a file.
+/// Implements `Deserialize` from a string by `FromStr`.
 macro_rules! read_from_text {
     ($name:ty, $expecting:literal) => {
         impl<'de> serde::Deserialize<'de> for $name {
@@ -49,7 +49,7 @@ macro_rules! read_from_text {
 
 pub(crate) use read_from_text;
 
-/// How long something takes, or by how much it is later; less than nothing with a minus in front.
+/// A duration or an offset; negative with a minus in front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Length(pub(crate) Seconds);
 
@@ -72,16 +72,16 @@ impl fmt::Display for Length {
     }
 }
 
-/// Reads a length of at least a second, for what would be nothing otherwise.
+/// Parses a duration of at least one second, for options that mean nothing with zero.
 pub(crate) fn some_time(text: &str) -> Result<Length, String> {
     let number = text.trim();
-    // Slurm would take minutes, traces seconds.
+    // A number without a unit would be minutes in Slurm, but seconds in traces.
     if number != "0" && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("'{number}' has no unit; write {number}s, {number}m or {number}h"));
+        return Err(format!("'{number}' has no unit; use {number}s, {number}m or {number}h"));
     }
     let length: Length = text.parse().map_err(|error: BadLength| error.to_string())?;
     if length.0 < Seconds(1) {
-        Err(format!("'{text}' is no time at all; give a second or more"))
+        Err(format!("'{text}' is too short; use one second or more"))
     } else {
         Ok(length)
     }
@@ -89,7 +89,7 @@ pub(crate) fn some_time(text: &str) -> Result<Length, String> {
 
 read_from_text!(Length, "a length of time in quotes, such as \"2h30m\"");
 
-/// How long something may be apart: `0s..10m`, `5m..` for at least, `..10m` for at most, `10m` for exactly.
+/// Allowed time between two parts: `0s..10m`, `5m..` for at least, `..10m` for at most, `10m` for exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) least: Seconds,
@@ -98,7 +98,7 @@ pub(crate) struct Gap {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no gap; write \"0s..10m\", \"5m..\" for at least, \"..10m\" for at most, or \"10m\" for exactly that"
+    "invalid gap '{0}'; use \"0s..10m\", \"5m..\" for at least, \"..10m\" for at most, or \"10m\" for exactly that"
 )]
 pub(crate) struct BadGap(String);
 
@@ -125,15 +125,15 @@ pub(crate) struct Required(pub(crate) Requirement);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadRequirement {
-    #[error("'{0}' is no requirement; write gpus>=4, memory<=512, arch=x86_64, arch=x86_64|aarch64, or gpus")]
+    #[error("invalid requirement '{0}'; use gpus>=4, memory<=512, arch=x86_64, arch=x86_64|aarch64, or gpus")]
     Unreadable(String),
     #[error(
-        "'{value}' in '{text}' is no whole number; more and less are asked of numbers, other values with ="
+        "'{value}' in '{text}' is not a whole number; use < and > with whole numbers, and = with other values"
     )]
     NoNumber { text: String, value: String },
 }
 
-/// The longer ones first, since they begin with the shorter.
+/// The longer operators come first, because they begin with the shorter ones.
 const SIGNS: [&str; 6] = [">=", "<=", "==", ">", "<", "="];
 
 impl FromStr for Required {
@@ -161,6 +161,7 @@ impl FromStr for Required {
         Ok(Required(match sign {
             ">=" => Requirement::AtLeast { attribute: name, value: number()? },
             "<=" => Requirement::AtMost { attribute: name, value: number()? },
+            // The API knows only inclusive bounds; values are whole numbers, so `>3` is `>=4`.
             ">" => Requirement::AtLeast {
                 attribute: name,
                 value: number()?.checked_add(1).ok_or_else(no_number)?,
@@ -183,7 +184,7 @@ fn equal(attribute: bookahead_protocol::Name, value: &str) -> Requirement {
     }
 }
 
-/// A number where it is one. In quotes it is a text all the same.
+/// A number if it parses as one, and text otherwise. Quotes force text.
 fn value(text: &str) -> AttributeValue {
     let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     match (quoted, text.parse()) {
@@ -196,7 +197,7 @@ fn value(text: &str) -> AttributeValue {
 read_from_text!(Required, "a requirement in quotes, such as \"gpus>=4\"");
 
 impl fmt::Display for Required {
-    /// As it is read again.
+    /// In a form that can be parsed again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Requirement::Present { attribute } => write!(f, "{attribute}"),
@@ -211,7 +212,7 @@ impl fmt::Display for Required {
     }
 }
 
-/// In quotes where it would be taken for something else otherwise.
+/// In quotes if it would be parsed as something else without them.
 pub(crate) fn shown(value: &AttributeValue) -> String {
     match value {
         AttributeValue::Number(number) => number.to_string(),

@@ -1,6 +1,7 @@
-//! Instants as people write them: `tomorrow 9:00`, `monday 08:30 Europe/Berlin`, `+2h`, RFC 3339. Reading a text says what
-//! is meant ([`reading`]); which instant that is depends on a clock and a zone, which are given ([`When::resolve`]). A wall
-//! time that there is twice, or not at all, is refused. Relies on `jiff` for the calendar; never reads a clock.
+//! Times in human notation: `tomorrow 9:00`, `monday 08:30 Europe/Berlin`, `+2h`, RFC 3339. Parsing ([`reading`]) is
+//! independent of the present; [`When::resolve`] gets a clock and a zone and returns the instant. A wall time that
+//! occurs twice or never, because clocks are changed, is refused. Relies on `jiff` for the calendar; never reads a
+//! clock.
 
 mod reading;
 #[cfg(test)]
@@ -16,30 +17,29 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan, Zoned};
 use std::fmt;
 
-/// An instant, as written.
+/// A time as the user wrote it, not resolved yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum When {
     Now,
-    /// So long after now; before it where it is negative.
+    /// Relative to now; negative for the past.
     In(Seconds),
-    /// On every clock the same.
+    /// With an offset from UTC.
     Exactly(Timestamp),
-    /// On a clock on the wall.
+    /// Wall time in a zone.
     Wall {
         day: Day,
         time: civil::Time,
-        /// That wall's zone; the user's where it is not said.
+        /// None for the user's zone.
         zone: Option<TimeZone>,
     },
 }
 
-/// Which day is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Day {
     Yesterday,
     Today,
     Tomorrow,
-    /// The next one on which the time of day is still to come.
+    /// The next day (or weekday) on which the time of day is still to come.
     Coming(Option<Weekday>),
     /// The first of its name after today.
     Next(Weekday),
@@ -51,30 +51,29 @@ pub(crate) enum Day {
     On(Date),
 }
 
-/// Why a text is not an instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadWhen {
     #[error("'{text}' is not a time; {}", hint(nearest.as_deref()))]
     Unreadable { text: String, nearest: Option<String> },
     #[error(transparent)]
     Length(crate::times::BadLength),
-    #[error("'{0}' alone is not a time; write {0}:00 or 'in {0} hours'")]
+    #[error("'{0}' alone is not a time; use {0}:00 or 'in {0} hours'")]
     OnlyANumber(String),
-    #[error("'{0}' has no unit; write minutes, hours or days behind the number")]
+    #[error("'{0}' has no unit; add minutes, hours or days after the number")]
     NoUnit(String),
-    #[error("the offset in '{text}' is not the one of {zone} then; leave one of them out")]
+    #[error("the offset in '{text}' does not match {zone} at that time; remove one of them")]
     OtherOffset { text: String, zone: String },
-    #[error("'{0}' names a day without a time of day; write '{0} 9:00'")]
+    #[error("'{0}' has no time of day; use '{0} 9:00'")]
     NoTime(String),
-    #[error("'{text}' cannot be: {date} is a {is}")]
+    #[error("the weekday in '{text}' is wrong: {date} is a {is}")]
     OtherWeekday { text: String, date: String, is: String },
-    #[error("'{0}' could be the begin or the end of that day; write 0:00 of the day that begins then")]
+    #[error("'{0}' could be the start or the end of that day; use 0:00 of the day that starts then")]
     WhichMidnight(String),
     #[error(
-        "unknown time zone '{zone}' in '{text}'; write a name such as Europe/Berlin, UTC, or an offset +01:00"
+        "unknown time zone '{zone}' in '{text}'; use a name such as Europe/Berlin, UTC, or an offset +01:00"
     )]
     NoSuchZone { text: String, zone: String },
-    #[error("'{0}' has a fraction of a second; give whole seconds")]
+    #[error("'{0}' has a fraction of a second; use whole seconds")]
     Fraction(String),
 }
 
@@ -90,26 +89,27 @@ fn hint(nearest: Option<&str>) -> String {
 /// A wall time that is not one instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unclear {
-    #[error("{wall} is twice in {zone}, since clocks are set back then; write {first} or {second}")]
+    #[error("{wall} occurs twice in {zone}, because clocks are set back then; use {first} or {second}")]
     Twice { wall: String, zone: String, first: String, second: String },
-    #[error("{wall} is not in {zone}, since clocks are set forward past it; write {first} or {second}")]
+    #[error(
+        "{wall} does not exist in {zone}, because clocks are set forward past it; use {first} or {second}"
+    )]
     Never { wall: String, zone: String, first: String, second: String },
-    #[error("'{0}' lies beyond the calendar; give a time in the years 0001 to 9999")]
+    #[error("'{0}' is out of range; use a time in the years 0001 to 9999")]
     Beyond(String),
 }
 
 read_from_text!(When, "a time in quotes, such as \"tomorrow 9:00\"");
 
-/// What a text that depends on it is read by.
+/// The present and the zone that times are resolved by.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock {
-    /// The present: the user's, or the server's where its clock is faster.
+    /// By the user's clock, or by the server's if that runs faster.
     pub(crate) now: Timestamp,
-    /// The zone of whoever asks.
+    /// The user's zone.
     pub(crate) zone: TimeZone,
 }
 
-/// What a zone is called.
 pub(crate) fn zone_name(zone: &TimeZone) -> String {
     match (zone.iana_name(), zone.to_fixed_offset()) {
         (Some(name), _) => name.to_owned(),
@@ -119,22 +119,22 @@ pub(crate) fn zone_name(zone: &TimeZone) -> String {
 }
 
 impl When {
-    /// Whether it depends on what time it is.
+    /// Whether it depends on the present.
     pub(crate) fn needs_now(&self) -> bool {
         !matches!(self, When::Exactly(_) | When::Wall { day: Day::On(_), .. })
     }
 
-    /// Whether it is this very moment.
+    /// Whether it means the present itself.
     pub(crate) fn is_now(&self) -> bool {
         matches!(self, When::Now) || *self == When::In(Seconds::ZERO)
     }
 
-    /// Whether it is read in the zone of the user because it names none.
+    /// Whether it names no zone, so that the user's is assumed.
     pub(crate) fn assumes_zone(&self) -> bool {
         matches!(self, When::Wall { zone: None, .. })
     }
 
-    /// The instant that is meant.
+    /// The instant, in Unix seconds.
     pub(crate) fn resolve(&self, clock: &Clock) -> Result<Time, Unclear> {
         let beyond = || Unclear::Beyond(self.to_string());
         match self {
@@ -154,7 +154,7 @@ impl When {
 }
 
 impl Day {
-    /// The date that is meant, seen from `now`.
+    /// The date, relative to `now`. None if it is beyond the calendar.
     fn date(self, time: civil::Time, now: &Zoned) -> Option<Date> {
         let today = now.date();
         match self {
@@ -163,6 +163,7 @@ impl Day {
             Day::Tomorrow => today.tomorrow().ok(),
             Day::On(date) => Some(date),
             Day::Coming(weekday) => {
+                // "monday 9:00" on a Monday at 10:00 means next week; without a weekday it means tomorrow.
                 let passed = i32::from(time <= now.time());
                 let days = match weekday {
                     None => passed,
@@ -198,7 +199,7 @@ fn on_the_wall(wall: DateTime, zone: &TimeZone, beyond: impl Fn() -> Unclear) ->
             first: shown(at(before)?),
             second: shown(at(after)?),
         }),
-        // Read by the clocks of after the change it is the earlier instant.
+        // The offset after the change is the larger one, hence it gives the earlier instant.
         AmbiguousOffset::Gap { before, after } => Err(Unclear::Never {
             wall: wall_text,
             zone: zone_name(zone),
@@ -209,7 +210,7 @@ fn on_the_wall(wall: DateTime, zone: &TimeZone, beyond: impl Fn() -> Unclear) ->
 }
 
 impl fmt::Display for When {
-    /// As it is read again.
+    /// In a form that can be parsed again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             When::Now => f.write_str("now"),
@@ -227,7 +228,7 @@ impl fmt::Display for When {
     }
 }
 
-/// As [`zone`] reads it.
+/// In a form that [`zone`] parses.
 fn zone_word(zone: &TimeZone) -> String {
     match (zone.iana_name(), zone.to_fixed_offset()) {
         (None, Ok(offset)) => {

@@ -1,4 +1,4 @@
-//! Parsing an instant. A text that is not understood gives an error with the nearest form that is.
+//! Parsing of times. The error for an unknown form suggests the nearest known one.
 
 use super::{BadWhen, Day, When};
 use crate::times::length;
@@ -71,7 +71,7 @@ fn relative(text: &str) -> Option<Result<Seconds, BadWhen>> {
     }))
 }
 
-/// An instant with its offset from UTC. None where there is no offset.
+/// Parses a time with an offset from UTC. None if it has no offset.
 fn exact(text: &str) -> Result<Option<Timestamp>, BadWhen> {
     match text.parse::<Timestamp>() {
         Ok(instant) if instant.subsec_nanosecond() != 0 => Err(BadWhen::Fraction(text.to_owned())),
@@ -80,7 +80,7 @@ fn exact(text: &str) -> Result<Option<Timestamp>, BadWhen> {
     }
 }
 
-/// `2026-11-16T09:00:00+01:00[Europe/Berlin]`, whose offset must be the zone's, or without an offset.
+/// `2026-11-16T09:00:00+01:00[Europe/Berlin]`, whose offset must match the zone, or the same without an offset.
 fn with_zone_in_brackets(text: &str, rest: &str, name: &str) -> Result<When, BadWhen> {
     let zone = zone(name).ok_or_else(|| no_such_zone(text, name))?;
     if exact(rest)?.is_some() {
@@ -98,7 +98,8 @@ fn no_such_zone(text: &str, zone: &str) -> BadWhen {
     BadWhen::NoSuchZone { text: text.to_owned(), zone: zone.to_owned() }
 }
 
-/// A time of day, and perhaps a day and a zone, in any order: `tomorrow 9am`, `9:00 mon`, `16 Nov 9:00 Europe/Berlin`.
+/// A time of day and, optionally, a day and a zone, in any order: `tomorrow 9am`, `9:00 mon`, `16 Nov 9:00
+/// Europe/Berlin`.
 fn wall(text: &str) -> Result<When, BadWhen> {
     let words = words(text);
     let mut words: &[String] = &words;
@@ -109,7 +110,7 @@ fn wall(text: &str) -> Result<When, BadWhen> {
             set(&mut day, found, text)?;
             taken
         } else if let Some((found, taken)) = named_day(words) {
-            // `Mon 2026-11-16` says the day twice.
+            // `Mon 2026-11-16` has the day twice; the weekday is checked below.
             set(if matches!(found, Day::Coming(_)) { &mut weekday } else { &mut day }, found, text)?;
             taken
         } else if let Some((found, taken)) = time_of_day(words) {
@@ -117,7 +118,7 @@ fn wall(text: &str) -> Result<When, BadWhen> {
             taken
         } else if word == "midnight" {
             let others = words.len() > 1 || day.is_some() || weekday.is_some();
-            // The begin and the end of a day are both called midnight.
+            // Midnight of a day could be its start or its end.
             if others {
                 return Err(BadWhen::WhichMidnight(text.to_owned()));
             }
@@ -161,7 +162,7 @@ fn wall(text: &str) -> Result<When, BadWhen> {
     }
 }
 
-/// Nothing may be said twice.
+/// Sets a value that may occur only once in the text.
 fn set<T>(place: &mut Option<T>, value: T, text: &str) -> Result<(), BadWhen> {
     match place.replace(value) {
         None => Ok(()),
@@ -169,9 +170,9 @@ fn set<T>(place: &mut Option<T>, value: T, text: &str) -> Result<(), BadWhen> {
     }
 }
 
-/// The words in small letters, but for zones; without words that only join others.
+/// The words in lower case, except zones; without filler words.
 fn words(text: &str) -> Vec<String> {
-    // 2026-11-16T09:00 is one word, and two things.
+    // 2026-11-16T09:00 is one word with a day and a time of day.
     let spaced = split_date_and_time(text);
     let small = |word: &str| {
         let zone_like =
@@ -240,7 +241,7 @@ fn named_day(words: &[String]) -> Option<(Day, usize)> {
     }
 }
 
-/// `2026-11-16`, `16 nov`, `nov 16 2026`, and how many words that takes.
+/// Parses `2026-11-16`, `16 nov`, `nov 16 2026`; also returns the number of words used.
 fn date(words: &[String]) -> Option<(Day, usize)> {
     let month = |word: &String| {
         let at = MONTHS
@@ -327,7 +328,7 @@ fn clock_time(word: &str) -> Option<civil::Time> {
     civil::Time::new(digits(hour, 1..=2)?, digits(minute, 2..=2)?, digits(second, 2..=2)?, 0).ok()
 }
 
-/// A zone by its name, or an offset from UTC.
+/// A zone by its IANA name, `Z`, or an offset from UTC.
 pub(crate) fn zone(name: &str) -> Option<TimeZone> {
     if let Some(offset) = offset(name) {
         return Some(TimeZone::fixed(offset));
@@ -350,8 +351,8 @@ fn offset(text: &str) -> Option<jiff::tz::Offset> {
     jiff::tz::Offset::from_seconds(sign * seconds).ok()
 }
 
-/// The text with as little changed as makes it a time, where that is obvious: a word misspelt, a date or a time with other
-/// signs between its numbers, a length without `in`.
+/// The text with as little changed as makes it a time, where that is obvious: a word misspelt, a date or a time with
+/// other signs between its numbers, a length without `in`.
 fn nearest(text: &str) -> Option<String> {
     const KNOWN: [&str; 5] = ["tomorrow", "yesterday", "today", "noon", "midnight"];
     if length(text).is_ok() && !text.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! The two Slurms of the demo, the jobs of their own users, and how a site is told of each.
+//! The two Slurm clusters of the demo, the jobs of their local users, and the configurations of their sites.
 
 use super::super::tour::foreign;
 use anyhow::{Context, Result, bail};
@@ -9,15 +9,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What a cluster is made of.
 struct Kind {
     name: &'static str,
     nodes: u32,
-    /// In the order in which they are submitted. The first fits beside the tour, all others have to wait for it.
+    /// In the order of submission. The first leaves room for the reservation of the tour; all others have to wait.
     jobs: &'static [LocalJob],
 }
 
-/// A job of a user who has never heard of reservations.
+/// A job submitted directly to Slurm.
 struct LocalJob {
     name: &'static str,
     cores: u32,
@@ -48,17 +47,17 @@ const KINDS: [Kind; 2] = [
 
 const SITE: &str = include_str!("../parties/slurm.toml");
 
-/// A job for which there is room runs after this time, or something is wrong.
+/// Timeout for the first local job to start, which Slurm normally does within a few seconds.
 const RUNS_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) struct Cluster {
     kind: &'static Kind,
     slurm: OwnCluster,
-    /// Where jobs that come through the site write.
+    /// Folder for the output of jobs submitted through the site.
     output: PathBuf,
 }
 
-/// Starts both side by side.
+/// Starts both clusters in parallel, because each takes seconds.
 pub(super) async fn start(folder: &Path) -> Result<Vec<Cluster>> {
     let starting: Vec<_> = KINDS
         .iter()
@@ -84,7 +83,7 @@ impl Cluster {
             ..OwnClusterSettings::new(kind.name, own)
         };
         let output = folder.join(format!("output-{}", kind.name));
-        std::fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
+        std::fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
         let slurm = OwnCluster::start(&settings);
         let slurm = slurm.with_context(|| format!("cannot start the Slurm cluster {}", kind.name))?;
         Ok(Cluster { kind, slurm, output })
@@ -94,22 +93,22 @@ impl Cluster {
         self.kind.name
     }
 
-    /// Its configuration, for commands of Slurm.
+    /// Path of its slurm.conf.
     pub(super) fn conf(&self) -> PathBuf {
         self.slurm.conf()
     }
 
-    /// A command of Slurm that asks this cluster.
+    /// A Slurm command for this cluster.
     pub(super) fn command<const N: usize>(&self, program: &str, arguments: [&str; N]) -> Command {
         self.slurm.command(program).args(arguments)
     }
 
-    /// What a job that came through the site has written so far.
+    /// The output so far of a job submitted through the site.
     pub(super) fn written_by(&self, job: &str) -> String {
         std::fs::read_to_string(self.output.join(format!("{job}.out"))).unwrap_or_default()
     }
 
-    /// The site in front of it.
+    /// The configuration of its site.
     pub(super) fn site(&self, folder: &Path) -> Result<SiteConfig> {
         let mut config = SiteConfig::parse(&folder.join(self.kind.name), SITE)?;
         config.name = self.kind.name.into();
@@ -123,7 +122,7 @@ impl Cluster {
         Ok(config)
     }
 
-    /// Submits the jobs of its own users, and waits until the first of them runs.
+    /// Submits the local jobs and waits until the first of them runs.
     pub(super) async fn fill(&self) -> Result<()> {
         for LocalJob { name, cores, minutes } in self.kind.jobs {
             let options = [
@@ -132,6 +131,7 @@ impl Cluster {
                 format!("--time={minutes}"),
                 "--chdir=/".to_owned(),
                 "--output=/dev/null".to_owned(),
+                // Ends shortly before its time limit, so that Slurm does not have to kill it.
                 format!("--wrap=sleep {}", minutes * 60 - 10),
             ];
             foreign(self.slurm.command("sbatch").args(options)).await?;
@@ -139,7 +139,7 @@ impl Cluster {
         let began = Instant::now();
         while foreign(self.command("squeue", ["--noheader", "--states=RUNNING"])).await?.is_empty() {
             if began.elapsed() > RUNS_WITHIN {
-                bail!("no job runs on {} after {RUNS_WITHIN:?}; this is a defect", self.kind.name);
+                bail!("no job runs on {} after {RUNS_WITHIN:?}; please report this as a bug", self.kind.name);
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -147,8 +147,8 @@ impl Cluster {
     }
 }
 
-/// In a folder that was used before, Slurm would wait for jobs that were ended with it. It begins without any; what the sites
-/// have promised they have it keep again.
+/// Deletes the saved state of an earlier demo in the same folder: Slurm would wait for jobs that ended with it. The
+/// sites restore their own reservations from their journals.
 fn forget(state: &Path) -> Result<()> {
     match std::fs::remove_dir_all(state) {
         Err(why) if why.kind() != ErrorKind::NotFound => {

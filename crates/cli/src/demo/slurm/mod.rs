@@ -1,9 +1,9 @@
-//! `bookahead demo --slurm`: two small Slurm clusters of our own, a site in front of each, and their broker, in real time.
-//! Nothing is pretended but the machines: slurmctld and slurmd are the real ones, jobs are processes.
+//! `bookahead demo --slurm`: two small Slurm clusters, a site for each, and a broker, in real time. slurmctld and
+//! slurmd are the real programs and jobs are processes; only the nodes are simulated.
 //!
-//! - [`clusters`]: the two Slurms, and the jobs of their own users; [`tour`]: what to try first
+//! - [`clusters`]: the Slurm clusters and the jobs of their local users; [`tour`]: the guided tour
 //!
-//! It relies on Debian's packages of Slurm and munge, and on no rights. However it ends, it leaves no process behind.
+//! It needs the Debian packages of Slurm and munge, but no root. It leaves no process behind, however it ends.
 
 mod clusters;
 mod tour;
@@ -17,20 +17,19 @@ use clusters::Cluster;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is asked of the demo.
 pub(super) struct Wishes<'a> {
     pub(super) folder: &'a Path,
     pub(super) tour: bool,
-    /// It ends after the tour.
+    /// Exit after the tour.
     pub(super) once: bool,
 }
 
 const BROKER: &str = "name = \"broker\"\n";
 
-/// So often it is seen whether all are at work.
+/// Interval between checks that all services are running.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// From the start to the end, or to Ctrl-C, which may come at any moment.
+/// Runs the demo. Ctrl-C may come at any moment, also while the clusters start: dropping them stops their processes.
 pub(super) async fn run(wishes: &Wishes<'_>) -> Result<()> {
     let stopped = stopped();
     tokio::pin!(stopped);
@@ -42,12 +41,12 @@ pub(super) async fn run(wishes: &Wishes<'_>) -> Result<()> {
         grid = start(wishes, &clusters) => grid?,
         stopped = &mut stopped => return stopped,
     };
-    say!("The demo runs: two Slurm clusters, a site for each, and a broker at {}", grid.url());
+    say!("The demo is running: two Slurm clusters, a site for each, and a broker at {}", grid.url());
     let shown = tokio::select! {
         shown = show(wishes, &grid, &clusters) => shown,
         stopped = &mut stopped => stopped,
     };
-    // Sites before their clusters, so that none asks a Slurm that has gone.
+    // Sites stop before their clusters, so that none polls a Slurm that is gone.
     let ended = grid.stop().await;
     tokio::task::spawn_blocking(move || drop(clusters)).await?;
     shown.and(ended)
@@ -59,7 +58,7 @@ async fn start(wishes: &Wishes<'_>, clusters: &[Cluster]) -> Result<Grid> {
     }
     let sites = clusters.iter().map(|cluster| cluster.site(wishes.folder)).collect::<Result<_>>()?;
     let broker = BrokerConfig::parse(Path::new("broker"), BROKER)?;
-    // Jobs run as this account: nobody else may submit any.
+    // On Unix sockets only, because jobs run as this account: no other user may submit any.
     Grid::start(wishes.folder, sites, broker, None).await
 }
 
@@ -71,10 +70,10 @@ async fn show(wishes: &Wishes<'_>, grid: &Grid, clusters: &[Cluster]) -> Result<
         return Ok(());
     }
     tour::say_more(grid, clusters);
-    say!("\nClusters, sites and broker go on until you press Ctrl-C.");
+    say!("\nThe demo runs until you press Ctrl-C.");
     let mut times = tokio::time::interval(LOOK_EVERY);
     loop {
         times.tick().await;
-        ensure!(grid.is_well(), "a party of the demo has ended by itself; its last words are above");
+        ensure!(grid.is_well(), "a service of the demo has failed; see the messages above");
     }
 }

@@ -1,5 +1,5 @@
-//! The tour through two Slurms: a reservation over both that is really kept, jobs that start in it when it was promised, and
-//! nothing left of it in the end.
+//! The guided tour with two Slurm clusters: a co-reservation that Slurm really enforces, jobs that start in it at the
+//! promised time, and its cancellation without leftovers.
 
 use super::super::grid::Grid;
 use super::super::tour::{Guide, foreign, id_in};
@@ -11,23 +11,22 @@ use bookahead_client::{Client, Options};
 use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
 
-/// What runs in the reservation at each site.
+/// The job that runs in the reservation at each site.
 const SCRIPT: (&str, &str) = ("half.sh", include_str!("half.sh"));
 
-/// A job that has not started so long after its promise never will.
+/// Timeout for a job to start: the reservation begins after 20 seconds.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
-/// A reservation that was cancelled is gone from Slurm after this time: its jobs are ended first.
+/// Timeout for a cancelled reservation to disappear from Slurm, which has to cancel its jobs first.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 
-/// How often it is looked.
+/// Poll interval.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What was submitted to a site.
 struct Submitted<'a> {
     cluster: &'a Cluster,
     client: Client,
-    /// The part of the reservation that the site has.
+    /// Id of the part at the site.
     part: String,
     job: String,
     promised: Timestamp,
@@ -43,7 +42,7 @@ pub(super) async fn run(grid: &Grid, clusters: &[Cluster]) -> Result<()> {
     cancel(&mut guide, &jobs, &id).await
 }
 
-/// What to type next, while all goes on.
+/// Prints commands to try next.
 pub(super) fn say_more(grid: &Grid, clusters: &[Cluster]) {
     say!("\nWhere to look next:");
     say!("   $ bookahead sites --server {}", grid.url());
@@ -53,40 +52,38 @@ pub(super) fn say_more(grid: &Grid, clusters: &[Cluster]) {
 }
 
 async fn look_around(guide: &mut Guide, clusters: &[Cluster]) -> Result<()> {
-    guide.goes_on("Two sites and their broker. Each site drives a Slurm of its own, in which jobs of local users run and wait.").await?;
+    guide.goes_on("Two sites and their broker. Each site controls its own Slurm cluster, where jobs of local users run and wait.").await?;
     guide.types(&["sites"]).await?;
     if let Some(cluster) = clusters.first() {
-        guide.goes_on("The queue of the first, as Slurm shows it.").await?;
+        guide.goes_on("The queue of the first cluster, as Slurm shows it.").await?;
         let columns = "--format=%.6i %.9j %.8T %.5C %.6l %R";
         guide.types_foreign(cluster.command("squeue", [columns])).await?;
     }
     guide.goes_on(
-        "When could you have eight cores there for a minute? Nothing is booked by asking. The last columns say what each \
-         begin would do to the jobs that wait.",
+        "When are eight cores free there for a minute? A probe books nothing. The last columns show how each start would \
+         affect the waiting jobs.",
     ).await?;
     let words = "probe --capacity 8 --duration 1m --from +20s --until +9m --resource alpha/cluster --most 6";
     guide.types(&words.split(' ').collect::<Vec<_>>()).await?;
     Ok(())
 }
 
-/// Books both clusters together; the id of that.
+/// Reserves and commits both clusters together. Returns the id.
 async fn book(guide: &mut Guide, clusters: &[Cluster]) -> Result<String> {
     guide.goes_on(
-        "Now eight cores of alpha and four of beta, together, in twenty seconds: both or none. Each site has its Slurm agree before \
-         it answers.",
+        "Now reserve eight cores of alpha and four of beta, together, in twenty seconds: both or none. Each site makes the \
+         reservation in Slurm before it answers.",
     ).await?;
     let parts =
         ["capacity=8 duration=1m resource=alpha/cluster", "capacity=4 duration=1m resource=beta/cluster"];
     let words =
         ["reserve", "--part", parts[0], "--part", parts[1], "--together", "--from", "+20s", "--hold", "15s"];
     let held = guide.types(&words).await?;
-    let id = id_in(&held, "rsv_").context("nothing was reserved; this is a defect")?;
-    guide
-        .goes_on("It is held, not booked: if nobody commits it, it is given back, in Slurm too. Commit it.")
-        .await?;
+    let id = id_in(&held, "rsv_").context("nothing was reserved; please report this as a bug")?;
+    guide.goes_on("It is only held, and expires unless you commit it, in Slurm too. Commit it.").await?;
     guide.types(&["commit", &id]).await?;
     if let Some(cluster) = clusters.first() {
-        guide.goes_on("It is really there: nobody else's job runs on these cores in that minute.").await?;
+        guide.goes_on("Slurm has the reservation: no other job runs on these cores in that minute.").await?;
         guide.types_foreign(cluster.command("scontrol", ["show", "reservation"])).await?;
     }
     Ok(id)
@@ -95,29 +92,30 @@ async fn book(guide: &mut Guide, clusters: &[Cluster]) -> Result<String> {
 /// Submits a script into the reservation at both sites.
 async fn submit<'a>(guide: &mut Guide, grid: &Grid, clusters: &'a [Cluster]) -> Result<Vec<Submitted<'a>>> {
     guide.goes_on(
-        "Each site has its part under an id of its own. A script is submitted into each: it waits until the reservation begins.",
+        "Each site has its part under its own id. Submit a script to each part: it waits until the reservation begins.",
     ).await?;
     let mut jobs = Vec::new();
     for cluster in clusters {
         let site = grid.sites().find(|(name, _)| *name == cluster.name());
-        let (_, url) = site.context("a cluster without a site; this is a defect")?;
+        let (_, url) = site.context("a cluster has no site; please report this as a bug")?;
         let client = Client::new(url, Options::default())?;
         let listed = guide.types(&["list", "--mine", "--full-ids", "--server", url]).await?;
-        let part = id_in(&listed, "rsv_").context("the site has no part of it; this is a defect")?;
+        let part = id_in(&listed, "rsv_")
+            .context("the site has no part of the reservation; please report this as a bug")?;
         let said = guide.types(&["submit", "--server", url, "--reservation", &part, SCRIPT.0]).await?;
-        let job = id_in(&said, "job_").context("no job was submitted; this is a defect")?;
+        let job = id_in(&said, "job_").context("no job was submitted; please report this as a bug")?;
         let slots = client.show(part.parse()?).await?.slots;
-        let promised = slots.first().context("the part has no slot; this is a defect")?.begin;
+        let promised = slots.first().context("the part has no slot; please report this as a bug")?.begin;
         jobs.push(Submitted { cluster, client, part, job, promised });
     }
     Ok(jobs)
 }
 
-/// Waits until all run, and says when each was to start and when it did.
+/// Waits until all jobs run, and prints the promised and the actual start of each.
 async fn wait_for_starts(guide: &mut Guide, jobs: &[Submitted<'_>]) -> Result<()> {
     let begin = jobs.iter().map(|job| job.promised).max();
     let begin = begin.map_or_else(String::new, |begin| begin.to_string());
-    guide.goes_on(&format!("Now wait until {begin}. Promised was, and happened:")).await?;
+    guide.goes_on(&format!("Now wait until {begin}. The promised and the actual starts:")).await?;
     for job in jobs {
         let (started, wrote) = job.started().await?;
         let late = started.time().0 - job.promised.time().0;
@@ -131,7 +129,7 @@ async fn wait_for_starts(guide: &mut Guide, jobs: &[Submitted<'_>]) -> Result<()
 }
 
 impl Submitted<'_> {
-    /// When it started, by Slurm, and what it wrote then.
+    /// Its start time according to Slurm, and the first line of its output.
     async fn started(&self) -> Result<(Timestamp, String)> {
         let began = Instant::now();
         loop {
@@ -143,7 +141,7 @@ impl Submitted<'_> {
             let state = seen.state;
             ensure!(
                 began.elapsed() < STARTS_WITHIN && matches!(state, JobState::Waiting | JobState::Running),
-                "the job at {} should run and is {state:?} {}; this is a defect",
+                "the job at {} should run but is {state:?} {}; please report this as a bug",
                 self.cluster.name(),
                 seen.detail.unwrap_or_default()
             );
@@ -152,19 +150,19 @@ impl Submitted<'_> {
     }
 }
 
-/// Cancels the reservation, and sees that nothing of it is left.
+/// Cancels the reservation, and checks that Slurm has deleted it.
 async fn cancel(guide: &mut Guide, jobs: &[Submitted<'_>], id: &str) -> Result<()> {
-    guide.goes_on("That is enough. Whoever cancels early gives the rest back, at both sites.").await?;
+    guide.goes_on("Cancel the reservation: the rest of it becomes free at both sites.").await?;
     guide.types(&["cancel", id]).await?;
-    guide.goes_on("The jobs in it are ended, and Slurm has nothing of it any more.").await?;
+    guide.goes_on("Its jobs are cancelled, and Slurm no longer has the reservation.").await?;
     for Submitted { cluster, part, .. } in jobs {
         let began = Instant::now();
         let show = || cluster.command("scontrol", ["show", "reservation"]);
-        // In Slurm its name has the digits of the id.
+        // The name of the Slurm reservation contains the digits of the id.
         while foreign(show()).await?.contains(part.trim_start_matches("rsv_")) {
             ensure!(
                 began.elapsed() < GONE_WITHIN,
-                "{} still keeps it after {GONE_WITHIN:?}; this is a defect",
+                "{} still has the reservation after {GONE_WITHIN:?}; please report this as a bug",
                 cluster.name()
             );
             tokio::time::sleep(PAUSE).await;

@@ -1,5 +1,5 @@
-//! A Slurm of its own, what it says of itself, and how a site on it is described. It is gone with its owner, daemons, jobs
-//! and folder.
+//! A Slurm cluster of the test: queries of its state, and the configuration of a site on it. Daemons, jobs and folder
+//! are removed when it is dropped.
 
 use super::until;
 use super::watcher::Watcher;
@@ -15,11 +15,11 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// How often Slurm looks for what it may start, in seconds: what a reservation's begin is late by on a busy machine.
+/// Scheduling interval of Slurm in seconds: the delay of a reservation's start on a busy machine.
 const OFTEN: &str = "SchedulerParameters=bf_interval=1,bf_resolution=1,bf_window=43200,sched_interval=1,\
                      sched_min_interval=0,batch_sched_delay=0";
 
-/// A Slurm that runs.
+/// A running Slurm cluster.
 pub(crate) struct Cluster {
     own: OwnCluster,
     capacity: u32,
@@ -42,31 +42,31 @@ pub(crate) struct Queued {
     pub(crate) native: String,
     pub(crate) name: String,
     pub(crate) state: String,
-    /// Where it runs, or ran.
+    /// The nodes that it runs or ran on.
     pub(crate) nodes: String,
-    /// When it started, or is expected to.
+    /// The real or expected start.
     pub(crate) start: Option<i64>,
 }
 
 impl Cluster {
-    /// One with so many nodes of so many cores.
+    /// A cluster with this number of nodes and of cores per node.
     pub(crate) fn of(nodes: u32, cores_per_node: u32) -> Cluster {
         Cluster::with(nodes, cores_per_node, &[OFTEN])
     }
 
-    /// One whose nodes, once failed, stay so until they are brought back. Otherwise one that had jobs says that these are ended,
-    /// and is back by that.
+    /// A cluster whose failed nodes stay down until they are resumed. Otherwise a node that had jobs reports their end,
+    /// and is up again by that.
     pub(crate) fn of_frail(nodes: u32, cores_per_node: u32) -> Cluster {
         Cluster::with(nodes, cores_per_node, &[OFTEN, "ReturnToService=0"])
     }
 
-    /// One that misses nodes some seconds after their daemons were killed, and has them back with their daemons.
+    /// A cluster that notices killed node daemons after some seconds, and has the nodes back with their daemons.
     pub(crate) fn of_watched(nodes: u32, cores_per_node: u32) -> Cluster {
         Cluster::with(nodes, cores_per_node, &[OFTEN, "SlurmdTimeout=4"])
     }
 
     fn with(nodes: u32, cores_per_node: u32, extra: &[&str]) -> Cluster {
-        // Sockets want a short path.
+        // Paths of sockets must be short.
         let folder = tempfile::tempdir_in("/tmp").unwrap();
         let name = "own";
         let settings = OwnClusterSettings {
@@ -79,7 +79,7 @@ impl Cluster {
         Cluster { own, capacity: nodes * cores_per_node, folder }
     }
 
-    /// What is said of a site on it, with more lines on its batch system and on its one resource.
+    /// The configuration of a site on it, with more lines for its batch system and for its only resource.
     pub(crate) fn site(&self, name: &str, batch: &str, resource: &str) -> String {
         let (conf, output, capacity) = (self.own.conf(), self.folder.path(), self.capacity);
         let (conf, output) = (conf.display(), output.display());
@@ -90,7 +90,7 @@ impl Cluster {
         )
     }
 
-    /// A site before it called north, who asks it, and somebody who watches it.
+    /// A site called north on it, with a client and a watcher.
     pub(crate) async fn watched_site(&self) -> (Grid, Asker, Watcher) {
         let mut grid = Grid::new();
         grid.start("site", "north", &self.site("north", "", ""), None).await;
@@ -99,7 +99,7 @@ impl Cluster {
         (grid, ada, watcher)
     }
 
-    /// A folder for whatever belongs to it.
+    /// A folder for additional files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -109,12 +109,12 @@ impl Cluster {
         &mut self.own
     }
 
-    /// Lets a node fail.
+    /// Sets a node down.
     pub(crate) fn fail(&self, node: &str) {
         self.own.set_node(node, "down").unwrap();
     }
 
-    /// Brings a node back, and waits until Slurm has heard of it.
+    /// Resumes a node, and waits until Slurm has it back.
     #[track_caller]
     pub(crate) fn bring_back(&self, node: &str) {
         self.own.set_node(node, "resume").unwrap();
@@ -125,14 +125,14 @@ impl Cluster {
         });
     }
 
-    /// Lets other users of this machine come to it, and their jobs run. The tests must run as root for that.
+    /// Allows other users of this machine to use it and run jobs. Needs root.
     pub(crate) fn open_to_others(&self) {
         for folder in [self.folder.path(), self.own.folder(), &self.own.folder().join("spool")] {
             fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
         }
     }
 
-    /// Submits a job of another user, and answers its number.
+    /// Submits a job of another user, and returns its number.
     #[track_caller]
     pub(crate) fn submit_as(&self, user: &str, cores: u32, minutes: u32) -> String {
         let (cores, minutes) = (format!("--ntasks={cores}"), format!("--time={minutes}"));
@@ -140,7 +140,7 @@ impl Cluster {
         self.tell(&[&["runuser", "-u", user, "--"], &script[..]].concat()).trim().to_owned()
     }
 
-    /// Runs a command of Slurm.
+    /// Runs a Slurm command.
     pub(crate) fn run(&self, words: &[&str]) -> Result<String, String> {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).env("SLURM_CONF", self.own.conf()).env("TZ", "UTC");
@@ -150,7 +150,7 @@ impl Cluster {
         if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
-    /// Runs a command of Slurm, which must succeed.
+    /// Runs a Slurm command, which must succeed.
     #[track_caller]
     pub(crate) fn tell(&self, words: &[&str]) -> String {
         self.run(words).unwrap_or_else(|why| panic!("{words:?}: {why}"))
@@ -163,7 +163,7 @@ impl Cluster {
         shown.lines().filter(|line| line.starts_with("ReservationName=")).map(reserved).collect()
     }
 
-    /// Those that a site made for a reservation of its book.
+    /// The Slurm reservations that a site made for one of its reservations.
     #[track_caller]
     pub(crate) fn kept_for(&self, site: &str, id: ReservationId) -> Vec<Reserved> {
         let site = Name::from(site);
@@ -171,7 +171,7 @@ impl Cluster {
         self.reservations().into_iter().filter(|reserved| is_for(&reserved.name)).collect()
     }
 
-    /// The one that a site made for a reservation of its book.
+    /// The only Slurm reservation that a site made for one of its reservations.
     #[track_caller]
     pub(crate) fn one_for(&self, site: &str, id: ReservationId) -> Reserved {
         let kept = self.kept_for(site, id);
@@ -179,14 +179,14 @@ impl Cluster {
         one.clone()
     }
 
-    /// What the names of those say that a site made.
+    /// The names of the Slurm reservations that a site made.
     #[track_caller]
     pub(crate) fn tags(&self, site: &str) -> Vec<Tag> {
         let site = Name::from(site);
         self.reservations().iter().filter_map(|reserved| Tag::read(&reserved.name, &site)).collect()
     }
 
-    /// Reserves whole nodes as an operator does, by the times in seconds.
+    /// Reserves whole nodes like an operator; times are in seconds.
     #[track_caller]
     pub(crate) fn reserve_nodes(&self, name: &str, nodes: &str, begin: Time, end: Time) {
         let time = |time: Time| jiff::Timestamp::from_second(time.0).unwrap().strftime("%FT%T").to_string();
@@ -201,7 +201,7 @@ impl Cluster {
         self.tell(&[&["scontrol", "create", "reservation"], &words[..]].concat());
     }
 
-    /// All jobs that the controller remembers.
+    /// All jobs that the controller knows.
     #[track_caller]
     pub(crate) fn jobs(&self) -> Vec<Queued> {
         let shown = self.tell(&["squeue", "-h", "-t", "all", "-o", "%i|%j|%T|%N|%S"]);
@@ -214,7 +214,7 @@ impl Cluster {
         shown.lines().map(job).collect()
     }
 
-    /// The one that a site was given as this job.
+    /// The Slurm job of a job of the site.
     #[track_caller]
     pub(crate) fn job(&self, id: &str) -> Option<Queued> {
         self.jobs().into_iter().find(|job| job.name.starts_with(&format!("{id}_")))

@@ -1,5 +1,5 @@
-//! A co-reservation over two Slurms and a site with a scheduler of its own: jobs start on the promised second at all three,
-//! and are gone when it ends. They are submitted at the broker.
+//! A co-reservation over two Slurm clusters and a site with the built-in scheduler: jobs submitted at the broker start
+//! in the promised second at all three, and end with it.
 
 use super::cluster::Cluster;
 use super::jobs::Traces;
@@ -13,12 +13,12 @@ use crate::services::{runtime, until as shown_until};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Call, Condition, Lost, Part, Request, Reservation, State};
 
-/// What each of them has; a part that takes all of it needs a site for itself.
+/// The capacity of each site; a part that takes all of it needs its own site.
 const ALL: u32 = 4;
 
 const SITES: [&str; 3] = ["north", "south", "west"];
 
-/// What is said of a site that runs programs by itself.
+/// The configuration of a site that runs programs itself.
 const PLAIN: &str = "name = \"west\"\n[[resource]]\nname = \"cluster\"\n\
                      kind = \"processors\"\ncapacity = 4\n";
 
@@ -76,7 +76,7 @@ fn jobs_in_a_co_reservation_start_on_the_promised_second_at_two_slurms_and_a_pla
     for job in &jobs {
         until(|| {
             let shown = ada.document(&["show", job]);
-            // The limit of a job is what is left of its reservation: both end at the same time.
+            // The limit of a job is the rest of its reservation, so that both end at the same time.
             let ended = ["reservation-over", "out-of-time"].map(Into::into).contains(&shown["state"]);
             if ended { Ok(()) } else { Err(shown.to_string()) }
         });
@@ -158,7 +158,7 @@ fn a_change_reaches_both_slurms_or_neither() {
                 .await;
         };
         both_end(end).await;
-        // The room after it is taken at south from some time on.
+        // South has another reservation after it, which limits the extension.
         let taken = end + Seconds(1_200);
         south.reserve_nodes("repair", "n1", taken, taken + Seconds(600));
         let longer = ada.get(Call::Extend { id, version: None, end: end + Seconds(900) }).await;

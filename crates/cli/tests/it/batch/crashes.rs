@@ -1,6 +1,6 @@
-//! Kill -9 of a site between Slurm and its journal, in both orders, at every step: what was taken in Slurm and is not in the
-//! journal is given back after the restart, and that is said; what the journal has given up and Slurm still keeps is
-//! deleted; what is committed stays; and never has Slurm two reservations for one.
+//! Kill -9 of a site between Slurm and its journal, in both orders, at every step. A Slurm reservation that is not in
+//! the journal is deleted after the restart, with a log message; one that the journal has released is deleted too;
+//! committed ones stay; and Slurm never has two reservations for one.
 
 use super::cluster::Cluster;
 use crate::services::asking::{Asker, book, hold, new_id, now, part, together};
@@ -17,16 +17,16 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
 
-/// What was found where a site was killed.
+/// The state in which a killed site left Slurm and its journal.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Found {
-    /// Slurm kept what the journal does not know.
+    /// Slurm had a reservation that the journal did not know.
     unknown: bool,
-    /// Slurm kept what the journal has given up.
+    /// Slurm had a reservation that the journal had released.
     given_up: bool,
 }
 
-/// What Slurm keeps for a site, by reservation; more than one for a reservation is a failure.
+/// The Slurm reservations of a site, by reservation; more than one for a reservation is a failure.
 fn kept(cluster: &Cluster, site: &str) -> BTreeSet<ReservationId> {
     let mut counts: BTreeMap<ReservationId, usize> = BTreeMap::new();
     for tag in cluster.tags(site) {
@@ -36,7 +36,7 @@ fn kept(cluster: &Cluster, site: &str) -> BTreeSet<ReservationId> {
     counts.into_keys().collect()
 }
 
-/// What the journal says last of each reservation.
+/// The last state of each reservation in the journal.
 fn last_words(journal: &Path) -> BTreeMap<ReservationId, String> {
     let mut words = BTreeMap::new();
     for line in exported(journal) {
@@ -60,7 +60,7 @@ fn found(cluster: &Cluster, site: &str, journal: &Path) -> Found {
     }
 }
 
-/// One is booked and stays, another is held, committed and given up; in the end both are.
+/// One reservation is booked and stays, another is held, committed and cancelled; at the end both are cancelled.
 struct Errand<'a> {
     cluster: &'a Cluster,
     site: &'a str,
@@ -84,7 +84,7 @@ impl Errand<'_> {
         self.kept_are(&[]).await;
     }
 
-    /// Waits until Slurm keeps these and no others.
+    /// Waits until Slurm has exactly these.
     async fn kept_are(&self, ids: &[ReservationId]) {
         until(async || {
             let left = kept(self.cluster, self.site);
@@ -94,8 +94,7 @@ impl Errand<'_> {
     }
 }
 
-/// What was found where the site was killed as it passed a point for the so-and-so-many-th time; None where it does not pass
-/// it so often.
+/// The state after the site was killed the n-th time that it passed a point; None if it does not pass it that often.
 async fn crash_at(cluster: &Cluster, point: Point, count: u32) -> Option<Found> {
     let name = format!("{}{count}", point.word());
     let mut grid = Grid::new();
@@ -134,7 +133,7 @@ async fn kill_when_stopped(
     }
 }
 
-/// What was found in between. Both agree again when the site is ready.
+/// The state before the restart. Slurm and the journal agree again when the site is ready.
 async fn kill_and_restart(cluster: &Cluster, grid: &mut Grid, name: &str) -> Found {
     grid.of_mut(name).kill9();
     let journal = grid.of(name).state();
@@ -167,7 +166,7 @@ fn a_site_killed_between_slurm_and_its_journal_leaves_nothing_over_and_loses_not
     });
     eprintln!("killed before the journal: {decided:?}, and after it: {written:?}");
     assert!(decided.len() >= 4 && written.len() >= 4, "one for each call");
-    // A request is written down before Slurm hears of it, and room is given back after that is written down.
+    // A request is journaled before Slurm is called, and capacity is released in Slurm after that is journaled.
     assert!(!decided.iter().chain(&written).any(|found| found.unknown));
     assert!(!decided.iter().any(|found| found.given_up));
     assert!(written.iter().any(|found| found.given_up));

@@ -1,15 +1,15 @@
-//! `bookahead site doctor` on a real Slurm: all well where all is, and what to mend where it is not.
+//! `bookahead site doctor` on a real Slurm: no findings if all is well, and advice otherwise.
 
 use super::cluster::Cluster;
 use crate::folder::{Folder, Ran};
 
-/// Examines a site of this description.
+/// Runs the doctor on a site of this configuration.
 fn examined(description: &str) -> Ran {
     let folder = Folder::with("site.toml", description);
     folder.run("site doctor --config site.toml")
 }
 
-/// It found something wrong, and said all of these words about it.
+/// Checks that it found an error, and printed all of these words about it.
 #[track_caller]
 fn assert_wrong(ran: &Ran, words: &[&str]) {
     assert_eq!(ran.code, Some(1), "{ran:?}");

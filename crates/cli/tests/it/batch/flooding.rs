@@ -1,4 +1,5 @@
-//! A best-effort job through a broker over two Slurms: its copies wait at both, one runs, and the other is gone.
+//! A best-effort job through a broker over two Slurm clusters: copies wait at both, one runs, and the other is
+//! withdrawn.
 
 use super::cluster::Cluster;
 use super::jobs::Traces;
@@ -9,7 +10,7 @@ use crate::services::runtime;
 
 const SITES: [&str; 2] = ["north", "south"];
 
-/// The copies of jobs of Bookahead that wait or run in a cluster.
+/// The copies of Bookahead jobs that wait or run in a cluster.
 fn copies(cluster: &Cluster) -> Vec<String> {
     let live = |state: &str| ["PENDING", "RUNNING", "CONFIGURING"].contains(&state);
     let jobs = cluster.jobs().into_iter();
@@ -55,7 +56,7 @@ fn of_a_job_that_is_flooded_over_two_slurms_one_copy_runs_and_the_other_is_gone(
         if shown["state"] == "running" { Ok(shown) } else { Err(shown.to_string()) }
     });
     assert_eq!(shown["site"], "south");
-    // Where the other would have started, nothing does.
+    // Nothing starts where the other copy would have started.
     clusters[0].tell(&["scancel", &blockers[0]]);
     until(|| match clusters[0].jobs().iter().filter(|job| job.state == "RUNNING").count() {
         0 => Ok(()),

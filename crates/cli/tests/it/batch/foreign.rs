@@ -1,5 +1,5 @@
-//! What operators do in Slurm beside the site: reservations of theirs before ours and over ours, reservations of ours that
-//! they delete, and some that look like ours and are nobody's.
+//! Operators change Slurm directly: reservations before ours and over ours, deleted reservations of ours, and
+//! reservations that look like ours but are not.
 
 use super::cluster::Cluster;
 use super::until;
@@ -17,7 +17,7 @@ fn what_an_operator_reserves_is_respected_and_where_it_is_laid_over_ours_that_mo
         let (begin, length) = (now() + Seconds(3_600), 600);
         let end = begin + Seconds(length);
 
-        // Before ours: what is left is granted, and no more.
+        // Before ours: only the rest of the capacity is granted.
         cluster.reserve_nodes("maintenance", "n1", begin, end);
         let all = ada.ask(book(new_id(), together(vec![part(4, begin, length)]))).await;
         assert!(matches!(all, Answer::Problem(_)), "{all:?}");
@@ -33,7 +33,7 @@ fn what_an_operator_reserves_is_respected_and_where_it_is_laid_over_ours_that_mo
             kept => Err(format!("{kept:?}")),
         });
         assert_eq!(ada.client().show(ours.id).await.unwrap().missing, [0]);
-        // And none when the other node is taken, too.
+        // There is no room if the other node is reserved too.
         cluster.reserve_nodes("more", "n1", begin, end);
         watcher.hears_missing(ours.id, 2).await;
         assert_eq!(ada.client().show(ours.id).await.unwrap().missing, [2]);

@@ -1,42 +1,42 @@
-//! Scripts that leave traces: when they began, and that they still run.
+//! Scripts that record their start and that they are still running.
 
 use super::until;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What a job leaves: the second at which it began, and a mark that is made anew for as long as it lives.
+/// The files of a job: the second of its start, and a mark that it renews while it runs.
 pub(crate) struct Traces {
     began: PathBuf,
     lives: PathBuf,
 }
 
-/// A job renews its mark so often.
+/// Interval at which a job renews its mark.
 const RENEWED: Duration = Duration::from_millis(300);
 
 impl Traces {
-    /// In a folder, by a name.
+    /// Files in a folder, by name.
     pub(crate) fn new(folder: &Path, name: &str) -> Traces {
         Traces { began: folder.join(format!("{name}.began")), lives: folder.join(format!("{name}.lives")) }
     }
 
-    /// A script that leaves them, and runs until it is ended.
+    /// A script that writes both files and runs until it is killed.
     pub(crate) fn endless(&self) -> String {
         let (began, lives) = (self.began.display(), self.lives.display());
         format!("#!/bin/sh\ndate +%s >> '{began}'\nwhile touch '{lives}'; do sleep 0.{}; done\n", 3)
     }
 
-    /// A script that leaves the first and ends.
+    /// A script that writes the first file and ends.
     pub(crate) fn short(&self) -> String {
         format!("#!/bin/sh\ndate +%s >> '{}'\n", self.began.display())
     }
 
-    /// When runs of it began.
+    /// Start times of its runs.
     pub(crate) fn begins(&self) -> Vec<i64> {
         let text = std::fs::read_to_string(&self.began).unwrap_or_default();
         text.lines().map(|line| line.parse().unwrap()).collect()
     }
 
-    /// Waits until it has begun, once; says when.
+    /// Waits until it has started, once; returns the time.
     #[track_caller]
     pub(crate) fn began(&self) -> i64 {
         until(|| match self.begins()[..] {
@@ -46,7 +46,7 @@ impl Traces {
         })
     }
 
-    /// Waits until it is gone; says when it last lived.
+    /// Waits until it has ended; returns the time of its last mark.
     #[track_caller]
     pub(crate) fn ended(&self) -> i64 {
         until(|| {

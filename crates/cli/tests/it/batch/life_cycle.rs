@@ -1,4 +1,4 @@
-//! The life of a reservation on a Slurm, from a probe to its end, as somebody at a terminal sees it and as Slurm has it.
+//! The life cycle of a reservation on Slurm, from a probe to its end, at the command line and in Slurm.
 
 use super::cluster::Cluster;
 use super::jobs::Traces;
@@ -28,7 +28,7 @@ fn a_waiting_job_given_with_the_commit_starts_in_it_and_an_active_reservation_gr
     let text = id.to_string();
     let traces = Traces::new(cluster.folder(), "given");
     ada.folder.write("script.sh", traces.endless());
-    // A minute does not fit before the reservation, so it waits.
+    // A minute does not fit before the reservation, so the job waits.
     let job = ada.document(&["submit", "--capacity", "8", "--limit", "1m", "script.sh"]);
     let job = job["id"].as_str().unwrap();
     assert_eq!(cluster.job(job).unwrap().state, "PENDING");
@@ -82,7 +82,7 @@ fn a_reservation_on_a_slurm_lives_from_a_probe_to_its_end_with_a_job_that_starts
     assert_eq!(offers["offers"][0]["slots"][0]["begin"], *from, "{offers}");
     assert!(cluster.reservations().is_empty(), "who asks takes nothing");
 
-    // Two of the eight cores are left beside it; what is not committed vanishes from Slurm too.
+    // Two of the eight cores are left beside it; a hold that is not committed disappears from Slurm too.
     let short = ["--capacity", "2", "--duration", "8s", "--from", &from, "--hold", "1s"];
     let fleeting = id_of(&ada.document(&[&["reserve"], &short[..]].concat()));
     let held = ada.document(&[&["reserve", "--hold", "20s"], &wanted[..]].concat());
@@ -102,7 +102,7 @@ fn a_reservation_on_a_slurm_lives_from_a_probe_to_its_end_with_a_job_that_starts
     let end = begin + Seconds(6);
     assert_eq!(changed["slots"][0]["end"], written(end));
     assert_eq!(ada.document(&["show", &text]), changed);
-    // What is given back is given back after the answer.
+    // Capacity is released in Slurm after the answer.
     until(|| match cluster.one_for("north", id) {
         kept if (kept.begin, kept.end, kept.cores) == (begin.0, end.0, 6) => Ok(()),
         kept => Err(format!("{kept:?}")),

@@ -1,5 +1,5 @@
-//! What a reservation may do to the jobs that wait in Slurm: nothing, where local jobs are preferred; and how long it takes to
-//! find out when a thousand wait.
+//! The effect of a reservation on jobs that wait in Slurm: none, if local jobs are preferred; and how long the
+//! computation takes with a thousand waiting jobs.
 
 use super::cluster::Cluster;
 use super::until;
@@ -11,7 +11,7 @@ use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Answer, State};
 use std::time::{Duration, Instant};
 
-/// When the jobs that wait are planned to start.
+/// Planned starts of the waiting jobs.
 async fn planned(site: &Asker) -> Vec<Time> {
     let schedule = site.client().schedule(&api::ScheduleQuery::default()).await.unwrap();
     let blocks = schedule.resources.into_iter().flat_map(|resource| resource.blocks);
@@ -23,7 +23,7 @@ async fn planned(site: &Asker) -> Vec<Time> {
 fn where_local_jobs_are_preferred_no_job_that_waits_in_slurm_is_planned_later_for_a_reservation() {
     runtime().block_on(async {
         let cluster = Cluster::of(2, 2);
-        // One runs for a minute, two that need all wait for it and for each other.
+        // One job runs for a minute; two that need all cores wait for it and for each other.
         for _ in 0..3 {
             cluster.tell(&["sbatch", "--ntasks=4", "--time=1", "--wrap=sleep 60"]);
         }
@@ -50,12 +50,12 @@ fn where_local_jobs_are_preferred_no_job_that_waits_in_slurm_is_planned_later_fo
         assert!(begin >= before[1] + Seconds(60), "{begin:?} after {before:?}");
         let after = planned(&ada).await;
         let later = before.iter().zip(&after).map(|(before, after)| (*after - *before).0).max();
-        // The minute of the job that runs is counted from when Slurm says that it started.
+        // The minute of the running job is counted from the start that Slurm reports.
         assert!(before.len() == after.len() && later <= Some(1), "{before:?} and then {after:?}");
     });
 }
 
-/// Submits so many jobs that need everything, from several threads.
+/// Submits this number of jobs that need all cores, from several threads.
 fn submit(cluster: &Cluster, count: usize) {
     const AT_ONCE: usize = 4;
     std::thread::scope(|scope| {
@@ -77,7 +77,7 @@ fn with_a_thousand_jobs_waiting_in_slurm_what_if_answers_within_a_second() {
         let waiting = cluster.jobs().iter().filter(|job| job.state == "PENDING").count();
         assert!(waiting >= 1_000, "{waiting}");
         let mut grid = Grid::new();
-        // So seldom that every probe takes a picture of its own.
+        // Infrequent polls, so that every probe takes its own snapshot.
         let batch = "look_every = \"10m\"";
         let text = cluster.site("north", "", "method = \"what-if\"").replace("look_every = \"1s\"", batch);
         grid.start("site", "north", &text, None).await;
@@ -87,7 +87,7 @@ fn with_a_thousand_jobs_waiting_in_slurm_what_if_answers_within_a_second() {
         let probe = api::Probe { request: request.try_into().unwrap(), most: None, starts: Vec::new() };
         let mut took = Vec::new();
         for _ in 0..3 {
-            // A picture is used again for a second.
+            // A snapshot is reused for a second.
             tokio::time::sleep(Duration::from_millis(1_100)).await;
             let began = Instant::now();
             let offers = ada.client().probe(&probe).await.unwrap();

@@ -1,5 +1,5 @@
-//! A site whose journal is lost while Slurm still keeps what it had promised: it does not start by itself, and takes it into
-//! a new book or gives it back as it is told.
+//! A site whose journal is lost while Slurm still has its reservations: it does not start by default, and adopts or
+//! deletes them as its options say.
 
 use super::cluster::Cluster;
 use super::until;
@@ -46,7 +46,7 @@ fn a_site_without_its_journal_asks_what_becomes_of_what_slurm_keeps_and_adopts_o
         );
         assert_eq!((slot.begin.time(), slot.end.time(), slot.capacity), (begin, begin + Seconds(600), 3));
         assert_eq!(cluster.reservations(), std::slice::from_ref(&kept), "nothing is changed there");
-        // It is a reservation as any other.
+        // An adopted reservation is like any other.
         north.restart().await;
         assert_eq!(cluster.reservations(), [kept]);
         let rest = grace.get(book(new_id(), together(vec![part(1, begin, 600)]))).await;

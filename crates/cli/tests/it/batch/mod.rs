@@ -1,13 +1,13 @@
-//! The whole system on real batch systems: sites and brokers as processes, each site on a Slurm of its own that the test
-//! starts in a folder of its own (`OwnCluster`), asked over sockets and by the command line. What Slurm has is always read
-//! from Slurm itself, by its own commands.
+//! The whole system on real batch systems: sites and brokers as processes, each site on a Slurm cluster that the test
+//! starts in its own folder (`OwnCluster`), used over sockets and by the command line. The state of Slurm is always
+//! read with Slurm's own commands.
 //!
-//! - [`cluster`]: a Slurm and what it says; [`terminal`]: somebody at a terminal; [`watcher`]: somebody who watches
-//! - [`jobs`]: scripts that leave traces; [`sshd`]: a machine that is reached by ssh
-//! - the rest: what a site, or several, do on it
+//! - [`cluster`]: a Slurm cluster; [`terminal`]: the command line; [`watcher`]: a client that watches events
+//! - [`jobs`]: scripts that record their runs; [`sshd`]: a machine reached by ssh
+//! - the rest: the tests
 //!
-//! It relies on Debian's packages slurmctld, slurmd, slurm-client, munge and openssh-server, and says so where one is
-//! missing.
+//! It needs the Debian packages slurmctld, slurmd, slurm-client, munge and openssh-server, and fails with a message if
+//! one is missing.
 
 mod cluster;
 mod co_reservation;
@@ -34,19 +34,19 @@ use crate::services::asking::now;
 use bookahead_plan::Time;
 use std::time::{Duration, Instant};
 
-/// A promise is kept where something happens within so many seconds of it.
+/// Seconds within which an event must follow its promised time.
 const CLOSE: i64 = 2;
 
-/// Far longer than anything here takes that is not said to take its time.
+/// Far longer than any step takes, unless stated otherwise.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Looks until it is so, and says what was not if it never is.
+/// Polls until a condition is true; panics with `what` after the timeout.
 #[track_caller]
 fn until<T>(mut look: impl FnMut() -> Result<T, String>) -> T {
     until_within(PATIENCE, &mut look)
 }
 
-/// The same for what must be so soon.
+/// The same with a short timeout.
 #[track_caller]
 fn until_within<T>(patience: Duration, mut look: impl FnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + patience;
@@ -59,7 +59,7 @@ fn until_within<T>(patience: Duration, mut look: impl FnMut() -> Result<T, Strin
     }
 }
 
-/// Waits for a time of day.
+/// Waits until a time.
 fn wait_for(time: Time) {
     while now() < time {
         std::thread::sleep(Duration::from_millis(20));

@@ -1,5 +1,5 @@
-//! Nodes that fail under reservations: what can be moved within the cluster is moved, of the rest its owner is told what is
-//! missing and when he could have all of it, and when the node is back it is whole again.
+//! Nodes that fail under reservations: reservations that fit elsewhere are moved within the cluster. For the others the
+//! owner is told what is missing and when it could be whole, and they are whole again when the node is back.
 
 use super::cluster::{Cluster, Queued};
 use super::terminal::Terminal;
@@ -32,7 +32,7 @@ fn a_reservation_whose_node_fails_moves_or_says_what_is_missing_until_the_node_i
         assert_eq!(shown.missing, [0], "there was room on the other node: {shown:?}");
         cluster.bring_back(&before.nodes);
 
-        // The second has a window: it could also begin when the first is over.
+        // The second has a window: it could also start when the first is over.
         let flexible = window(2, begin, 60, begin + Seconds(600));
         let second = until_granted(&ada, flexible).await;
         assert_eq!(second.slots[0].interval.begin, begin, "both at once");
@@ -85,7 +85,7 @@ impl Busy {
         busy
     }
 
-    /// Its jobs that run.
+    /// Its running jobs.
     fn running(&self, cluster: &Cluster) -> Vec<Queued> {
         let jobs = self.jobs.iter().filter_map(|job| cluster.job(job));
         jobs.filter(|job| job.state == "RUNNING").collect()
@@ -97,7 +97,7 @@ fn a_reservation_with_jobs_says_what_is_missing_while_a_node_is_down_or_moves_an
     runtime().block_on(async {
         let cluster = Cluster::of_frail(4, 2);
         let (grid, ada, mut watcher) = cluster.watched_site().await;
-        // Somebody has the other nodes, so that there is no room at first.
+        // The other nodes are reserved, so that there is no room at first.
         cluster.reserve_nodes("course", "n3,n4", now() + Seconds(60), now() + Seconds(3_600));
         let busy = Busy::start(&grid, &cluster).await;
         let before = cluster.one_for("north", busy.id);
@@ -116,7 +116,7 @@ fn a_reservation_with_jobs_says_what_is_missing_while_a_node_is_down_or_moves_an
         assert_eq!(ada.client().show(busy.id).await.unwrap().missing, [0]);
         assert_eq!(cluster.one_for("north", busy.id), before);
 
-        // Now there is room, and all of it moves; what runs stays where it is.
+        // Now there is room, and all of it moves; running jobs stay where they are.
         cluster.tell(&["scontrol", "delete", "reservation", "course"]);
         cluster.fail("n1");
         until(|| match &cluster.kept_for("north", busy.id)[..] {
@@ -131,7 +131,7 @@ fn a_reservation_with_jobs_says_what_is_missing_while_a_node_is_down_or_moves_an
     });
 }
 
-/// Books as soon as the site has seen that there is room.
+/// Books as soon as the site has noticed the free capacity.
 async fn until_granted(ada: &Asker, part: Part) -> Reservation {
     let (begin, request) = (part.wanted.earliest_start, together(vec![part]));
     let probe = api::Probe { request: request.clone().try_into().unwrap(), most: None, starts: Vec::new() };

@@ -1,8 +1,9 @@
-//! Nodes that are away for some seconds under promises that take the whole cluster, while jobs of another user wait for
-//! any core that is not reserved. What the batch system has not lost is not given away: the reservations stay in Slurm as they
-//! are, by name and core, no waiting job starts, and the site says what is missing until the nodes are back.
+//! Nodes that are down for some seconds under reservations of the whole cluster, while jobs of another user wait for
+//! any free core. Capacity that the batch system still reserves is not given away: the reservations stay in Slurm
+//! unchanged, by name and core, no waiting job starts, and the site reports the missing capacity until the nodes are
+//! back.
 //!
-//! Nodes go away in both ways: an operator sets them down, and their daemons are killed.
+//! Nodes go down in two ways: an operator sets them down, or their daemons are killed.
 
 use super::cluster::{Cluster, Reserved};
 use super::terminal::Terminal;
@@ -16,20 +17,20 @@ use bookahead_protocol::{Call, ReservationId};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// A user that every Debian knows and nobody logs in as.
+/// An account that exists on every Debian system and that has no logins.
 const BOB: &str = "games";
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const CORES: u32 = 4;
 const ALL: u32 = 12;
 
-/// Longer than the cases of one test take together.
+/// Longer than all cases of one test together.
 const LENGTH: i64 = 240;
 
-/// After the nodes are back the site says so within this time: some looks.
+/// Time within which the site reports that the nodes are back: some polls.
 const SOON: Duration = Duration::from_secs(6);
 
-/// All cores of a cluster promised twice, now and right after that, and jobs of Bob that wait for a core.
+/// All cores of a cluster reserved twice, now and right after that, and jobs of Bob that wait for a core.
 struct Promised {
     cluster: Cluster,
     grid: Grid,
@@ -52,7 +53,7 @@ impl Promised {
         for (id, at) in ids.iter_mut().zip([begin, begin + Seconds(LENGTH)]) {
             *id = ada.get(book(new_id(), together(vec![part(ALL, at, LENGTH)]))).await.id;
         }
-        // One that needs everything, and some that would fit on any node that is given away.
+        // One job that needs all cores, and some that would fit on any node.
         let bobs = [(ALL, 10), (CORES, 10), (CORES, 1), (1, 1)];
         let bobs = bobs.map(|(cores, minutes)| cluster.submit_as(BOB, cores, minutes));
         until(|| {
@@ -65,7 +66,7 @@ impl Promised {
         Promised { cluster, grid, ada, ids, reserved, bobs: bobs.into() }
     }
 
-    /// How much the site says is missing of each.
+    /// The missing capacity of each reservation, as the site reports it.
     async fn missing(&self) -> [u32; 2] {
         let mut missing = [0; 2];
         for (missing, id) in missing.iter_mut().zip(self.ids) {
@@ -76,7 +77,7 @@ impl Promised {
         missing
     }
 
-    /// Slurm keeps the very same reservations, made none since it started, and runs nothing of Bob's.
+    /// Checks that Slurm has the same reservations, has made no new ones, and runs no job of Bob.
     #[track_caller]
     fn is_untouched(&self, made: usize) {
         assert_eq!(self.cluster.reservations(), self.reserved);
@@ -87,14 +88,14 @@ impl Promised {
         assert_eq!(self.made(), made, "reservations were made");
     }
 
-    /// How many reservations the controller has made since it was started.
+    /// Number of reservations that the controller has made since its start.
     fn made(&self) -> usize {
         let log = self.cluster.folder().join("slurm/log/slurmctld.log");
         fs::read_to_string(log).unwrap().matches("Created reservation").count()
     }
 
-    /// Nodes with so many cores are away for so long. Meanwhile nothing changes in Slurm, and the site says that these cores
-    /// are missing, and never that more are.
+    /// Nodes with this number of cores are down for some time. Meanwhile nothing changes in Slurm, and the site reports
+    /// these cores as missing, and never more.
     async fn endures(&self, away: Duration, cores: u32) {
         let (ends, made) = (Instant::now() + away, self.made());
         let mut told = [0; 2];
@@ -122,7 +123,7 @@ impl Promised {
         eprintln!("whole again {:?} after the nodes were back", began.elapsed());
     }
 
-    /// The owner has all promised cores, and the jobs that waited start when the promises are given up and not before.
+    /// The owner has all reserved cores; the waiting jobs start when the reservations are cancelled, and not before.
     async fn serves_its_owner_first(&self) {
         let terminal = Terminal::at(&self.grid.of("north").url());
         terminal.folder.write("script.sh", "#!/bin/sh\nsleep 600\n");
@@ -145,7 +146,7 @@ impl Promised {
         self.grid.check_journals();
     }
 
-    /// Waits until Slurm shows nodes as away, or none, while nothing else changes.
+    /// Waits until Slurm shows these nodes as down, or none, while nothing else changes.
     #[track_caller]
     fn until_away(&self, nodes: &[&str]) {
         let made = self.made();
@@ -165,7 +166,7 @@ fn daemons_that_are_killed_and_a_controller_that_starts_without_nodes_cost_no_pr
         let mut promised = Promised::on(Cluster::of_watched(3, CORES), "move_after = \"2s\"").await;
         promised.cluster.daemons().stop_node("n2");
         promised.until_away(&["n2"]);
-        // With the time until Slurm missed it, that is half a minute.
+        // Together with the time until Slurm noticed it, that is half a minute.
         promised.endures(Duration::from_secs(18), CORES).await;
         promised.cluster.daemons().start_node("n2").unwrap();
         promised.until_away(&[]);

@@ -1,4 +1,4 @@
-//! A site whose Slurm is on another machine, which is reached through a real sshd.
+//! A site whose Slurm is on another machine, reached through a real sshd.
 
 use super::cluster::Cluster;
 use super::jobs::Traces;

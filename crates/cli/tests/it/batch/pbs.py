@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -IS
-"""A PBS of three hosts that behaves as OpenPBS 23.06.06 was seen to: the commands are links to this file, and their state is
-one JSON file beside their folder, behind a lock. Jobs are real processes. `control` is for the test alone."""
+"""A simulated PBS of three hosts with the observed behaviour of OpenPBS 23.06.06. The commands are links to this file, and
+their state is one JSON file next to their folder, behind a lock. Jobs are real processes. Only the test uses `control`."""
 import fcntl, json, os, pwd, signal, subprocess, sys, time
 
 BIN = os.path.dirname(os.path.abspath(sys.argv[0]))
@@ -8,7 +8,7 @@ HOME = os.path.dirname(BIN)
 PROGRAM, ARGS = os.path.basename(sys.argv[0]), sys.argv[1:]
 USER = pwd.getpwuid(os.getuid()).pw_name
 NOW = time.time()
-# After a restart of the server its vnodes are unknown for so long.
+# Seconds for which the vnodes are unknown after a restart of the server.
 UNKNOWN_FOR = 2.5
 NEW = {"next": 1, "up_at": 0.0, "away": [], "deny": 0, "deletes_for": 30.0, "cores": {"vm": 4, "pn2": 4, "pn3": 4},
        "resv": {}, "jobs": {}, "odd": False}
@@ -33,7 +33,7 @@ def when(text):
 
 
 def options(words):
-    """Options by their letter, those of -l by name, and what is no option."""
+    """Options by letter, those of -l by name, and the other arguments."""
     found, rest, at = {}, [], 0
     while at < len(words):
         if words[at].startswith("-") and words[at] not in ("-F",):
@@ -61,7 +61,7 @@ def is_up(state, node):
 
 
 def free(state, begin, end, without=None):
-    """Cores that are free on each vnode that is up, all of the time."""
+    """Cores that are free on each vnode that is up, during the whole interval."""
     left = {node: cores for node, cores in state["cores"].items() if is_up(state, node)}
     for name, resv in state["resv"].items():
         if name != without and resv["begin"] < end and begin < resv["end"]:
@@ -191,7 +191,7 @@ def pbs_rstat(state):
         resv = state["resv"][name]
         shown, nodes = resv["state"], "+".join(f"({node}:ncpus={cores})" for node, cores in resv["nodes"]).encode()
         if shown == "RESV_CONFIRMED" and any(node in state["away"] for node, _ in resv["nodes"]):
-            # Bytes of freed memory, others each time.
+            # Bytes of freed memory, different each time.
             shown, nodes = "RESV_DEGRADED", b"^Gw^Y\xff" + str(NOW).encode() + b"\n\xca(^\"U"
         elif shown == "RESV_CONFIRMED" and resv["begin"] <= NOW:
             shown = "RESV_RUNNING"
@@ -234,7 +234,7 @@ def qdel(state):
     return 0
 
 
-# What a job of any user may have in it: no UTF-8, a line feed, quotes, numbers that are none.
+# Values that a job of any user may have: invalid UTF-8, a line feed, quotes, invalid numbers.
 ODD = (b"Job Id: 9001.vm|Job_Name=inf|Job_Owner=eve@vm|job_state=H|queue=workq|Account_Name=00|qtime=Sun Nov 15 11:20:00 2026|"
        b"Resource_List.ncpus=1|Variable_List=X=^\x03^\xe4,Y=^\nJob Id: 1.vm|Submit_arguments=a\\\\x\\|b^\"\xff|project=00\n"
        b"Job Id: 9002.vm|Job_Name=torn|Job_Ow\n")

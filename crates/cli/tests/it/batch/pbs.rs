@@ -1,5 +1,5 @@
-//! A site on a PBS that behaves as a real one was seen to (`pbs.py`): three hosts, confirmations and denials, deletions that take
-//! their time, a server that is restarted, odd bytes in whatever it prints. No reservation is lost, made twice or made smaller.
+//! A site on a simulated PBS that behaves like a real one (`pbs.py`): three hosts, confirmations and denials, slow
+//! deletions, a restarted server, odd bytes in its output. No reservation is lost, made twice or made smaller.
 
 use super::jobs::Traces;
 use super::terminal::Terminal;
@@ -29,7 +29,7 @@ const PROGRAMS: [&str; 10] = [
     "control",
 ];
 
-/// The PBS, in a folder of its own. Its jobs end with it.
+/// The simulated PBS, in its own folder. Its jobs end with it.
 struct Pbs {
     folder: TempDir,
 }
@@ -54,7 +54,7 @@ impl Pbs {
         )
     }
 
-    /// Says what becomes of it.
+    /// Sets its behaviour.
     #[track_caller]
     fn control(&self, words: &[&str]) {
         let mut control = Command::new(self.folder.path().join("bin/control"));
@@ -67,7 +67,7 @@ impl Pbs {
         log.lines().skip(since).map(str::to_owned).collect()
     }
 
-    /// Those of them that no look runs.
+    /// The commands that are not part of polling.
     fn orders(&self, since: usize) -> Vec<String> {
         let looks = ["pbsnodes", "qstat", "control", "pbs_rstat -F"];
         let is_look = |line: &String| {
@@ -76,7 +76,7 @@ impl Pbs {
         self.log(since).into_iter().filter(|line| !is_look(line)).collect()
     }
 
-    /// Waits for whole looks that begin after this.
+    /// Waits for complete polls that begin after this.
     #[track_caller]
     fn pass_looks(&self, count: usize) {
         let since = self.log(0).len();
@@ -86,7 +86,7 @@ impl Pbs {
         });
     }
 
-    /// What it has of reservations: begin, end and cores of each by its id.
+    /// Begin, end and cores of its reservations, by id.
     fn kept(&self) -> Vec<(String, i64, i64, usize)> {
         let state: Value =
             serde_json::from_slice(&fs::read(self.folder.path().join("state.json")).unwrap()).unwrap();
@@ -121,7 +121,7 @@ fn reserve(ada: &Terminal, cores: &str, begin: Time, lasts: &str, more: &[&str])
     ada.document(&[&words[..], more].concat())
 }
 
-/// What is said where it is refused.
+/// The refusal of a call.
 fn refusal(ada: &Terminal, cores: &str, begin: Time, lasts: &str) -> String {
     let from = written(begin);
     let ran =
@@ -133,14 +133,14 @@ fn refusal(ada: &Terminal, cores: &str, begin: Time, lasts: &str) -> String {
 #[test]
 fn a_site_on_pbs_keeps_its_reservations_through_restarts_lost_hosts_and_odd_bytes() {
     let pbs = Pbs::new();
-    // Shorter than the 30 seconds of a real one, for the sake of time.
+    // Shorter than the 30 seconds of a real one, to save time.
     pbs.control(&["deletes_for", "8"]);
     pbs.control(&["odd", "true"]);
     let mut grid = Grid::new();
     runtime().block_on(grid.start("site", "north", &pbs.site(), None));
     let ada = Terminal::at(&grid.of("north").url());
 
-    // Held, held for longer, and committed: two commands.
+    // Held, held longer, and committed: two commands.
     let (far, since) = (now() + Seconds(3_600), pbs.log(0).len());
     let first = id_of(&reserve(&ada, "8", far, "10m", &["--hold", "20s"]));
     assert_eq!(ada.document(&["hold", &first, "--for", "60s"])["state"], "held");
@@ -168,14 +168,14 @@ fn a_site_on_pbs_keeps_its_reservations_through_restarts_lost_hosts_and_odd_byte
     let terms = becomes(6);
     assert_eq!(terms[0].0, before[0].0, "it is the same one");
 
-    // Its server is restarted, and for a while knows none of its hosts.
+    // Its server is restarted, and does not know its hosts for a while.
     let since = pbs.log(0).len();
     pbs.control(&["restart", "1.5"]);
     until(|| {
         let up = pbs.log(since).iter().filter(|line| line.starts_with("pbs_rstat")).count();
         if up > 4 { Ok(()) } else { Err(format!("{up} looks")) }
     });
-    // A host is away for some looks, and its reservation has odd bytes for vnodes.
+    // A host is down for some polls, and its reservation has odd bytes as vnodes.
     pbs.control(&["away", "pn2"]);
     pbs.pass_looks(3);
     assert_eq!(ada.document(&["show", &first])["state"], "committed");
@@ -209,7 +209,7 @@ fn a_site_on_pbs_keeps_its_reservations_through_restarts_lost_hosts_and_odd_byte
         if ran.code == Some(0) { Ok(id_of(&ran.json())) } else { Err(ran.err) }
     });
 
-    // Given back before they begin.
+    // Cancelled before they begin.
     [again, first].iter().for_each(|id| drop(ada.document(&["cancel", id])));
     until(|| if pbs.kept().is_empty() { Ok(()) } else { Err(format!("{:?}", pbs.kept())) });
     grid.check_journals();
@@ -223,8 +223,8 @@ fn the_log_tells_silence_once_when_it_begins_and_once_when_it_is_over() {
     let ada = Terminal::at(&grid.of("north").url());
     let far = now() + Seconds(3_600);
     let first = id_of(&reserve(&ada, "4", far, "10m", &["--hold", "60s"]));
-    // No command works, some do, and again none does, while all kinds of things are asked for. The second silence begins with
-    // the first answer after the first one, since ten seconds of answers end it.
+    // No command works, then some do, then none again, while all kinds of calls are made. The second silence begins
+    // with the first answer after the first one, because ten seconds of answers end a silence.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let from = written(far);
@@ -238,7 +238,7 @@ fn the_log_tells_silence_once_when_it_begins_and_once_when_it_is_over() {
         for seconds in ["4", "3"] {
             let since = pbs.log(0).len();
             pbs.control(&["restart", seconds]);
-            // The second command of a look follows the first only where that was answered.
+            // The second command of a poll is run only if the first succeeded.
             until(|| match pbs.log(since).iter().filter(|line| *line == "pbs_rstat -F").count() {
                 0 | 1 => Err("no look was answered".into()),
                 _ => Ok(()),

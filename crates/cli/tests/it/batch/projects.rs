@@ -1,5 +1,5 @@
-//! Projects, from the configuration of a site to a Slurm. Without slurmdbd that takes any; how it is with one is tested with the
-//! dialect.
+//! Projects, from the configuration of a site to Slurm. Without slurmdbd Slurm accepts any; the tests of the dialect
+//! cover slurmdbd.
 
 use super::cluster::Cluster;
 use super::terminal::Terminal;
@@ -11,7 +11,7 @@ use bookahead_service::security::own_account;
 
 #[test]
 fn what_a_site_keeps_and_runs_is_for_the_project_of_the_owner() {
-    // On its socket a user is the account that connects.
+    // On a socket the user is the account that connects.
     let own = format!("projects = {{ {} = \"chem\" }}", own_account().unwrap());
     for (projects, project) in [(own.as_str(), "chem"), ("", "physics")] {
         let cluster = Cluster::of(1, 4);

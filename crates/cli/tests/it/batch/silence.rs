@@ -1,7 +1,7 @@
-//! A slurmctld that is stopped for a while in the middle of negotiations. A minute of it is as good as an hour: by then
-//! every command under way has been given up, the site has noticed silence and asks only whether it is over, and
-//! all that is tried again has been tried more than once. And one that stops just as it is asked for a reservation, and makes
-//! it when nobody waits for it any more.
+//! A slurmctld that is stopped for a while during negotiations. A minute is as good as an hour: by then every running
+//! command has timed out, the site has noticed the silence and only polls for its end, and everything that is retried
+//! has been retried more than once. And a slurmctld that stops in the middle of a request for a reservation, and makes
+//! it after the site has given up.
 
 use super::cluster::Cluster;
 use super::{until, until_within};
@@ -18,16 +18,16 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A command is given up after this time.
+/// Timeout of a command.
 const TIME_OUT: Duration = Duration::from_secs(3);
 
-/// A request that waits for the batch system is refused after this time.
+/// Time after which a request that waits for the batch system is refused.
 const ANSWER_WITHIN: Duration = Duration::from_secs(6);
 
-/// What needs no batch system is answered within this time.
+/// Time within which requests without the batch system are answered.
 const PROMPT: Duration = Duration::from_secs(1);
 
-/// So long nothing is heard of the controller.
+/// Duration of the silence of the controller.
 const SILENCE: Duration = Duration::from_secs(60);
 
 const SITES: [&str; 2] = ["north", "south"];
@@ -52,13 +52,13 @@ impl World {
         World { grid, north, south }
     }
 
-    /// How many reservations Slurm has for each of the two.
+    /// Number of Slurm reservations for each of the two.
     fn kept(&self) -> [usize; 2] {
         [&self.north, &self.south].map(|cluster| cluster.reservations().len())
     }
 }
 
-/// Something an hour from now, or more.
+/// A part an hour from now or later.
 fn later(minutes: i64) -> Time {
     now() + Seconds(3_600 + minutes * 60)
 }
@@ -72,7 +72,7 @@ fn one(cores: u32, minutes: i64) -> Request {
     together(vec![part(cores, later(minutes), 60)])
 }
 
-/// Who asks once, and waits for no second answer.
+/// A client that makes each call once.
 async fn asked(site: &Asker, request: Request) -> (Result<api::Reservation, api::Problem>, Duration) {
     let began = Instant::now();
     let reserve = api::Reserve {
@@ -100,11 +100,11 @@ async fn prompt<T>(what: &str, answer: impl Future<Output = T>) -> T {
     answer
 }
 
-/// What needs Slurm is refused soon, and all else goes on.
+/// Requests that need Slurm are refused soon, and all others work.
 async fn while_silent(world: &World, held: ReservationId, given_up: ReservationId) {
     let north = world.grid.asker("north");
     let (refused, took) = asked(&north, one(1, 10)).await;
-    let refused = refused.expect_err("nobody can grant it");
+    let refused = refused.expect_err("it cannot be granted");
     eprintln!("the first answer of silence took {took:?}");
     assert_eq!((refused.status, refused.code.as_str()), (409, "batch-timeout"));
     assert!(took <= ANSWER_WITHIN + PROMPT, "{took:?}");
@@ -139,7 +139,7 @@ fn a_silent_controller_holds_up_only_what_needs_it_and_all_agrees_again_when_it_
         world.north.daemons().stop_controller();
         let silent_since = Instant::now();
         while_silent(&world, held, given_up).await;
-        // What both hold already needs no room to be committed; what is new is held nowhere in the end.
+        // A commit of parts that both sites hold needs no new capacity; new requests are held nowhere in the end.
         let committed = broker.get(Call::Commit { id: co, jobs: Vec::new() }).await;
         assert_eq!(committed.state, State::Committed);
         let why = broker.refused(hold(new_id(), both(20))).await;
@@ -152,7 +152,7 @@ fn a_silent_controller_holds_up_only_what_needs_it_and_all_agrees_again_when_it_
         tokio::time::sleep(SILENCE.saturating_sub(silent_since.elapsed())).await;
 
         world.north.daemons().start_controller().unwrap();
-        // The committed one, and the part of the co-reservation; what was given up or has expired is gone.
+        // The committed one, and the part of the co-reservation; cancelled and expired ones are gone.
         until_within(Duration::from_secs(20), || match world.kept() {
             [2, 1] => Ok(()),
             kept => Err(format!("{kept:?}: {:?}", world.north.reservations())),
@@ -170,7 +170,7 @@ fn a_silent_controller_holds_up_only_what_needs_it_and_all_agrees_again_when_it_
     });
 }
 
-/// Slurm's commands, but that the next that makes a reservation finds the controller stopped.
+/// Wrappers of Slurm's commands: the next one that makes a reservation stops the controller first.
 struct Ambush {
     folder: TempDir,
     controller: u32,
@@ -201,7 +201,7 @@ impl Ambush {
         fs::write(self.folder.path().join("laid"), "").unwrap();
     }
 
-    /// Lets the controller go on, which must have been stopped.
+    /// Continues the controller, which must have been stopped.
     #[track_caller]
     fn end(&self) {
         let state = fs::read_to_string(format!("/proc/{}/stat", self.controller)).unwrap();
@@ -227,7 +227,7 @@ fn what_slurm_makes_when_its_asker_has_given_up_is_promised_to_nobody_and_does_n
 
         ambush.lay();
         let (refused, took) = asked(&ada, one(3, 0)).await;
-        let refused = refused.expect_err("nobody knows whether it was granted");
+        let refused = refused.expect_err("it is unknown whether it was granted");
         assert_eq!((refused.status, refused.code.as_str()), (409, "batch-timeout"));
         assert!(took >= TIME_OUT, "the command was under way: {took:?}");
         ambush.end();
@@ -242,7 +242,7 @@ fn what_slurm_makes_when_its_asker_has_given_up_is_promised_to_nobody_and_does_n
         });
         let live = ada.live().await.unwrap();
         assert_eq!(live.iter().map(|one| one.id).collect::<Vec<_>>(), [stays]);
-        // What was given back can be had.
+        // The released capacity can be reserved again.
         let granted = ada.get(book(new_id(), one(3, 0))).await;
         assert_eq!((granted.state, cluster.reservations().len()), (State::Committed, 2));
         grid.check_journals();

@@ -1,5 +1,5 @@
-//! A Slurm whose commands take seconds, or whose controller stands still for half a minute, while fifty reservations are
-//! asked for: whoever needs no batch command is answered at once, and those who do get what fits.
+//! A Slurm whose commands take seconds, or whose controller is suspended for half a minute, while fifty reservations
+//! are requested: requests without a batch command are answered at once, and the others get what fits.
 
 use super::cluster::Cluster;
 use crate::services::asking::{Asker, hold, new_id, now, part, together};
@@ -15,23 +15,23 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-/// This many are asked for at once.
+/// Number of concurrent requests.
 const ASKED: usize = 50;
 
-/// At least this many of them are granted.
+/// Minimum number of granted requests.
 const GRANTED: usize = 45;
 
-/// Within this time.
+/// Time within which they are granted.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// What needs no batch command is answered within this time, 99 times of 100. An idle site without a batch system is asked beside
-/// it: where that is slow too, something else took the processors.
+/// Maximum 99th percentile of requests without a batch command. An idle site without a batch system is measured at the
+/// same time: if it is slow too, another program used the processors.
 const PROMPT: Duration = Duration::from_millis(100);
 
-/// This many are held before, to be committed meanwhile.
+/// Number of holds made before, which are committed meanwhile.
 const HELD: usize = 24;
 
-/// Slurm's commands, each of which first waits for as many seconds as a file says.
+/// Wrappers of Slurm's commands, which first sleep for the seconds in a file.
 struct Slowed {
     folder: TempDir,
 }
@@ -78,7 +78,7 @@ fn one(begin: Time) -> Request {
 }
 
 impl World {
-    /// A site with some reservations that are held and wait to be committed.
+    /// A site with some holds that wait for their commit.
     async fn new() -> World {
         let mut cluster = Cluster::of(4, 16);
         let slowed = Slowed::commands_of(&mut cluster);
@@ -98,7 +98,7 @@ impl World {
         World { cluster, slowed, grid, held }
     }
 
-    /// Everybody asks at once; the answers, and how long each took.
+    /// Makes all requests at once; returns the answers with their times.
     fn ask_for_fifty(&self) -> Vec<JoinHandle<(Answer, Duration)>> {
         let begin = now() + Seconds(3_600);
         let asks = |_| {
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-/// How long each question took that needs no batch command, until all have been answered.
+/// Times of requests without a batch command, until all others have been answered.
 async fn meanwhile(
     (ada, idle): (&Asker, &Asker),
     held: &[ReservationId],
@@ -150,7 +150,7 @@ async fn meanwhile(
     took
 }
 
-/// The time that 99 of 100 do not exceed.
+/// The 99th percentile.
 fn p99(mut took: Vec<Duration>) -> Duration {
     took.sort_unstable();
     took[(took.len() * 99 / 100).min(took.len() - 1)]
@@ -168,7 +168,7 @@ fn assert_prompt(took: &[(&'static str, Duration)]) {
     }
 }
 
-/// How many were granted in time; the others must have been told why not.
+/// Number of requests granted in time; the others must have a reason.
 async fn granted(asked: Vec<JoinHandle<(Answer, Duration)>>) -> usize {
     let (mut granted, mut slowest) = (0, Duration::ZERO);
     for one in asked {

@@ -1,5 +1,5 @@
-//! A real sshd on loopback, started by a test in a folder of its own, with keys of its own, for the account that runs the
-//! tests. It ends with the test, and all its sessions with it.
+//! A real sshd on loopback, started by a test in its own folder, with its own keys, for the account that runs the
+//! tests. It ends with the test, together with its sessions.
 
 use super::until;
 use std::net::TcpListener;
@@ -20,7 +20,7 @@ impl Sshd {
         for name in ["host", "key"] {
             make_key(&folder.path().join(name));
         }
-        // Another process may take the port before sshd does; then it ends, and another port is tried.
+        // Another process may take the port before sshd does; then sshd exits, and another port is tried.
         for _ in 0..20 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             if let Some(daemon) = launched(folder.path(), port) {
@@ -30,7 +30,7 @@ impl Sshd {
         panic!("sshd does not start: {:?}", std::fs::read_to_string(folder.path().join("log")));
     }
 
-    /// What is said of it in the configuration of a site.
+    /// Its lines in the configuration of a site.
     pub(crate) fn described(&self) -> String {
         let folder = self.folder.path().display();
         format!(
@@ -41,7 +41,7 @@ impl Sshd {
         )
     }
 
-    /// How often somebody logged in.
+    /// Number of logins.
     pub(crate) fn logins(&self) -> usize {
         let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
         log.lines().filter(|line| line.contains("Accepted publickey")).count()
@@ -50,12 +50,12 @@ impl Sshd {
 
 impl Drop for Sshd {
     fn drop(&mut self) {
-        // Sessions are found first: when their parent is gone nothing shows any more whose they are.
+        // Sessions are found first: without their parent they cannot be identified.
         let sessions = children(self.daemon.id());
         let _gone = self.daemon.kill();
         let _status = self.daemon.wait();
         for session in sessions {
-            // The connection ends with it, and so does the ssh at its other end.
+            // The connection ends with the session, and so does the ssh client.
             let _gone = Command::new("kill").args(["-9", &session]).stderr(Stdio::null()).status();
         }
     }
@@ -66,10 +66,10 @@ fn children(process: u32) -> Vec<String> {
     std::fs::read_to_string(path).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// None where it ended.
+/// None if it exited.
 fn launched(folder: &Path, port: u16) -> Option<Child> {
     let place = folder.display();
-    // A bash that takes itself for a nested one leaves the ~/.bashrc of the account alone.
+    // A bash that believes to be nested does not read the ~/.bashrc of the account.
     let config = format!(
         "Port {port}\nListenAddress 127.0.0.1\nHostKey {place}/host\nAuthorizedKeysFile {place}/key.pub\n\
          PidFile {place}/pid\nStrictModes no\nUsePAM no\nUseDNS no\nMaxStartups 100\n\
@@ -104,7 +104,7 @@ fn account() -> String {
     String::from_utf8(name).unwrap().trim().into()
 }
 
-/// It has to be called by an absolute path. As root it wants a folder that its package makes at boot.
+/// It must be called by an absolute path. As root it needs a folder that its package creates at boot.
 fn program() -> PathBuf {
     let program = Path::new("/usr/sbin/sshd");
     assert!(program.exists(), "{} is needed: install the package openssh-server", program.display());

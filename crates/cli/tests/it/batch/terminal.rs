@@ -1,10 +1,9 @@
-//! Somebody at a terminal who asks one server: the binary with words as its arguments, and nothing of this machine's
-//! configuration.
+//! The command line of a user: runs the binary against one server, without the configuration of this machine.
 
 use crate::folder::{Folder, Ran};
 use serde_json::Value;
 
-/// Somebody who asks.
+/// A user at the command line.
 pub(crate) struct Terminal {
     pub(crate) folder: Folder,
     server: String,
@@ -15,7 +14,7 @@ impl Terminal {
         Terminal { folder: Folder::new(), server: server.to_owned() }
     }
 
-    /// Runs the binary, whatever comes of it.
+    /// Runs the binary; any exit code is accepted.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         let mut command = self.folder.command("");
         command.args(arguments).env("TZ", "UTC").env("BOOKAHEAD_SERVER", &self.server).env("USER", "ada");
@@ -24,7 +23,7 @@ impl Terminal {
         Ran::of(&arguments.join(" "), command.output().unwrap())
     }
 
-    /// Runs it for a program; it must succeed with one document.
+    /// Runs the binary with `--json`; it must succeed and print one document.
     #[track_caller]
     pub(crate) fn document(&self, arguments: &[&str]) -> Value {
         let (command, rest) = arguments.split_first().unwrap();

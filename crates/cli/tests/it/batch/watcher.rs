@@ -1,4 +1,4 @@
-//! Somebody who watches a site, and waits for what is to be told.
+//! A client that watches a site and waits for events.
 
 use super::PATIENCE;
 use crate::services::asking::Asker;
@@ -6,19 +6,19 @@ use bookahead_api as api;
 use bookahead_client::Watch;
 use bookahead_protocol::ReservationId;
 
-/// Somebody who watches.
+/// A client that watches a site.
 pub(crate) struct Watcher {
     watch: Watch,
     told: Vec<api::Event>,
 }
 
 impl Watcher {
-    /// From now on.
+    /// Watches from now on.
     pub(crate) async fn of(site: &Asker) -> Watcher {
         Watcher { watch: site.client().watch(None, None).await.unwrap(), told: Vec::new() }
     }
 
-    /// Waits until he is told something of this kind about a reservation.
+    /// Waits for an event of this kind about a reservation.
     pub(crate) async fn hears(&mut self, kind: &str, id: ReservationId) -> api::Event {
         loop {
             let next = tokio::time::timeout(PATIENCE, self.watch.next()).await;
@@ -31,7 +31,7 @@ impl Watcher {
         }
     }
 
-    /// Waits until he is told that so much of a reservation is missing.
+    /// Waits for the event that this much of a reservation is missing.
     pub(crate) async fn hears_missing(&mut self, id: ReservationId, capacity: u32) -> api::Event {
         loop {
             let event = self.hears("missing", id).await;

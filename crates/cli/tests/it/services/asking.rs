@@ -1,5 +1,5 @@
-//! Those who ask: every call has a key, and is repeated under it until there is an answer, as a careful client does. What is
-//! not repeated is an answer that no careful client should ever get.
+//! Clients: every call has a key, and is repeated with it until there is an answer, as a careful client does. An answer
+//! that a careful client must never get is a failure.
 
 use super::PATIENCE;
 use bookahead_api as api;
@@ -12,13 +12,13 @@ use bookahead_protocol::{
 };
 use std::time::{Duration, Instant};
 
-/// Nobody who is asked takes that long, unless it is stopped or hangs.
+/// Longer than any answer takes, unless the server is stopped or hangs.
 const TIME_OUT: Duration = Duration::from_secs(30);
 
-/// How long is held where nothing else is said: longer than any test.
+/// Default hold time: longer than any test.
 pub(crate) const HOLD: Millis = Millis::seconds(240);
 
-/// Somebody who asks one server.
+/// A client of one server.
 #[derive(Clone)]
 pub(crate) struct Asker {
     client: Client,
@@ -30,31 +30,31 @@ impl Asker {
         Asker::with_time_out(url, user, TIME_OUT)
     }
 
-    /// One who waits for nobody who does not answer at once.
+    /// A client that gives up on a server that does not answer at once.
     pub(crate) fn hasty(url: &str) -> Asker {
         Asker::with_time_out(url, "operator", Duration::from_millis(500))
     }
 
     fn with_time_out(url: &str, user: &str, timeout: Duration) -> Asker {
         let user = Name::from(user);
-        // The account of the service speaks for users, and for operators: it sees everything.
+        // The account of the service may act for users and operators: it sees everything.
         let roles: Vec<Name> = vec!["user".into(), "operator".into()];
         let options =
             Options { user: Some(user.clone()), roles: roles.clone(), timeout, ..Options::default() };
         Asker { client: Client::new(url, options).unwrap(), caller: Caller { user, roles } }
     }
 
-    /// The client library, for what is no call of the protocol.
+    /// The client library, for requests that are not calls of the protocol.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// A call that was never made before.
+    /// A call with a new key.
     pub(crate) fn envelope(&self, call: Call) -> Envelope {
         Envelope { key: make::key().unwrap(), caller: self.caller.clone(), call }
     }
 
-    /// Makes a call, and repeats it under its key until there is an answer.
+    /// Makes a call, and repeats it with its key until there is an answer.
     pub(crate) async fn insist(&self, envelope: &Envelope) -> Answer {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -69,12 +69,12 @@ impl Asker {
         }
     }
 
-    /// Makes a call that was never made before, and gets an answer.
+    /// Makes a call with a new key.
     pub(crate) async fn ask(&self, call: Call) -> Answer {
         self.insist(&self.envelope(call)).await
     }
 
-    /// The same where the answer must be a reservation.
+    /// Makes a call whose answer must be a reservation.
     #[track_caller]
     pub(crate) fn get(&self, call: Call) -> impl Future<Output = Reservation> {
         let at = std::panic::Location::caller();
@@ -86,7 +86,7 @@ impl Asker {
         }
     }
 
-    /// The same where the answer must be a refusal.
+    /// Makes a call whose answer must be a refusal.
     #[track_caller]
     pub(crate) fn refused(&self, call: Call) -> impl Future<Output = Why> {
         let at = std::panic::Location::caller();
@@ -98,7 +98,7 @@ impl Asker {
         }
     }
 
-    /// All reservations that are known there.
+    /// All reservations that the server lists.
     pub(crate) async fn all(&self) -> Result<Vec<api::Reservation>, ClientError> {
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
@@ -111,7 +111,7 @@ impl Asker {
         }
     }
 
-    /// Those of them that take room.
+    /// The listed reservations that take capacity.
     pub(crate) async fn live(&self) -> Result<Vec<api::Reservation>, ClientError> {
         let mut all = self.all().await?;
         all.retain(|reservation| is_live(reservation.state));
@@ -119,13 +119,13 @@ impl Asker {
     }
 }
 
-/// Whether the same call may get an answer a little later.
+/// Whether the same call may be answered differently a little later.
 fn is_passing(failure: &ClientError) -> bool {
     let late = failure.problem().is_some_and(|problem| problem.status == 504);
     failure.may_pass() || late
 }
 
-/// Whether something in this state takes room.
+/// Whether a reservation in this state takes capacity.
 pub(crate) fn is_live(state: api::State) -> bool {
     State::from(state).holds_capacity()
 }
@@ -135,41 +135,41 @@ pub(crate) fn now() -> Time {
     Time(jiff::Timestamp::now().as_second())
 }
 
-/// So much of a cluster, from a time on.
+/// A part of this capacity that starts at an exact time.
 pub(crate) fn part(capacity: u32, begin: Time, seconds: i64) -> Part {
     window(capacity, begin, seconds, begin + Seconds(seconds))
 }
 
-/// So much of a cluster, at some time until another.
+/// A part of this capacity within a window.
 pub(crate) fn window(capacity: u32, earliest_start: Time, seconds: i64, latest_end: Time) -> Part {
     let (duration, capacity) = (Seconds(seconds), Capacity(capacity));
     let wanted = placement::Request { earliest_start, latest_end, duration, capacity };
     Part::new(wanted, "processors")
 }
 
-/// Several parts that begin together.
+/// Several parts that start together.
 pub(crate) fn together(parts: Vec<Part>) -> Request {
     let offset = |second| Constraint::Offset { first: 0, second, by: Seconds(0) };
     let constraints = (1..parts.len()).map(offset).collect();
     Request::new(parts, constraints)
 }
 
-/// Holds something.
+/// A call that holds a request.
 pub(crate) fn hold(id: ReservationId, request: Request) -> Call {
     Call::Reserve { id, request, hold_for: HOLD, book: false }
 }
 
-/// Books something at once.
+/// A call that books a request at once.
 pub(crate) fn book(id: ReservationId, request: Request) -> Call {
     Call::Reserve { id, request, hold_for: HOLD, book: true }
 }
 
-/// The id of something new.
+/// A new id.
 pub(crate) fn new_id() -> ReservationId {
     make::reservation_id().unwrap()
 }
 
-/// The same answer, but for what is left of a hold.
+/// Whether two answers are the same, apart from the remaining time of a hold.
 pub(crate) fn is_same(one: &Answer, other: &Answer) -> bool {
     let plain = |answer: &Answer| match answer.clone() {
         Answer::Reservation(shown) => {

@@ -1,4 +1,4 @@
-//! Several parts at several sites through brokers: all of them together, or nothing anywhere.
+//! Co-reservations at several sites through brokers: all parts, or nothing anywhere.
 
 use super::asking::{Asker, book, hold, new_id, now, part, together, window};
 use super::grid::{CAPACITY, Grid, SITES, Shape, knows, site};
@@ -28,14 +28,14 @@ fn flexible() -> Part {
     window(CAPACITY, in_hours(1), HOUR, in_hours(8))
 }
 
-/// Takes all that a site has for some time.
+/// Books the whole capacity of a site for some time.
 async fn occupy(grid: &Grid, site: &str, begin: Time, hours: i64) {
     let all = together(vec![part(CAPACITY, begin, hours * HOUR)]);
     let booked = grid.asker(site).get(book(new_id(), all)).await;
     assert_eq!(booked.state, State::Committed);
 }
 
-/// Waits until nothing is live at any site but what was there before.
+/// Waits until only the earlier reservations are live at the sites.
 async fn nothing_new(grid: &Grid, before: usize) {
     let sites = SITES.map(|site| grid.asker(site));
     until(async || {
@@ -56,7 +56,7 @@ fn sites_of(booked: &Reservation) -> BTreeSet<&str> {
 fn parts_at_three_sites_begin_together_when_all_have_room() {
     runtime().block_on(async {
         let (grid, broker) = grid().await;
-        // One is busy until the third hour, another from the fourth to the sixth.
+        // One site is busy until the third hour, another from the fourth to the sixth.
         occupy(&grid, "north", in_hours(1), 2).await;
         let busy = in_hours(4);
         occupy(&grid, "west", busy, 2).await;
@@ -99,7 +99,7 @@ fn where_one_site_has_no_room_nothing_stays_held_anywhere() {
         let why = broker.refused(hold(new_id(), together(vec![flexible(); 3]))).await;
         assert!(matches!(why, Why::NoSlot(_) | Why::NoCandidate { .. }), "{why:?}");
         nothing_new(&grid, 1).await;
-        // Two of the three are still to be had, and given up again.
+        // Two of the three parts can still be held, and are released again.
         let held = broker.get(hold(new_id(), together(vec![flexible(); 2]))).await;
         assert_eq!((held.state, sites_of(&held)), (State::Held, BTreeSet::from(["north", "west"])));
         nothing_new(&grid, 3).await;
@@ -115,7 +115,7 @@ fn a_site_that_refuses_what_it_had_offered_makes_all_be_given_back() {
         for name in ["north", "south"] {
             grid.start("site", name, &site(name, ""), None).await;
         }
-        // It offers to everybody, and holds for so short that nobody can commit.
+        // It makes offers, but its holds are too short to be committed.
         grid.start("site", "west", &site("west", "holds = { longest = \"1ms\" }"), None).await;
         let text = grid.broker_of("grid", "", &SITES);
         grid.start("broker", "grid", &text, None).await;

@@ -1,6 +1,6 @@
-//! Kill -9 at every step of a negotiation, enumerated: a site or the broker stops dead the first, second, third time that it
-//! passes a point ([`Point`]), is killed there and started again, until it passes the point no more. Nothing that was
-//! promised is lost, nothing is left half done, and nothing is left over.
+//! Kill -9 at every step of a negotiation: a site or the broker stops the first, second, third time that it passes a
+//! point ([`Point`]), is killed there and restarted, until it no longer passes the point. No promise is lost, no part
+//! is half done, and nothing is left over.
 
 use super::grid::{Grid, Shape};
 use super::negotiation::{Negotiation, Outcome, Phase};
@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-/// What the negotiation comes to where nobody crashes.
+/// The result of the negotiation without a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Course {
-    /// All parts are held, committed, and given up.
+    /// All parts are held, committed and cancelled.
     Agreed,
-    /// The third site takes its call and says nothing more, so that the parts of the others are given back.
+    /// The third site accepts its call but does not answer, so that the parts of the others are released.
     RolledBack,
-    /// All parts are held, committed, and given up, two of them through a broker below the broker.
+    /// All parts are held, committed and cancelled, two of them through a second broker.
     Nested,
 }
 
-/// One who is killed, and where.
+/// The process that is killed, and the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Lane {
     course: Course,
@@ -29,10 +29,10 @@ struct Lane {
     point: Point,
 }
 
-/// What came of a lane.
+/// The result of a lane.
 struct Covered {
     lane: Lane,
-    /// For each time that the point was passed.
+    /// One entry for each time that the point was passed.
     outcomes: Vec<Outcome>,
 }
 
@@ -57,7 +57,7 @@ fn whoever_is_killed_at_any_step_what_was_promised_is_kept_and_nothing_is_left_o
     eprintln!("{crashes} crash points in {:?}", began.elapsed());
 }
 
-/// The longest first.
+/// The longest lane first, to use all threads.
 fn lanes() -> Vec<Lane> {
     let all = [Course::Nested, Course::Agreed, Course::RolledBack];
     let courses = if quick() { vec![Course::Agreed] } else { all.to_vec() };
@@ -72,7 +72,7 @@ fn lanes() -> Vec<Lane> {
 }
 
 impl Course {
-    /// One of each kind: sites are alike.
+    /// One process of each kind, because the sites are alike.
     fn victims(self) -> &'static [&'static str] {
         match self {
             Course::Agreed | Course::RolledBack => &["grid", "north"],
@@ -81,11 +81,11 @@ impl Course {
     }
 }
 
-/// An enumeration that covers fewer has not seen what it should: so many steps there are at least, however events fall into
-/// appends.
+/// Minimum number of steps that the enumeration must cover, however events are grouped into appends. With fewer it has
+/// missed something.
 fn fewest(lane: Lane) -> usize {
     match (lane.course, lane.victim, lane.point) {
-        // A site answers, and does nothing else; so nothing is ever sent in part.
+        // A site only answers, one message at a time, so that nothing is ever sent in part.
         (_, "north", Point::Sending) => 0,
         (Course::Agreed, "north", _) => 6,
         (Course::RolledBack, "north", _) => 4,
@@ -102,8 +102,8 @@ impl Lane {
         Covered { lane: self, outcomes: crashes.collect() }
     }
 
-    /// What came of a negotiation in which the victim was killed where it passed the point for the so-and-so-many-th time;
-    /// None where it does not pass it so often.
+    /// The result of a negotiation in which the victim was killed the n-th time that it passed the point; None if it
+    /// does not pass it that often.
     async fn crash_at(self, count: u32) -> Option<Outcome> {
         let point = format!("{}:{count}", self.point.word());
         let shape = if self.course == Course::Nested { Shape::Nested } else { Shape::Flat };
@@ -140,7 +140,7 @@ impl Lane {
                 *crashed = true;
                 grid.of_mut(self.victim).restart().await;
             }
-            // The silent one comes back when nobody waits for it any more.
+            // The silent site comes back when the broker no longer waits for it.
             if self.course == Course::RolledBack && grid.of("west").is_stopped() && phase() != Phase::Between
             {
                 grid.of_mut("west").restart().await;

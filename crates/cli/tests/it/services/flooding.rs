@@ -1,5 +1,5 @@
-//! A job that is flooded over sites that run programs, through a broker that is killed: one copy runs, the others are gone, and when
-//! its owner gives it up none is left.
+//! A flooded job at sites that run programs, through a broker that is killed: one copy runs, the others are withdrawn,
+//! and no copy is left when the owner cancels the job.
 
 use super::asking::Asker;
 use super::grid::{Grid, knows, site};
@@ -20,8 +20,8 @@ use std::time::Duration;
 const SITES: [&str; 2] = ["north", "south"];
 const LOOK: &str = "job_look = \"100ms\"";
 
-/// Two sites that run programs, and a broker that is to stop at a point, if one is named. Whether it did before it was ready, and was
-/// killed and started again, is said.
+/// Two sites that run programs, and a broker that stops at a point, if one is given. Also returns whether the broker
+/// stopped before it was ready, and was killed and restarted.
 async fn grid(stop_at: Option<&str>) -> (Grid, bool) {
     let mut grid = Grid::new();
     for name in SITES {
@@ -35,10 +35,10 @@ async fn grid(stop_at: Option<&str>) -> (Grid, bool) {
     (grid, stopped)
 }
 
-/// Somebody with one job, and the files by which its copies are known.
+/// A user with one job, and the files by which its copies are found.
 struct Owner {
     broker: Asker,
-    /// Who asks the broker once, and takes no answer for one.
+    /// A client of the broker that makes each call once and accepts a missing answer.
     once: Client,
     sites: Vec<(Name, Client)>,
     folder: PathBuf,
@@ -75,7 +75,7 @@ impl Owner {
         self.job.id.unwrap()
     }
 
-    /// Repeated until there is an answer; a broker that was killed finds its sites anew first.
+    /// Repeats a call until there is an answer; a broker that was killed has to find its sites first.
     async fn submit(&self) {
         until(async || {
             knows(&self.broker, &["north/cluster", "south/cluster"]).await;
@@ -88,7 +88,7 @@ impl Owner {
         passing(self.once.job(self.id()).await)
     }
 
-    /// The processes of copies that run.
+    /// The processes of running copies.
     fn processes(&self) -> Vec<u32> {
         let traces = fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
         let ids = traces.filter(|path| path.extension().is_none());
@@ -96,7 +96,7 @@ impl Owner {
         ids.filter(|id: &u32| Path::new("/proc").join(id.to_string()).exists()).collect()
     }
 
-    /// The copies at a site that are not over.
+    /// The copies at a site that have not ended.
     async fn copies(&self, site: &Client) -> Result<Vec<api::Job>, String> {
         let mut jobs = passing(site.jobs(&api::JobsQuery::default()).await)?.jobs;
         jobs.retain(|job| !job.state.is_over() && job.capacity == self.job.capacity);
@@ -123,7 +123,7 @@ impl Owner {
         .await
     }
 
-    /// Gives the job up, and waits until nothing is left of it.
+    /// Cancels the job, and waits until no copy is left.
     async fn give_up(&self) {
         until(async || passing(self.once.cancel_job(self.id()).await)).await;
         until(async || {
@@ -143,12 +143,12 @@ impl Owner {
     }
 }
 
-/// What does not pass is a failure.
+/// Fails unless the error is temporary.
 fn passing<T>(answer: Result<T, ClientError>) -> Result<T, String> {
     answer.map_err(|why| if why.may_pass() { why.to_string() } else { panic!("{why:?}") })
 }
 
-/// Whether the broker passes a point so often; then it was killed there.
+/// Whether the broker passes a point this often; if so, it was killed there.
 async fn crash_at(point: Point, count: u32) -> bool {
     let stop_at = format!("{}:{count}", point.word());
     let (mut grid, mut crashed) = grid(Some(&stop_at)).await;
@@ -175,7 +175,7 @@ fn wherever_the_broker_is_killed_one_copy_runs_and_none_is_left_of_what_was_give
         (1..).take_while(|count| runtime().block_on(crash_at(point, *count))).count()
     });
     eprintln!("killed with copies: {crashes:?} times");
-    // Several things are sent after one step in three of six.
+    // In three of six steps several messages are sent.
     assert!(crashes.iter().all(|crashes| *crashes >= 3), "{crashes:?}");
 }
 
@@ -205,10 +205,10 @@ fn a_job_that_waited_through_a_kill_of_the_broker_runs_once_where_there_is_room_
         };
         all_wait(&owner).await;
         grid.of_mut("grid").kill9();
-        // While nobody looks, there is room at south.
+        // Capacity becomes free at south between two polls.
         let (south, at_south) = &owner.sites[1];
         at_south.cancel_job(filling[1]).await.unwrap();
-        // It has its room, and does not run before its broker says so.
+        // The copy has its capacity, but does not run before the broker permits it.
         until(async || match owner.copies(at_south).await?.as_slice() {
             [copy] if copy.state == api::JobState::Claiming => Ok(()),
             copies => Err(format!("{copies:?}")),
@@ -221,7 +221,7 @@ fn a_job_that_waited_through_a_kill_of_the_broker_runs_once_where_there_is_room_
         let copies: Vec<&api::Job> = at_north.iter().filter(|job| job.capacity == 4).collect();
         assert!(matches!(copies[..], [api::Job { state: api::JobState::Cancelled, started: None, .. }]));
         owner.give_up().await;
-        // A program outlives its site.
+        // A program survives the end of its site.
         owner.sites[0].1.cancel_job(filling[0]).await.unwrap();
         grid.check_journals();
     });

@@ -1,5 +1,5 @@
-//! Several sites and brokers in one folder, which know each other. Sites are started before the brokers that ask them, and
-//! a broker is waited for until it has heard of all its peers.
+//! Several sites and brokers in one folder. Sites are started before the brokers that use them, and a broker is ready
+//! when it has reached all its peers.
 
 use super::asking::Asker;
 use super::process::{Began, Process};
@@ -12,18 +12,18 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What there is of the one resource of every site: whoever has it all leaves nothing.
+/// Capacity of the only resource of every site: a reservation of all of it leaves nothing.
 pub(crate) const CAPACITY: u32 = 8;
 
 /// Sites and brokers.
 pub(crate) struct Grid {
-    /// What is done with it, for whoever looks into a failure.
+    /// Name of the test, to explain failures.
     pub(crate) label: String,
     folder: TempDir,
     pub(crate) processes: Vec<Process>,
 }
 
-/// What is said of a site with one cluster.
+/// The configuration of a site with one cluster.
 pub(crate) fn site(name: &str, more: &str) -> String {
     format!(
         "name = \"{name}\"\n{more}\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\ncapacity = {CAPACITY}\n"
@@ -31,13 +31,13 @@ pub(crate) fn site(name: &str, more: &str) -> String {
 }
 
 impl Grid {
-    /// Nobody yet.
+    /// An empty grid.
     pub(crate) fn new() -> Grid {
         Grid { label: String::new(), folder: shared_folder(), processes: Vec::new() }
     }
 
-    /// Three sites and those who ask them. Some are to stop at a point; whether one did before all were ready, and was killed
-    /// and started again, is said.
+    /// Three sites and their brokers, some of which stop at a point. Also returns whether one stopped before all were
+    /// ready, and was killed and restarted.
     pub(crate) async fn of_three(shape: Shape, rules: &str, stop: &[(&str, &str)]) -> (Grid, bool) {
         let point = |name: &str| stop.iter().find(|(victim, _)| *victim == name).map(|(_, point)| *point);
         let mut grid = Grid::new();
@@ -48,7 +48,7 @@ impl Grid {
         for (name, peers) in shape.brokers() {
             let text = grid.broker_of(name, rules, peers);
             let began = grid.start("broker", name, &text, point(name)).await;
-            // Whoever asks it needs to know where it is.
+            // The brokers above it need its address.
             if began == Began::Stopped {
                 crashed = true;
                 grid.of_mut(name).restart().await;
@@ -57,7 +57,7 @@ impl Grid {
         (grid, crashed)
     }
 
-    /// What is said of a broker that asks these, who have been started.
+    /// The configuration of a broker of these running peers.
     pub(crate) fn broker_of(&self, name: &str, more: &str, peers: &[&str]) -> String {
         let mut text = format!("name = \"{name}\"\nheartbeat = \"100ms\"\n{more}\n");
         for peer in peers {
@@ -67,7 +67,7 @@ impl Grid {
         text
     }
 
-    /// Starts one more.
+    /// Starts one more process.
     pub(crate) async fn start(
         &mut self,
         role: &'static str,
@@ -81,17 +81,17 @@ impl Grid {
         began
     }
 
-    /// One of them.
+    /// A process by name.
     pub(crate) fn of(&self, name: &str) -> &Process {
         self.processes.iter().find(|process| process.name() == name).unwrap()
     }
 
-    /// One of them, to be killed or started.
+    /// A process by name, to kill or start it.
     pub(crate) fn of_mut(&mut self, name: &str) -> &mut Process {
         self.processes.iter_mut().find(|process| process.name() == name).unwrap()
     }
 
-    /// Kills one of them whenever it has stopped at the point that it was told, and starts it again, which is noted.
+    /// Kills a process whenever it has stopped at its point, restarts it, and records that.
     pub(crate) async fn kill_when_stopped(&mut self, name: &str, crashed: &mut bool) -> Infallible {
         loop {
             if self.of(name).is_stopped() {
@@ -102,12 +102,12 @@ impl Grid {
         }
     }
 
-    /// Somebody who asks one of them.
+    /// A client of one of the processes.
     pub(crate) fn asker(&self, name: &str) -> Asker {
         Asker::new(&self.of(name).url(), "ada")
     }
 
-    /// The journals of all are as they should be.
+    /// Checks the journals of all processes.
     pub(crate) fn check_journals(&self) {
         self.processes.iter().for_each(|process| check_journal(&process.state()));
     }
@@ -122,7 +122,7 @@ impl Drop for Grid {
     }
 }
 
-/// Enough of a log to see what came before a failure.
+/// The last lines of a log, to show what came before a failure.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let (first, rest) = lines.split_at(1.min(lines.len()));
@@ -133,17 +133,17 @@ fn last_lines(text: &str) -> String {
 /// The sites of a grid of three.
 pub(crate) const SITES: [&str; 3] = ["north", "south", "west"];
 
-/// Who asks whom in a grid of three.
+/// The topology of a grid of three sites.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// One broker asks all sites.
+    /// One broker with all sites.
     Flat,
-    /// One broker asks a site, and another broker that asks the two others.
+    /// One broker with a site and with another broker, which has the other two sites.
     Nested,
 }
 
 impl Shape {
-    /// The brokers in the order in which they are started, and whom they ask.
+    /// The brokers in the order of their start, with their peers.
     fn brokers(self) -> &'static [(&'static str, &'static [&'static str])] {
         match self {
             Shape::Flat => &[("grid", &SITES)],
@@ -151,7 +151,7 @@ impl Shape {
         }
     }
 
-    /// The names by which the broker that clients ask offers the resources of the sites.
+    /// The names of the site resources at the broker that clients use.
     pub(crate) fn offered(self) -> [&'static str; 3] {
         match self {
             Shape::Flat => ["north/cluster", "south/cluster", "west/cluster"],
@@ -159,13 +159,13 @@ impl Shape {
         }
     }
 
-    /// The brokers; the one that clients ask is the last.
+    /// The brokers; clients use the last one.
     pub(crate) fn broker_names(self) -> impl Iterator<Item = &'static str> {
         self.brokers().iter().map(|(name, _)| *name)
     }
 }
 
-/// Waits until a broker can ask all of these, by the names of their resources there.
+/// Waits until a broker can use all these peers, by the names of their resources.
 pub(crate) async fn knows(broker: &Asker, resources: &[&str]) {
     until(async || {
         let sites = broker.client().sites().await.map_err(|why| why.to_string())?;

@@ -1,4 +1,4 @@
-//! Requests for which the broker has to search long, and those who ask it for something else meanwhile.
+//! Requests that need a long search of the broker, and other requests in the meantime.
 
 use super::asking::{Asker, book, new_id, now, part, together, window};
 use super::grid::{Grid, knows, site};
@@ -8,20 +8,20 @@ use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, Constraint, Request, State, Why};
 use std::time::{Duration, Instant};
 
-/// One site fewer than the parts of the hard request, each of which has to be at another.
+/// One site fewer than the parts of the hard request, each of which must be at another site.
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
-/// As many ask hard requests at once, and so many each, one after the other.
+/// Concurrent clients with hard requests, and the number of requests of each.
 const ASKERS: usize = 4;
 const EACH: usize = 15;
 
-/// Whoever looks or gives something up is answered within this time, 99 times of 100.
+/// Maximum 99th percentile of the time to show or cancel a reservation.
 const PROMPT: Duration = Duration::from_millis(100);
-/// The same for those who book. With the executable of a release build that is 100 ms too (about 50 were measured); that of
-/// the tests needs several times as long for the search and for reading the hard requests.
+/// The same for bookings. With a release build 100 ms would do too (about 50 were measured); the test build needs
+/// several times as long for the search and for parsing the hard requests.
 const BOOKED: Duration = Duration::from_millis(500);
 
-/// Eight parts at different ones of seven sites, which is said as often as is allowed.
+/// Eight parts at different ones of seven sites, with as many constraints as allowed.
 fn impossible() -> Request {
     let begin = now() + Seconds(3_600);
     let apart = |one| (one + 1..=NAMES.len()).map(move |other| Constraint::DifferentSites(one, other));
@@ -41,7 +41,7 @@ async fn ask_hard(asker: Asker) {
     }
 }
 
-/// How long each question took; one of them books at two sites.
+/// Times of all requests; one of them books at two sites.
 async fn ask_in_turn(ada: &Asker, took: &mut Vec<(&'static str, Duration)>) {
     let client = ada.client();
     let since = Instant::now();
@@ -85,7 +85,8 @@ fn searches_that_take_seconds_keep_nobody_else_waiting() {
             let mut of: Vec<Duration> =
                 took.iter().filter(|(one, _)| *one == what).map(|(_, took)| *took).collect();
             of.sort_unstable();
-            // Of fewer than a hundred answers the slowest is not counted: on a shared machine one of them waits for a core.
+            // With fewer than a hundred answers the slowest is ignored: on a shared machine one of them waits for a
+            // core.
             let p99 = of[(of.len() - 1) * 99 / 100];
             eprintln!("{what}: {} times, p50 {:?}, p99 {p99:?}", of.len(), of[of.len() / 2]);
             let most = if what == "book" { BOOKED } else { PROMPT };

@@ -1,6 +1,6 @@
-//! Kill -9 at every step of healing, enumerated: an operator cancels one of two parts at its site, the third site replaces it,
-//! and the broker or a site stops dead the first, second, third time that it passes a point, is killed there and started
-//! again, until it passes the point no more. Each time the booking is whole again, and nothing is left over.
+//! Kill -9 at every step of healing: an operator cancels one of two parts at its site and the third site replaces it.
+//! The broker or a site stops the first, second, third time that it passes a point, is killed there and restarted,
+//! until it no longer passes the point. Each time the booking becomes whole again, and nothing is left over.
 
 use super::asking::{Asker, book, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, Shape, knows};
@@ -10,7 +10,7 @@ use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, Condition, Lost, Reservation, ReservationId};
 use bookahead_service::thread::Point;
 
-/// One who is killed, and where.
+/// The process that is killed, and the point.
 #[derive(Debug, Clone, Copy)]
 struct Lane {
     victim: &'static str,
@@ -31,11 +31,11 @@ fn whoever_is_killed_while_a_part_is_replaced_the_booking_is_whole_again_and_not
     }
     for (lane, crashes) in &covered {
         let fewest = match (lane.victim, lane.point) {
-            // One part is replaced, by one call at a time: nothing is ever sent in part.
+            // One part is replaced, with one call at a time, so that nothing is ever sent in part.
             (_, Point::Sending) => 0,
             ("grid", _) => 3,
             ("west", _) => 2,
-            // It only hears once more that its part is cancelled.
+            // It only gets another cancel of its part.
             _ => 0,
         };
         assert!(*crashes >= fewest, "{lane:?}: {crashes}");
@@ -47,7 +47,7 @@ impl Lane {
         (1..).map_while(|count| runtime().block_on(self.crash_at(count)).then_some(())).count()
     }
 
-    /// Whether the victim passed the point so often.
+    /// Whether the victim passed the point this often.
     async fn crash_at(self, count: u32) -> bool {
         let (mut grid, _) = Grid::of_three(Shape::Flat, "[rules]\nheal_after = \"100ms\"", &[]).await;
         grid.label = format!("{self:?} {count}");
@@ -59,7 +59,7 @@ impl Lane {
         assert_eq!(places(&booked), ["north", "south"]);
         let operator = Asker::new(&grid.of("south").url(), "operator");
         let [lost] = operator.live().await.unwrap().try_into().unwrap();
-        // Who is down does not hear of it, and who is up may be quick: both are to be covered.
+        // A process that is down misses the cancel, and one that is up may react at once; both orders are covered.
         let mut crashed = false;
         if self.victim != "south" {
             crashed |= self.arm(&mut grid, count).await;
@@ -88,7 +88,7 @@ impl Lane {
         crashed
     }
 
-    /// Has the victim stop at the point from now on; whether it did at once.
+    /// Makes the victim stop at the point from now on; returns whether it did at once.
     async fn arm(self, grid: &mut Grid, count: u32) -> bool {
         let victim = grid.of_mut(self.victim);
         victim.kill9();

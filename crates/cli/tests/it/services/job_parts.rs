@@ -1,5 +1,5 @@
-//! Jobs that are given to a broker, to run in parts of a co-reservation: each in the part that its owner names, from its begin on,
-//! once, whenever the broker is killed, and also through a broker of brokers.
+//! Jobs submitted to a broker for parts of a co-reservation: each runs once, in the part that its owner names, from its
+//! start on, even if the broker is killed, and also through a broker of brokers.
 
 use super::asking::{Asker, book, new_id, now, together, window};
 use super::grid::{CAPACITY, Grid, SITES, knows, site};
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// However busy the machine is, what is found for a job is to be committed before it begins.
+/// Notice that leaves time to commit before the start, even on a busy machine.
 const LOOK: &str = "job_look = \"100ms\"\njob_notice = \"8s\"";
 
 /// Sites that run programs.
@@ -29,7 +29,7 @@ async fn sites() -> Grid {
     grid
 }
 
-/// Three sites that run programs, and a broker that knows them.
+/// Three sites that run programs, and their broker.
 async fn grid() -> Grid {
     let mut grid = sites().await;
     let text = grid.broker_of("grid", LOOK, &SITES);
@@ -38,8 +38,8 @@ async fn grid() -> Grid {
     grid
 }
 
-/// All that some sites have for ten minutes, in so many seconds, or a little later where the machine is busy: what begins so soon
-/// may be over before all have held it.
+/// The whole capacity of some sites for ten minutes, starting in this many seconds. If the machine is too busy to hold
+/// all parts before that start, it is tried again with a later one.
 async fn parts(broker: &Asker, number: usize, seconds: i64) -> Reservation {
     until(async || {
         let begin = now() + Seconds(seconds);
@@ -52,12 +52,12 @@ async fn parts(broker: &Asker, number: usize, seconds: i64) -> Reservation {
     .await
 }
 
-/// The file in which a job notes that it runs, and when.
+/// The file in which a job records its runs.
 fn trace(grid: &Grid, name: &str) -> PathBuf {
     grid.of("grid").config().with_file_name(format!("{name}.trace"))
 }
 
-/// When the runs of a job began.
+/// Start times of the runs of a job.
 fn runs(trace: &Path) -> Vec<i64> {
     let text = fs::read_to_string(trace).unwrap_or_default();
     text.lines().map(|line| line.parse().unwrap()).collect()
@@ -67,7 +67,7 @@ fn short(trace: &Path) -> String {
     format!("#!/bin/sh\ndate +%s >> '{}'\n", trace.display())
 }
 
-/// A script that runs on until it is ended.
+/// A script that runs until it is killed.
 fn endless(trace: &Path) -> String {
     format!("#!/bin/sh\ndate +%s >> '{}'\nexec sleep 300\n", trace.display())
 }
@@ -81,13 +81,13 @@ fn job(reservation: Option<ReservationId>, resource: Option<&str>, text: &str) -
     (serde_json::from_value(document).unwrap(), make::key().unwrap().to_string())
 }
 
-/// Who asks once, and takes no answer for one.
+/// A client that makes each call once and accepts a missing answer.
 fn once(grid: &Grid, name: &str) -> Client {
     let options = Options { user: Some("ada".into()), patience: Duration::ZERO, ..Options::default() };
     Client::new(&grid.of(name).url(), options).unwrap()
 }
 
-/// Repeats a call until there is an answer; what does not pass is a failure.
+/// Repeats a call until there is an answer; a permanent error is a failure.
 async fn insist<T>(mut call: impl AsyncFnMut() -> Result<T, ClientError>) -> T {
     until(async || {
         call().await.map_err(|why| if why.may_pass() { why.to_string() } else { panic!("{why:?}") })
@@ -219,7 +219,7 @@ fn through_a_broker_of_brokers_jobs_run_in_parts_and_in_reservations_that_are_fo
             })
             .await;
         }
-        // What the broker finds itself for a job may be at a broker too.
+        // The broker may also place a job at another broker.
         for resource in ["inner/south/cluster", "west/cluster"] {
             let trace = trace(&grid, &make::job_id().unwrap().to_string());
             let (job, key) = job(None, Some(resource), &short(&trace));
@@ -231,7 +231,7 @@ fn through_a_broker_of_brokers_jobs_run_in_parts_and_in_reservations_that_are_fo
     });
 }
 
-/// Whether the broker passes a point so often with a job in a part; then it was killed there.
+/// Whether the broker passes a point this often with a job in a part; if so, it was killed there.
 async fn crash_at(point: Point, count: u32) -> bool {
     let mut grid = grid().await;
     grid.label = format!("{point:?} {count}");
@@ -248,7 +248,7 @@ async fn crash_at(point: Point, count: u32) -> bool {
     let course = async {
         insist(async || client.submit(&job, &key).await).await;
         comes_to(&client, job.id.unwrap(), api::JobState::Done).await;
-        // The same call is the same job, which is over.
+        // The same call is the same job, which has ended.
         insist(async || client.submit(&job, &key).await).await
     };
     let again = tokio::select! {
@@ -269,8 +269,8 @@ fn wherever_the_broker_is_killed_a_job_runs_once_in_its_part() {
         (point, (1..).take_while(|count| runtime().block_on(crash_at(point, *count))).count())
     });
     eprintln!("killed with a job in a part: {crashes:?} times");
-    // It wakes, takes the job, hears that the site has it, and that it is over. Only the answer and the call to the site are
-    // sent after one step.
+    // It wakes, submits the job, gets the site's answer, and learns of its end. Only the answer and the call to the
+    // site are sent in the same step.
     let fewest = |point: Point| if point == Point::Sending { 1 } else { 4 };
     assert!(crashes.iter().all(|(point, crashes)| *crashes >= fewest(*point)), "{crashes:?}");
 }

@@ -1,5 +1,5 @@
-//! Programs that run at a site which is killed: each runs once, whether anybody is there to see it or not, and none that was given
-//! up runs on.
+//! Programs at a site that is killed: each runs once, whether the site is running or not, and no cancelled program
+//! keeps running.
 
 use super::asking::{Asker, book, new_id, now, part, together};
 use super::grid::{Grid, site};
@@ -15,7 +15,7 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What somebody does with jobs, and the files by which they are known.
+/// The jobs of a user, and the files by which they are found.
 struct Errands {
     ada: Asker,
     folder: PathBuf,
@@ -34,7 +34,7 @@ impl Errands {
         self.folder.join(name)
     }
 
-    /// One program in a reservation, one in the queue, and one that is given up.
+    /// One program in a reservation, one in the queue, and one that is cancelled.
     async fn run(&self) {
         let begin = now() + Seconds(2);
         let booked = self.ada.get(book(new_id(), together(vec![part(4, begin, 600)]))).await;
@@ -50,7 +50,7 @@ impl Errands {
         for (name, (job, key)) in [("reserved", &waiting), ("queued", &queued)] {
             let done = self.over(job.id.unwrap()).await;
             assert_eq!((done.state, done.exit), (api::JobState::Done, Some(0)), "{done:?}");
-            // The same call is the same job, which is over.
+            // The same call is the same job, which has ended.
             assert_eq!(self.submit(job, key).await, done);
             assert_eq!(fs::read_to_string(self.trace(name)).unwrap(), "ran\n", "{name} should run once");
         }
@@ -86,7 +86,7 @@ impl Errands {
         }))
     }
 
-    /// Repeated until there is an answer.
+    /// Repeats a call until there is an answer.
     async fn submit(&self, job: &api::SubmitJob, key: &str) -> api::Job {
         until(async || passing(self.ada.client().submit(job, key).await)).await
     }
@@ -95,7 +95,7 @@ impl Errands {
         until(async || passing(self.ada.client().cancel_job(id).await)).await;
     }
 
-    /// Waits until nothing will become of it any more.
+    /// Waits until the job is in a final state.
     async fn over(&self, id: JobId) -> api::Job {
         until(async || {
             let job = passing(self.ada.client().job(id).await)?;
@@ -109,12 +109,12 @@ fn with_key(document: serde_json::Value) -> (api::SubmitJob, String) {
     (serde_json::from_value(document).unwrap(), make::key().unwrap().to_string())
 }
 
-/// What does not pass is a failure.
+/// Fails unless the error is temporary.
 fn passing<T>(answer: Result<T, ClientError>) -> Result<T, String> {
     answer.map_err(|why| if why.may_pass() { why.to_string() } else { panic!("{why:?}") })
 }
 
-/// Whether the site passes a point so often; then it was killed there.
+/// Whether the site passes a point this often; if so, it was killed there.
 async fn crash_at(point: Point, count: u32) -> bool {
     let mut grid = Grid::new();
     grid.label = format!("{point:?} {count}");

@@ -1,5 +1,5 @@
-//! The life of reservations at one site, from a probe to the end, with a program that really runs; and all the ways in which
-//! one ends before that.
+//! The life cycle of reservations at one site, from a probe to the end, with a program that really runs; and all ways
+//! in which a reservation ends earlier.
 
 use super::asking::{Asker, is_live, new_id, now, part, together, window};
 use super::grid::{CAPACITY, Grid, site};
@@ -12,7 +12,7 @@ use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Part, ReservationId};
 use std::path::Path;
 
-/// What is sent of a request.
+/// The JSON of a request.
 fn document(part: Part) -> api::Request {
     together(vec![part]).try_into().unwrap()
 }
@@ -47,7 +47,7 @@ async fn comes_to(client: &Client, id: ReservationId, state: api::State) -> api:
     .await
 }
 
-/// What is told until something of this kind is.
+/// The events up to and including the first of this kind.
 async fn told_until(watch: &mut Watch, kind: &str) -> Vec<api::Event> {
     let mut told = Vec::new();
     loop {
@@ -65,7 +65,7 @@ fn kinds(told: &[api::Event]) -> Vec<&str> {
     told.iter().map(|event| event.kind.as_str()).collect()
 }
 
-/// A program that leaves a trace.
+/// A program that writes a file.
 fn script(reservation: ReservationId, trace: &Path) -> api::SubmitJob {
     let text = format!("#!/bin/sh\necho \"$BOOKAHEAD_RESERVATION\" >> '{}'\n", trace.display());
     let work = serde_json::json!({"type": "script", "text": text});
@@ -83,7 +83,7 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         let ada = Asker::new(&north.url(), "ada").client().clone();
         let mut watch = ada.watch(None, None).await.unwrap();
 
-        // Long enough from now that all below is said before it begins.
+        // Far enough ahead that all calls below are made before it begins.
         let begin = now() + Seconds(6);
         let wanted = part(4, begin, 20);
         let probe = api::Probe { request: document(wanted.clone()), most: None, starts: Vec::new() };
@@ -157,7 +157,7 @@ fn a_hold_that_is_not_committed_evaporates_and_may_be_committed_late_where_the_r
         for id in [free, taken] {
             comes_to(&ada, id, api::State::Expired).await;
         }
-        // On a busy machine the first is over before the second is held.
+        // On a busy machine the first hold may expire before the second is granted.
         let mut told = told_until(&mut watch, "expired").await;
         told.extend(told_until(&mut watch, "expired").await);
         for id in [free, taken] {
@@ -198,7 +198,7 @@ fn what_is_given_up_is_free_again_whoever_asks_next_and_stays_given_up() {
             "as often as one likes"
         );
 
-        // The refusal of before is the answer to the same call for ever; a new one finds the room.
+        // The same call keeps its refusal; a new call finds the free capacity.
         assert_eq!(refusal(grace.client().reserve(&rival, &key).await), (409, "no-room".into()));
         let new = hold(grace.client(), window(CAPACITY, begin, 3_600, begin + Seconds(7_200)), 60_000).await;
         assert_eq!(new.slots[0].begin, stamp(begin));

@@ -1,4 +1,5 @@
-//! What happens to parts at their sites, behind the brokers that booked them: it is shown, and told, wherever the owner looks.
+//! Parts that are lost at their sites, behind the brokers that booked them: the owner sees it, and is notified, at
+//! every broker.
 
 use super::asking::{Asker, book, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, knows, site};
@@ -8,7 +9,7 @@ use bookahead_protocol::{
     Call, Condition, Lost, OnLoss, Part, Request, Reservation, ReservationId, State, Why,
 };
 
-/// Sites a and b below a broker, and c beside it, below another.
+/// Sites a and b with an inner broker, and an outer broker with c and the inner broker.
 async fn two_levels() -> Grid {
     let mut grid = Grid::new();
     for name in ["a", "b", "c"] {
@@ -22,7 +23,7 @@ async fn two_levels() -> Grid {
     grid
 }
 
-/// All of a and of c, at the same time; what is lost is not replaced.
+/// All of a and of c, at the same time, without replacement of lost parts.
 fn wanted() -> Request {
     let begin = now() + Seconds(3_600);
     let at = |resource: &str| Part { resource: Some(resource.into()), ..part(CAPACITY, begin, 3_600) };
@@ -37,7 +38,7 @@ async fn booked(grid: &Grid) -> ReservationId {
     id
 }
 
-/// Gives up the only reservation at a site, as its owner or as somebody else, who may there.
+/// Cancels the only reservation at a site, as its owner or as an operator.
 async fn cancel_at(grid: &Grid, name: &str, user: &str) {
     let asker = Asker::new(&grid.of(name).url(), user);
     let [there] = asker.live().await.unwrap().try_into().unwrap();
@@ -71,7 +72,7 @@ fn a_part_that_an_operator_cancels_is_shown_as_lost_through_two_brokers() {
         let shown = shown_when(&ada, id, |shown| shown.state == State::Cancelled).await;
         let why: Vec<Lost> = shown.losses.iter().map(|loss| loss.why).collect();
         assert_eq!(why, [Lost::Revoked, Lost::GivenUp]);
-        // What is free again can be had.
+        // The free capacity can be booked again.
         booked(&grid).await;
     });
 }

@@ -1,9 +1,9 @@
-//! The whole system, over real sockets and processes: sites and brokers started as a user starts them, asked by the client
-//! library, killed at any step, and held against what must always be true.
+//! The whole system with real sockets and processes: sites and brokers are started as a user starts them, called
+//! through the client library, killed at any step, and checked against the invariants.
 //!
-//! - [`process`]: one site or broker as a process; [`grid`]: several of them; [`asking`]: those who ask them
-//! - [`witness`]: what must be true of a grid, whatever goes wrong
-//! - the rest: what a grid does
+//! - [`process`]: one site or broker as a process; [`grid`]: several of them; [`asking`]: their clients
+//! - [`witness`]: the invariants of a grid
+//! - the rest: the tests
 
 pub(crate) mod asking;
 mod co_reservations;
@@ -30,20 +30,20 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
-/// Far longer than anything here takes, also on a busy machine.
+/// Far longer than any step takes, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether less is to be done.
+/// Whether to run fewer cases.
 fn quick() -> bool {
     std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some()
 }
 
-/// What a test runs on.
+/// The async runtime of a test.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Looks until it is so, and says what was not if it never is.
+/// Polls until a condition is true; panics with `what` after the timeout.
 pub(crate) async fn until<T>(mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -55,7 +55,7 @@ pub(crate) async fn until<T>(mut look: impl AsyncFnMut() -> Result<T, String>) -
     }
 }
 
-/// Does something for each, several at once: grids wait for disks, sockets and each other more than they work.
+/// Runs a test for each item, several at a time: grids wait for disks, sockets and each other most of the time.
 fn side_by_side<T: Send, R: Send>(all: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     const AT_ONCE: usize = 4;
     let waiting = Mutex::new(all.into_iter());

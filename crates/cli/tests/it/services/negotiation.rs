@@ -1,7 +1,7 @@
-//! One negotiation from its beginning to its end: three parts that take all there is at three sites, held together, held
-//! longer, committed, changed together, and given up, by a client that repeats each of its calls under the same key until it has an answer.
-//! Whatever happens to the parties meanwhile, everything that the witness looks for is true, every repeated call gets the same answer, and in the end
-//! all is to be had again.
+//! One negotiation from start to end: three parts that take the whole capacity of three sites are held together, held
+//! longer, committed, changed together, and cancelled, by a client that repeats each call with the same key until it
+//! has an answer. Whatever happens to the processes, the invariants of the witness hold, every repeated call gets the
+//! same answer, and in the end all capacity is free again.
 
 use super::asking::{Asker, HOLD, book, hold, is_same, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, Shape, knows};
@@ -11,36 +11,35 @@ use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{Answer, Call, Envelope, Request, ReservationId, State};
 use std::cell::Cell;
 
-/// How far a booking has come, by what its client was told.
+/// The progress of a booking, as the client knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It has asked for something, and nobody has answered.
+    /// Requested, but not answered.
     Between,
-    /// It is held.
+    /// Held.
     Held,
-    /// It is committed.
+    /// Committed.
     Committed,
-    /// It was refused, or is given up.
+    /// Refused or cancelled.
     Over,
 }
 
-/// What came of a negotiation.
+/// The result of a negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was held, committed, and given up again.
+    /// Held, committed and cancelled.
     Committed,
-    /// It was refused, and why in a word.
+    /// Refused, with the code of the problem.
     Refused(&'static str),
 }
 
-/// How much later all parts are to begin in the end: they overlap with what they were before.
+/// How much later all parts start after the change: the new terms overlap with the old ones.
 const LATER: Seconds = Seconds(1_800);
 
-/// A negotiation.
 pub(crate) struct Negotiation {
     asker: Asker,
     witness: Witness,
-    /// What the broker offers when all is well.
+    /// The resources that the broker offers when all sites are up.
     offered: [&'static str; 3],
     id: ReservationId,
     request: Request,
@@ -48,7 +47,7 @@ pub(crate) struct Negotiation {
 }
 
 impl Negotiation {
-    /// With a grid of three that has been ready.
+    /// With a grid of three that is ready.
     pub(crate) fn new(grid: &Grid, shape: Shape) -> Negotiation {
         let begin = now() + Seconds(3_600);
         Negotiation {
@@ -61,7 +60,7 @@ impl Negotiation {
         }
     }
 
-    /// All of it, under the eyes of the witness.
+    /// The whole negotiation, observed by the witness.
     pub(crate) async fn run(&self) -> Outcome {
         knows(&self.asker, &self.offered).await;
         tokio::select! {
@@ -70,12 +69,12 @@ impl Negotiation {
         }
     }
 
-    /// How far it has come.
+    /// The progress so far.
     pub(crate) fn phase(&self) -> Phase {
         self.phase.get()
     }
 
-    /// Waits until nothing is left of it, and of all that came after it.
+    /// Waits until nothing is left of it, and of all later requests.
     pub(crate) async fn nothing_is_left(&self) {
         self.witness.settled(self.id, false).await;
     }
@@ -90,13 +89,13 @@ impl Negotiation {
         }
         self.took_place(&held, State::Held, Phase::Held);
         calls.push((reserve, held));
-        // What is held in time can be committed, whoever crashes.
+        // A hold that has not expired can be committed, whichever process crashes.
         let id = self.id;
         calls.push(self.change(Call::Hold { id, hold_for: HOLD }, State::Held, Phase::Held).await);
         calls.push(
             self.change(Call::Commit { id, jobs: Vec::new() }, State::Committed, Phase::Committed).await,
         );
-        // Passed on to one site, where it changes nothing: all of it is kept.
+        // Forwarded to one site, where it changes nothing: all capacity is kept.
         let from = self.request.parts[1].wanted.earliest_start;
         let release = Call::Release { id, part: Some(1), from, keep: Capacity(CAPACITY) };
         calls.push(self.change(release, State::Committed, Phase::Committed).await);
@@ -112,8 +111,8 @@ impl Negotiation {
         Outcome::Committed
     }
 
-    /// Has all parts begin later, while the old terms are still taken at every site: they get new terms together. A site that
-    /// was killed may be silent for too long; then all have their old terms, and it is asked again.
+    /// Moves all parts to a later start that overlaps with the old terms: they change together. A site that was killed
+    /// may be silent for too long; then all parts keep their old terms, and the change is tried again.
     async fn change_terms(&self) -> (Envelope, Answer) {
         let mut request = self.request.clone();
         for part in &mut request.parts {
@@ -141,7 +140,7 @@ impl Negotiation {
         self.all_is_free().await;
     }
 
-    /// Has something changed, which must succeed and begins a phase.
+    /// Makes a change that must succeed, and enters the next phase.
     async fn change(&self, call: Call, state: State, next: Phase) -> (Envelope, Answer) {
         let envelope = self.asker.envelope(call);
         self.phase.set(Phase::Between);
@@ -165,7 +164,7 @@ impl Negotiation {
         }
     }
 
-    /// Another can have all of it now.
+    /// Another client can book all of it now.
     async fn all_is_free(&self) {
         knows(&self.asker, &self.offered).await;
         let rival = until(async || {

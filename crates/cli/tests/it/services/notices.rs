@@ -1,4 +1,4 @@
-//! Owners are told by the receiver that the documents show, also of what happened just before the service was killed.
+//! Owners are notified through the receiver of the documents, also of events just before the service was killed.
 
 use super::asking::{now, part};
 use super::grid::{Grid, site};
@@ -12,14 +12,14 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// The receiver of the documents, from its start to its end.
+/// The receiver of the documents, as a process.
 struct Receiver {
     child: Child,
     says: BufReader<ChildStdout>,
 }
 
 impl Receiver {
-    /// None where there is no Python to run it.
+    /// None if Python is not installed.
     fn start(secret: &Path, port: &str) -> Option<Receiver> {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/notices/receiver.py");
         let mut command = Command::new("python3");
@@ -62,7 +62,7 @@ fn what_happened_just_before_a_kill_is_told_after_it() {
         };
         let url = receiver.line();
         let port = url.rsplit(':').next().unwrap().split('/').next().unwrap().to_owned();
-        // It is down while something happens.
+        // The receiver is down during an event.
         drop(receiver);
         let webhook =
             format!("[[notify.webhook]]\nprefix = \"{url}\"\nsecret_file = \"{}\"\n", secret.display());
@@ -83,7 +83,7 @@ fn what_happened_just_before_a_kill_is_told_after_it() {
         let notice = receiver.notice();
         assert_eq!((notice.reservation, notice.what.as_str()), (id, "committed"));
         grid.asker("north").client().cancel(id).await.unwrap();
-        // The receiver drops repetitions, so this is the next.
+        // The receiver drops repeated notices, so this is the next one.
         assert_eq!(receiver.notice().what, "cancelled");
         grid.check_journals();
     });

@@ -1,5 +1,5 @@
-//! A site or broker as a process of its own: started as a user starts it, stopped, killed and started again with the same
-//! state and socket. What it says is kept, for those who want to know why a test failed. It is gone with its owner.
+//! A site or broker as a process: started as a user starts it, stopped, killed and restarted with the same state and
+//! socket. Its output is kept to explain failures. It is killed when it is dropped.
 
 use super::{PATIENCE, until};
 use serde_json::Value;
@@ -15,14 +15,14 @@ pub(crate) struct Process {
     role: &'static str,
     name: String,
     config: PathBuf,
-    /// Where it is asked, once it was ready.
+    /// Its URL, once it was ready.
     url: Option<String>,
     life: Option<Life>,
-    /// What it said in earlier lives.
+    /// Standard error of its earlier runs.
     said_before: String,
 }
 
-/// From a start to an end.
+/// One run, from start to end.
 struct Life {
     child: Child,
     said: Arc<Mutex<Said>>,
@@ -31,23 +31,23 @@ struct Life {
 
 #[derive(Default)]
 struct Said {
-    /// The line by which it says that it is ready.
+    /// The line that it prints when it is ready.
     ready: Option<String>,
-    /// What it said on standard error.
+    /// Its standard error.
     errors: String,
 }
 
-/// What became of a start.
+/// The result of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Began {
-    /// It answers.
+    /// It is ready.
     Ready,
-    /// It came to the point at which it was to stop.
+    /// It stopped at its point.
     Stopped,
 }
 
 impl Process {
-    /// One that was never started; its configuration is written into a folder.
+    /// Writes its configuration into a folder; does not start it.
     pub(crate) fn new(folder: &Path, role: &'static str, name: &str, text: &str) -> Process {
         let config = folder.join(format!("{name}.toml"));
         std::fs::write(&config, text).unwrap();
@@ -68,12 +68,12 @@ impl Process {
         self.config.with_file_name(format!("bookahead-{}", self.name))
     }
 
-    /// Where it is asked, once it was ready.
+    /// Its URL, once it was ready.
     pub(crate) fn url(&self) -> String {
         self.url.clone().unwrap_or_else(|| panic!("{} was never ready", self.name))
     }
 
-    /// Starts it, to be stopped at a point if one is named, and waits until it is ready or stopped.
+    /// Starts it, to stop at a point if one is given, and waits until it is ready or stopped.
     pub(crate) async fn start(&mut self, stop_at: Option<&str>) -> Began {
         self.start_with(&[], stop_at).await
     }
@@ -108,7 +108,7 @@ impl Process {
         self.life = Some(Life::of(command.spawn().unwrap()));
     }
 
-    /// None where it ended before it was ready.
+    /// None if it ended before it was ready.
     async fn begun(&mut self, deadline: Instant) -> Option<Began> {
         let (name, life) = (self.name.clone(), self.life.as_mut().unwrap());
         let began = until(async || {
@@ -131,29 +131,29 @@ impl Process {
         Some(began)
     }
 
-    /// Whether it has come to the point at which it was to stop.
+    /// Whether it has stopped at its point.
     pub(crate) fn is_stopped(&self) -> bool {
         self.life.as_ref().is_some_and(Life::is_stopped)
     }
 
-    /// Kills it at once, if it runs, and says what it had said in that life.
+    /// Kills it, if it runs, and returns the standard error of that run.
     pub(crate) fn kill9(&mut self) -> String {
         let Some(mut life) = self.life.take() else { return String::new() };
-        // One that has ended by itself cannot be killed.
+        // Fails if it has already exited.
         let _ = life.child.kill();
         let (_, said) = life.ended();
         self.said_before += &format!("{said}-- killed\n");
         said
     }
 
-    /// Tells it something, as `kill` does.
+    /// Sends it a signal, like `kill`.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.life.as_ref().unwrap().child.id().to_string();
         let told = Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap();
         assert!(told.success(), "{} could not be told {name}", self.name);
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has exited.
     pub(crate) async fn ended(&mut self) -> (ExitStatus, String) {
         let life = self.life.as_mut().unwrap();
         until(async || match life.child.try_wait().unwrap() {
@@ -166,7 +166,7 @@ impl Process {
         (status, said)
     }
 
-    /// Everything that it has said on standard error.
+    /// Standard error of all runs.
     pub(crate) fn said(&self) -> String {
         let now = self.life.as_ref().map(|life| life.said.lock().unwrap().errors.clone());
         format!("== {}\n{}{}", self.name, self.said_before, now.unwrap_or_default())
@@ -199,10 +199,10 @@ impl Life {
         self.said.lock().unwrap().errors.contains("stopped at ")
     }
 
-    /// Waits for its end, which must be near.
+    /// Waits for its exit, which must be soon.
     fn ended(&mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
-        // What it said last is read soon, unless a program that it had started can still speak for it.
+        // The rest of its output is read soon, unless a program that it started still has the pipe open.
         let deadline = Instant::now() + Duration::from_secs(1);
         while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));

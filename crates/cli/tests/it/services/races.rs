@@ -1,4 +1,4 @@
-//! Several who want the same.
+//! Several clients that request the same capacity.
 
 use super::asking::{Asker, book, hold, new_id, now, part, together, window};
 use super::grid::{CAPACITY, Grid, Shape, knows, site};
@@ -7,7 +7,7 @@ use bookahead_client::ClientError;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Answer, Call, Constraint, Envelope, Problem, Request, State, Why};
 
-/// Rounds are about hours of their own.
+/// Each round has its own hours.
 fn hour(round: i64) -> Time {
     now() + Seconds((round + 1) * 3_600)
 }
@@ -42,7 +42,7 @@ fn of_two_who_want_the_last_processors_exactly_one_gets_them() {
     });
 }
 
-/// The loser was told that there is no room, with the right status, and is told the same again.
+/// The loser was refused for lack of room, with the right status, and a repeated call gets the same answer.
 async fn assert_no_room(loser: &Asker, call: &Envelope, answer: &Answer) {
     let Answer::Problem(problem) = answer else { panic!("{answer:?}") };
     let Problem { why: Why::NoSlot(_), .. } = **problem else { panic!("{problem:?}") };
@@ -79,7 +79,7 @@ fn of_two_brokers_that_want_the_same_parts_at_most_one_gets_them_and_never_some_
             let held = [one, other].iter().filter(|answer| matches!(answer, Answer::Reservation(_))).count();
             assert!(held <= 1, "both have it");
             won += held;
-            // What the other had got of it is given back.
+            // The parts that the other client got are released.
             until(async || {
                 for site in &sites {
                     let live = site.live().await.map_err(|why| why.to_string())?;
@@ -105,7 +105,7 @@ fn of_many_who_ask_a_broker_at_once_all_are_granted_what_fits() {
         let broker = grid.broker_of("grid", "", &["a", "b"]);
         grid.start("broker", "grid", &broker, None).await;
         knows(&grid.asker("grid"), &["a/cluster", "b/cluster"]).await;
-        // Each takes more than half of both sites for an hour, so that one comes after the other.
+        // Each takes more than half of both sites for an hour, so that they run one after the other.
         let begin = now() + Seconds(3_600);
         let each = window(CAPACITY / 2 + 1, begin, 3_600, begin + Seconds(8 * 3_600));
         let request = Request {

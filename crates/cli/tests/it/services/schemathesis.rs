@@ -1,6 +1,6 @@
-//! The API as its own description says it is, tried by schemathesis (PyPI): no request that can be made from the OpenAPI document
-//! is answered by a failure of the server, by a status that is not described, or by a document that is not as described.
-//! `./test` installs it; where it is not there, nothing is tried, and that is said.
+//! The API is tested against its OpenAPI document by schemathesis (PyPI): no request that can be derived from the
+//! document causes a server error, an undocumented status, or an invalid document. `./test` installs it; if it is not
+//! installed, the test is skipped with a message.
 
 use super::asking::{Asker, book, hold, new_id, now, part, together};
 use super::grid::{Grid, Shape, knows};
@@ -12,13 +12,13 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// It does not speak through Unix sockets.
+/// Schemathesis does not support Unix sockets.
 const TCP: &str = "listen = \"127.0.0.1:0\"";
 
-/// Where it is, for those who know; it must be there then.
+/// Environment variable with its path; if set, it must exist.
 const VARIABLE: &str = "BOOKAHEAD_SCHEMATHESIS";
 
-/// The program, if there is one: where a variable says, on the path, or where `./test` installs it.
+/// The program: from the variable, from the path, or where `./test` installs it.
 fn program() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(VARIABLE) {
         return Some(named.into());
@@ -29,7 +29,7 @@ fn program() -> Option<PathBuf> {
     folders.map(|folder| folder.join("schemathesis")).find(|program| program.exists())
 }
 
-/// Tries a server with requests that are about these reservations and jobs, among others.
+/// Tests a server with requests that also use these reservations and jobs.
 fn try_out(url: &str, known: &[String], more: &[&str]) {
     let Some(program) = program() else {
         return eprintln!("schemathesis is not installed, and nothing was tried; ./test installs it");
@@ -51,7 +51,7 @@ fn try_out(url: &str, known: &[String], more: &[&str]) {
     eprintln!("{url}: {cases}");
 }
 
-/// Reservations in several states, and a job: something that is worth asking for.
+/// Creates reservations in several states, and a job, so that requests find some.
 async fn something_there(asker: &Asker) -> Vec<String> {
     let mut known = Vec::new();
     for hour in 2..14 {
@@ -92,7 +92,7 @@ fn a_site_answers_every_request_as_its_description_says() {
 fn a_broker_answers_every_request_as_its_description_says() {
     let runtime = runtime();
     let (grid, known) = runtime.block_on(async {
-        // Nobody may register here, since nobody who would be made up could be asked.
+        // Registration is disabled, because invented peers could not be reached.
         let (grid, _) = Grid::of_three(
             Shape::Flat,
             &format!("{TCP}\nopen = false\n[security]\ntrust_local_users = true"),

@@ -1,5 +1,5 @@
-//! Services that are told to end, and clients that leave, in the middle of something: what was begun is finished, what was
-//! promised is kept, and whoever comes back is told.
+//! Services that are stopped, and clients that disconnect, in the middle of a call: the call is completed, promises are
+//! kept, and a client that comes back gets the answer.
 
 use super::asking::{Asker, hold, is_same, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, SITES, Shape, knows, site};
@@ -12,13 +12,13 @@ use bookahead_protocol::{Answer, Call, Envelope, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-/// A call for three parts that take all there is.
+/// A call for three parts that take the whole capacity.
 fn three_parts(asker: &Asker) -> Envelope {
     asker.envelope(hold(new_id(), together(vec![part(CAPACITY, now() + Seconds(3_600), 3_600); 3])))
 }
 
-/// A grid of three with a broker that knows its sites, one of which does not go on until it is told to. The broker waits for it
-/// for as long as that takes.
+/// A grid of three whose broker knows its sites. One site is suspended until it is continued, and the broker waits for
+/// it that long.
 async fn with_one_asleep() -> (Grid, Asker) {
     let patient = "[rules]\nsurvey_time = \"10m\"\nhold_time = \"10m\"";
     let (grid, _) = Grid::of_three(Shape::Flat, patient, &[]).await;
@@ -28,7 +28,7 @@ async fn with_one_asleep() -> (Grid, Asker) {
     (grid, broker)
 }
 
-/// Waits until a negotiation is under way: a site that is awake was asked.
+/// Waits until a negotiation has started: another site has been called.
 async fn is_under_way(grid: &Grid) {
     let north = grid.asker("north");
     until(async || {
@@ -47,7 +47,7 @@ async fn is_held_everywhere(grid: &Grid) {
     }
 }
 
-/// Sends a call as a program would that knows nothing of our client.
+/// Sends a call over HTTP, without our client library.
 fn send_raw(address: &str, envelope: &Envelope) -> Box<dyn Connection> {
     let operation = Operation::try_from(envelope.call.clone()).unwrap();
     let (path, body) = (operation.path(), operation.body().unwrap().unwrap());
@@ -138,14 +138,14 @@ fn a_site_that_is_told_to_end_under_load_keeps_what_it_has_answered_and_answers_
     });
 }
 
-/// Calls that do not get in each other's way.
+/// Calls that do not conflict with each other.
 fn calls(ada: &Asker) -> Vec<Envelope> {
     let in_an_hour = now() + Seconds(3_600);
     let request = |at: i64| together(vec![part(CAPACITY, in_an_hour + Seconds(60 * at), 60)]);
     (0..400).map(|at| ada.envelope(hold(new_id(), request(at)))).collect()
 }
 
-/// The answers to calls that are made once, many at a time; the site is told to end after the first.
+/// The answers to many concurrent calls, each made once; the site is stopped after the first answer.
 async fn answers_until_the_end(grid: &Grid, ada: &Asker, calls: &[Envelope]) -> Vec<Option<Answer>> {
     const AT_A_TIME: usize = 8;
     let mut asking = tokio::task::JoinSet::new();

@@ -1,4 +1,4 @@
-//! Real daemons under load, killed again and again, checked by the command that anybody can run.
+//! The `torture` command: real daemons under load, killed again and again.
 
 use super::quick;
 use crate::folder::Folder;

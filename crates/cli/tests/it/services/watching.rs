@@ -1,5 +1,5 @@
-//! Watching over crashes and restarts: whoever comes back with the last event that he has seen misses nothing, or is told that
-//! he has.
+//! Watching over crashes and restarts: a watcher that reconnects with its last event misses nothing, or is told that it
+//! did.
 
 use super::asking::{Asker, hold, new_id, now, part, together};
 use super::grid::{Grid, site};
@@ -12,7 +12,7 @@ use bookahead_protocol::{Call, ReservationId};
 use bookahead_service::thread::Point;
 use std::path::Path;
 
-/// What is told of a site by its journal: number, kind and reservation.
+/// The events of a site in its journal: number, kind and reservation.
 fn written(journal: &Path) -> Vec<(u64, String, ReservationId)> {
     let told = |line: &serde_json::Value| {
         let (kind, what) = line["event"]["Book"]["what"].as_object()?.iter().next()?;
@@ -22,7 +22,7 @@ fn written(journal: &Path) -> Vec<(u64, String, ReservationId)> {
     exported(journal).iter().filter_map(told).collect()
 }
 
-/// Somebody who watches a site, and what he was told, in its order.
+/// A watcher of a site, and the events that it got, in order.
 struct Watcher {
     site: Asker,
     watch: Watch,
@@ -30,13 +30,13 @@ struct Watcher {
 }
 
 impl Watcher {
-    /// From now on.
+    /// Watches from now on.
     async fn new(site: &Asker) -> Watcher {
         let watch = again(site, None).await;
         Watcher { site: site.clone(), watch, told: Vec::new() }
     }
 
-    /// Listens for one event. Where the service ends the stream, he comes back.
+    /// Waits for one event. Reconnects if the service ends the stream.
     async fn listen(&mut self) {
         loop {
             let next = tokio::time::timeout(PATIENCE, self.watch.next()).await;
@@ -47,14 +47,14 @@ impl Watcher {
         }
     }
 
-    /// Listens until he was told of an event, or that he has missed it.
+    /// Waits for an event, or for the notice that it was missed.
     async fn listen_until(&mut self, sequence: u64) {
         while self.told.last().is_none_or(|event| event.sequence < sequence) {
             self.listen().await;
         }
     }
 
-    /// In order, none twice, and none left out that was not said to be.
+    /// Events are in order, none is repeated, and none is missing without a notice.
     fn check(&self, written: &[(u64, String, ReservationId)]) {
         let mut seen = 0;
         for event in &self.told {
@@ -76,12 +76,12 @@ impl Watcher {
     }
 }
 
-/// Watches after an event, as soon as there is somebody to ask.
+/// Watches from an event on, as soon as the service answers.
 async fn again(site: &Asker, after: Option<u64>) -> Watch {
     super::until(async || site.client().watch(None, after).await.map_err(|why| why.to_string())).await
 }
 
-/// Several reservations come and go.
+/// Creates and cancels several reservations.
 async fn live_through(ada: &Asker) -> ReservationId {
     let mut last = new_id();
     for hour in 1..=2 {
@@ -94,7 +94,7 @@ async fn live_through(ada: &Asker) -> ReservationId {
     last
 }
 
-/// Whether the site passes a point so often; then it was killed there.
+/// Whether the site passes a point this often; if so, it was killed there.
 async fn crash_at(point: Point, count: u32) -> bool {
     let mut grid = Grid::new();
     grid.label = format!("{point:?} {count}");
@@ -106,7 +106,7 @@ async fn crash_at(point: Point, count: u32) -> bool {
     let watched = async {
         let last = tokio::select! {
             last = live_through(&ada) => last,
-            () = async { loop { watcher.listen().await } } => unreachable!("he listens for ever"),
+            () = async { loop { watcher.listen().await } } => unreachable!("the watcher never ends"),
         };
         let written = written(&journal);
         let (end, kind, id) = written.last().unwrap();

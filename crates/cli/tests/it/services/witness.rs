@@ -1,10 +1,10 @@
-//! What must be true of a grid of three while a booking is negotiated, whatever goes wrong, held against what the parties
-//! show and against what the client was told. The witness stands outside: it looks, and changes nothing.
+//! The invariants of a grid of three during a booking, checked against the lists of the processes and the answers to
+//! the client. The witness only reads.
 //!
-//! - *Capacity*: nowhere is more taken than there is, at any time.
-//! - *All or nothing*: when all is settled, every part stands or none does.
-//! - *Kept promises*: what the client was told to be held or committed is, at the broker and at every site.
-//! - *Nothing orphaned*: whatever takes room at a site is a part of something that stands at the broker.
+//! - *Capacity*: no site has more reserved than its capacity, at any time.
+//! - *All or nothing*: when all is settled, every part exists or none does.
+//! - *Kept promises*: a hold or commit that the client was promised exists at the broker and at every site.
+//! - *Nothing orphaned*: a reservation that takes capacity at a site is a part of a live booking at the broker.
 
 use super::asking::Asker;
 use super::grid::{Grid, SITES, Shape};
@@ -18,26 +18,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Looks at brokers and three sites.
+/// Observes brokers and three sites.
 pub(crate) struct Witness {
-    /// The one that the client asks is the last.
+    /// Clients use the last one.
     brokers: Vec<Asker>,
     sites: Vec<Asker>,
-    /// The folders of the brokers' journals.
+    /// Folders of the brokers' journals.
     journals: Vec<PathBuf>,
 }
 
-/// What was seen. Who could not be asked shows nothing.
+/// An observation. A process that did not answer is missing.
 #[derive(Debug)]
 struct Seen {
-    /// What is live at each broker.
+    /// Live reservations by broker.
     brokers: Vec<Option<Vec<api::Reservation>>>,
-    /// What is live at each site.
+    /// Live reservations by site.
     sites: Vec<Option<Vec<api::Reservation>>>,
 }
 
 impl Witness {
-    /// Of a grid of three that has been ready.
+    /// The witness of a grid of three that is ready.
     pub(crate) fn new(grid: &Grid, shape: Shape) -> Witness {
         let asker = |name: &str| Asker::hasty(&grid.of(name).url());
         Witness {
@@ -47,13 +47,13 @@ impl Witness {
         }
     }
 
-    /// Looks again and again, for as long as it is asked to, and fails as soon as something is not as it must be. `phase` says how
-    /// far the booking has come by what its client was told.
+    /// Observes continuously until it is stopped, and fails as soon as an invariant is violated. `phase` is the
+    /// progress of the booking, as the client knows it.
     pub(crate) async fn watch(&self, id: ReservationId, phase: impl Fn() -> Phase) {
         loop {
             let before = phase();
             let seen = self.look().await;
-            // What changes while one looks is seen half before and half after.
+            // An observation that overlaps with a change of phase is inconsistent, and is ignored.
             if phase() == before {
                 seen.check_promises(id, before).unwrap_or_else(|why| panic!("{before:?}: {why}: {seen:#?}"));
             }
@@ -61,7 +61,7 @@ impl Witness {
         }
     }
 
-    /// Waits until nothing is under way any more; then all parts of the booking stand if it does, and nothing else does
+    /// Waits until nothing is in progress; then all parts of the booking exist if it does, and nothing else exists
     /// anywhere.
     pub(crate) async fn settled(&self, id: ReservationId, stands: bool) {
         until(async || {
@@ -72,7 +72,7 @@ impl Witness {
         .await;
     }
 
-    /// Waits until all that is live begins then, everywhere: all parts have the same terms, and brokers show them.
+    /// Waits until all live reservations start at this time: all parts have the same terms, and brokers show them.
     pub(crate) async fn begins(&self, begin: Time) {
         until(async || {
             let seen = self.look().await;
@@ -96,7 +96,7 @@ impl Witness {
         seen
     }
 
-    /// Nowhere is more taken than there is.
+    /// Checks that no site has more reserved than its capacity.
     async fn check_capacity(&self, site: &Asker) {
         let Ok(schedule) = site.client().schedule(&api::ScheduleQuery::default()).await else { return };
         for resource in schedule.resources {
@@ -110,8 +110,8 @@ impl Witness {
         }
     }
 
-    /// Whatever is live at a site, or at a broker that another asks, is a part of a booking that is live at the broker above, by
-    /// what that has written down.
+    /// Checks that every live reservation at a site, or at an inner broker, is a part of a live booking at the broker
+    /// above, by the journal of that broker.
     fn check_parents(&self, seen: &Seen) -> Result<(), String> {
         let parents: BTreeMap<_, _> = self.journals.iter().flat_map(|journal| children(journal)).collect();
         let bookings: BTreeSet<_> =
@@ -122,19 +122,19 @@ impl Witness {
             |part: &&api::Reservation| parents.get(&part.id).is_some_and(|parent| bookings.contains(parent));
         match parts.find(|part| !is_known(part)) {
             None => Ok(()),
-            Some(orphan) => Err(format!("nobody knows of {}", orphan.id)),
+            Some(orphan) => Err(format!("no booking has {}", orphan.id)),
         }
     }
 }
 
-/// How much of a resource is taken at a time, by what is promised and what runs.
+/// The capacity of a resource in use at a time, by promises and by running jobs.
 fn taken(resource: &api::ResourceSchedule, at: api::Timestamp) -> u64 {
     let then = resource.blocks.iter().filter(|block| block.begin <= at && at < block.end);
     let taking = then.filter(|block| block.kind != api::BlockKind::WaitingJob);
     taking.map(|block| u64::from(block.capacity)).sum()
 }
 
-/// Which booking the reservations at sites belong to that a broker ever named, by its journal.
+/// The booking of each part that a broker ever requested, from its journal.
 fn children(journal: &Path) -> BTreeMap<ReservationId, ReservationId> {
     let mut children = BTreeMap::new();
     for event in exported(journal) {
@@ -147,7 +147,7 @@ fn children(journal: &Path) -> BTreeMap<ReservationId, ReservationId> {
     children
 }
 
-/// What a journal says, by the command that exports it.
+/// The records of a journal, by `journal export`.
 pub(crate) fn exported(journal: &Path) -> Vec<Value> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bookahead"));
     let exported = command.args(["journal", "export"]).arg(journal).output().unwrap();
@@ -156,7 +156,7 @@ pub(crate) fn exported(journal: &Path) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Whether a journal is as it should be, by the command that checks it.
+/// Whether `journal check` accepts a journal.
 pub(crate) fn check_journal(journal: &Path) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bookahead"));
     let checked = command.args(["journal", "check"]).arg(journal).output().unwrap();
@@ -165,12 +165,12 @@ pub(crate) fn check_journal(journal: &Path) {
 }
 
 impl Seen {
-    /// What is live at the broker that the client asks.
+    /// The live reservations at the broker that the client uses.
     fn asked(&self) -> Option<&Vec<api::Reservation>> {
         self.brokers.last().and_then(Option::as_ref)
     }
 
-    /// What the client was told is so, wherever somebody could be asked.
+    /// Checks the promises to the client at all processes that answered.
     fn check_promises(&self, id: ReservationId, phase: Phase) -> Result<(), String> {
         let promised = match phase {
             Phase::Held => Some(api::State::Held),
@@ -182,7 +182,7 @@ impl Seen {
         if self.asked().map(state).is_some_and(|state| state != promised) {
             return Err(format!("the broker should have it {promised:?}"));
         }
-        // What is given up may still be there while sites are told.
+        // A cancelled part may still exist until its site is called.
         let Some(promised) = promised else { return Ok(()) };
         for there in self.sites.iter().flatten() {
             if !there.iter().any(|part| part.state == promised) {
@@ -192,7 +192,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Nothing but the parts of one booking stand, or nothing at all.
+    /// Checks that only the parts of one booking exist, or nothing.
     fn check_settled(&self, standing: Option<ReservationId>) -> Result<(), String> {
         let asked = self.asked().ok_or("the broker cannot be asked")?;
         let live: BTreeSet<_> = asked.iter().map(|booking| booking.id).collect();

@@ -1,10 +1,10 @@
-//! A computational grid as GridSim models it: resources of rated CPUs with a first-come-first-served queue and
-//! advance reservations. It relies on the availability profile of the plan for every promise. Resources know nothing
-//! of one another, and a run is a function of what is asked of it and when.
+//! The grid model of GridSim: resources of rated CPUs with a first-come-first-served queue and advance reservations.
+//! All commitments are kept in an availability profile of `bookahead_plan`. Resources are independent of each other,
+//! and a run depends only on the operations and their times.
 //!
-//! CPUs are rated in million instructions per second (MIPS), work is in million instructions (MI). A job occupies one CPU
-//! at a time; a parallel application is a list of jobs. The size of a job is declared with it and exact, as in GridSim;
-//! only the durations of reservations are guesses.
+//! CPUs are rated in million instructions per second (MIPS), work is in million instructions (MI). A job occupies one
+//! CPU at a time; a parallel application is a list of jobs. The declared size of a job is exact, as in GridSim; only
+//! the durations of reservations are estimates.
 //!
 //! After A. Sulistio and R. Buyya, *A Grid simulation infrastructure supporting advance reservation* (2004).
 
@@ -24,29 +24,28 @@ pub struct Work(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rating(pub u32);
 
-/// A CPU, by its place in the resource's list of ratings.
+/// A CPU, by its index in the resource's list of ratings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CpuId(pub u32);
 
 impl Work {
-    /// Nothing.
+    /// No work left.
     pub const NONE: Work = Work(0);
 
-    /// How long a CPU of this rating takes, in whole seconds rounded up, and at least one.
+    /// Run time on a CPU of this rating, in whole seconds rounded up, and at least one.
     pub fn run_time(self, rating: Rating) -> Seconds {
         let seconds = self.0.div_ceil(u64::from(rating.0.max(1))).max(1);
         Seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
     }
 
-    /// What is left after a CPU of this rating has worked on it for so long.
+    /// The work left after a CPU of this rating has run for `length`.
     pub fn after(self, rating: Rating, length: Seconds) -> Work {
         let done = u64::from(rating.0).saturating_mul(length.0.max(0).cast_unsigned());
         Work(self.0.saturating_sub(done))
     }
 }
 
-/// Which CPUs of a resource are free, never for how long. The fastest is taken first, of equals the one with the lowest
-/// number.
+/// The free CPUs of a resource. The fastest is taken first; ties go to the lowest number.
 #[derive(Debug, Clone)]
 struct Cpus {
     ratings: Vec<Rating>,
@@ -64,7 +63,7 @@ impl Cpus {
         self.ratings[cpu.0 as usize]
     }
 
-    /// The one that would be taken next.
+    /// The CPU that would be taken next.
     fn fastest_free(&self) -> Option<CpuId> {
         self.free.first().map(|&(_, cpu)| cpu)
     }
@@ -76,145 +75,145 @@ impl Cpus {
 
     fn give_back(&mut self, cpu: CpuId) {
         let is_new = self.free.insert((Reverse(self.rating(cpu)), cpu));
-        debug_assert!(is_new, "only a taken CPU is given back");
+        debug_assert!(is_new, "only a taken CPU is released");
     }
 }
 
-/// The steps of the busy-time hint, in the resource's unit.
+/// The steps of the busy-time hint in the paper, in the resource's unit.
 const HINT_STEPS: [i64; 5] = [5, 10, 15, 30, 45];
 
-/// A time zone as a fixed offset, daylight saving time included.
+/// A time zone as a fixed offset, including daylight saving time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Zone {
     ahead: Seconds,
 }
 
-/// What a wall clock shows, in seconds; means an instant only together with a [`Zone`].
+/// Wall-clock time in seconds; an instant only together with a [`Zone`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalTime(pub i64);
 
 impl Zone {
-    /// So many hours ahead of the common time; negative in the west.
+    /// Hours ahead of UTC; negative in the west.
     pub const fn hours(hours: i64) -> Zone {
         Zone { ahead: Seconds(hours.saturating_mul(3600)) }
     }
 
-    /// What the clocks of the zone show at an instant.
+    /// The wall-clock time of the zone at an instant.
     pub fn local(self, instant: Time) -> LocalTime {
         LocalTime((instant + self.ahead).0)
     }
 
-    /// The instant at which the clocks of the zone show this.
+    /// The instant of a wall-clock time in the zone.
     pub fn instant(self, shown: LocalTime) -> Time {
         Time(shown.0) - self.ahead
     }
 }
 
-/// A job, by a number that its submitter chooses and keeps unique on the resource.
+/// Job number, chosen by the submitter; must be unique on the resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobId(pub u32);
 
-/// Something to compute on one CPU.
+/// A computation on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    /// Its name.
+    /// Unique on the resource.
     pub id: JobId,
-    /// Its size; of a job that was paused, what is left.
+    /// Its size; after an interruption, the work left.
     pub work: Work,
-    /// What becomes of it where its slot is too short.
+    /// What happens to it if its slot is too short.
     pub stopped: Stopped,
 }
 
-/// What becomes of a reserved job that is not done at the end of its slot.
+/// What happens to a reserved job that is not done at the end of its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stopped {
-    /// It is restartable: it joins the end of the queue and goes on from where it was. If the queue is empty and a CPU
-    /// is free it goes on at once.
+    /// Restartable: it joins the end of the queue and continues from where it was stopped. If the queue is empty and a
+    /// CPU is free, it continues at once.
     Queue,
-    /// It is not: it is pre-empted and goes back to its user unfinished.
+    /// Not restartable: it is pre-empted and returned to its user unfinished.
     Return,
 }
 
-/// A stretch of time for which a job had a CPU.
+/// An interval in which a job had a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// The job.
+    /// Job that had the CPU.
     pub job: JobId,
-    /// The CPU.
+    /// CPU that it ran on.
     pub cpu: CpuId,
-    /// When.
+    /// Never empty.
     pub interval: Interval,
-    /// The reservation in which it ran; none for a job from the queue.
+    /// The reservation in which it ran; None for a job from the queue.
     pub reservation: Option<ReservationId>,
 }
 
-/// A job that went back to its user.
+/// A job that was returned to its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Returned {
-    /// The job.
+    /// Job that was returned.
     pub job: JobId,
-    /// When.
+    /// Time of its end, or of the end of its slot.
     pub at: Time,
-    /// What was not done: nothing where it was finished.
+    /// Work left; [`Work::NONE`] if it finished.
     pub left: Work,
 }
 
-/// A reservation of one resource, by the order in which they were accepted.
+/// A reservation of one resource, numbered in the order of acceptance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReservationId(pub u32);
 
-/// What a user asks for.
+/// A reservation request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The user's time zone, in which `start` is meant.
+    /// The user's time zone, which `start` refers to.
     pub zone: Zone,
-    /// From when.
+    /// Start of the slot.
     pub start: Start,
-    /// For how long.
+    /// At least one second.
     pub duration: Seconds,
-    /// How many CPUs.
+    /// Number of CPUs, from 1 to those of the resource.
     pub cpus: u32,
 }
 
-/// From when a reservation is wanted.
+/// The requested start of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// At once: an immediate reservation.
     Now,
-    /// When the user's clock shows this: an advance reservation.
+    /// At this wall-clock time of the user: an advance reservation.
     At(LocalTime),
 }
 
-/// The answer to a request that is accepted.
+/// An accepted request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Booked {
-    /// Its name from now on.
+    /// Used to commit it.
     pub id: ReservationId,
-    /// When the CPUs are there.
+    /// The reserved interval.
     pub slot: Interval,
-    /// It must be committed before this.
+    /// It must be committed before this time.
     pub expires: Time,
 }
 
-/// The answer to a request that is not.
+/// A refused request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no room at the time asked for.
+    /// There is no room at the requested time.
     Busy {
-        /// About how much later there might be: 5, 10, 15, 30 or 45 of the resource's unit, rounded up; 45 also where
+        /// About how much later there might be room: 5, 10, 15, 30 or 45 of the resource's unit, rounded up; 45 also if
         /// it takes longer.
         hint: Seconds,
     },
     /// More CPUs than the resource has, or none.
     Width,
-    /// The start lies in the past.
+    /// The start is in the past.
     InThePast,
     /// A duration below one second.
     NoDuration,
 }
 
 impl Request {
-    /// When it is to start, given that it is now.
+    /// The requested start as an instant.
     fn start_at(&self, now: Time) -> Time {
         match self.start {
             Start::Now => now,
@@ -222,7 +221,7 @@ impl Request {
         }
     }
 
-    /// The refusal of a request that no resource with so many CPUs could ever grant.
+    /// Fails if no resource with this number of CPUs could ever grant the request.
     fn check(&self, now: Time, cpus: Capacity) -> Result<(), Refusal> {
         if self.cpus == 0 || self.cpus > cpus.0 {
             return Err(Refusal::Width);
@@ -237,7 +236,7 @@ impl Request {
     }
 }
 
-/// The hint for a resource that is busy for so long: the smallest step that is not shorter, or the largest.
+/// The smallest step that is not shorter than `busy`, or the largest step.
 fn busy_hint(busy: Seconds, unit: Seconds) -> Seconds {
     let steps = HINT_STEPS.map(|step| Seconds(unit.0.max(1).saturating_mul(step)));
     steps.into_iter().find(|&step| step >= busy).unwrap_or(steps[HINT_STEPS.len() - 1])

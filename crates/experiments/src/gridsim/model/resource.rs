@@ -1,14 +1,14 @@
-//! A grid resource: the operations a user has on it, each at an instant, and the passing of time in between.
-//! It relies on the profile of the plan, which holds a span for every reservation that is accepted, committed or
-//! active and for every job that was started from the queue; what it accepts it keeps.
+//! A grid resource: the operations of users, each at an instant, and the events in between. The profile has a span for
+//! every reservation that is accepted, committed or active, and for every job started from the queue, so that every
+//! accepted reservation is honoured.
 //!
-//! The events of one instant come in this order: ends of jobs, ends of slots, expiries, beginnings of slots; then the
-//! queue gets what CPUs are left; then come the operations of users, in the order in which they are called.
+//! The events of one instant are handled in this order: ends of jobs, ends of slots, expiries, starts of slots; then
+//! the queue gets the remaining CPUs; then the operations of users, in the order of the calls.
 //!
-//! It never takes a CPU from a job that came from the queue, nor lets such a job run into a reservation: one that
-//! would, by its size and the rating of the CPU it would get, waits, and all behind it wait with it (first come, first
-//! served, no backfilling). A reservation is granted where running jobs and other reservations leave room; the queue is
-//! not asked.
+//! A job from the queue never loses its CPU and never runs into a reservation: a job that would, by its size and the
+//! rating of the CPU that it would get, waits, and all jobs behind it wait too (first come, first served, no
+//! backfilling). A reservation is granted if running jobs and other reservations leave room; waiting jobs are not
+//! considered.
 
 use super::{
     Booked, CpuId, Cpus, Job, Piece, Rating, Refusal, Request, ReservationId, Returned, Stopped, busy_hint,
@@ -16,11 +16,11 @@ use super::{
 use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Time};
 use std::collections::{BTreeSet, VecDeque};
 
-/// What a resource does where the user does not say.
+/// Settings of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// An accepted reservation expires after this, or at its start where that is earlier. An immediate one must be
-    /// committed within the second.
+    /// An accepted reservation expires after this time, or at its start if that is earlier. An immediate one must be
+    /// committed within a second.
     pub patience: Seconds,
     /// The unit of the busy-time hint.
     pub hint_unit: Seconds,
@@ -35,24 +35,24 @@ impl Default for Rules {
 /// Why a reservation cannot be committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitError {
-    /// There is no such reservation.
+    /// The id is not known.
     Unknown,
-    /// It has expired.
+    /// It was not committed in time.
     Expired,
     /// Its slot has begun.
     Begun,
 }
 
-/// What is going to happen. The order of the variants is the order inside an instant.
+/// A future event. The order of the variants is the order of handling within an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The job on this CPU is done.
     JobEnd(CpuId),
-    /// The reservation's time is over.
+    /// The slot of the reservation ends.
     SlotEnd(ReservationId),
-    /// The reservation was to be committed before now.
+    /// The time to commit the reservation is over.
     Expiry(ReservationId),
-    /// The reservation's time has come.
+    /// The slot of the reservation starts.
     Begin(ReservationId),
 }
 
@@ -68,11 +68,11 @@ struct Running {
 struct Reservation {
     span: Span,
     expires: Time,
-    /// Why it can no longer be committed.
+    /// Why it can no longer be committed; None while it can.
     closed: Option<CommitError>,
-    /// Attached and not started, in the order in which they start.
+    /// Attached jobs that have not started, in the order of their start.
     jobs: VecDeque<Job>,
-    /// The CPUs it holds while active.
+    /// Its CPUs while it is active.
     cpus: Vec<CpuId>,
 }
 
@@ -84,7 +84,7 @@ pub struct Resource {
     profile: Profile,
     now: Time,
     queue: VecDeque<Job>,
-    /// Of each CPU.
+    /// The job of each CPU.
     running: Vec<Option<Running>>,
     events: BTreeSet<(Time, Event)>,
     reservations: Vec<Reservation>,
@@ -92,9 +92,9 @@ pub struct Resource {
     returned: Vec<Returned>,
 }
 
-/// For users.
+/// Operations of users.
 impl Resource {
-    /// Idle from `origin` on, with a CPU for each rating; None without a CPU or with one that is rated zero.
+    /// An idle resource with one CPU per rating; None without CPUs or with a rating of zero.
     pub fn new(ratings: Vec<Rating>, rules: Rules, origin: Time) -> Option<Resource> {
         let count = u32::try_from(ratings.len()).ok().filter(|&count| count > 0)?;
         if ratings.contains(&Rating(0)) {
@@ -114,22 +114,22 @@ impl Resource {
         })
     }
 
-    /// How many CPUs it has.
+    /// Number of CPUs.
     pub fn capacity(&self) -> Capacity {
         Capacity(self.running.len() as u32)
     }
 
-    /// What jobs have had which CPU when, in the order in which they left it.
+    /// The CPU usage of all jobs, ordered by the end of each piece.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// What went back to users, in order.
+    /// Jobs returned to their users, in order.
     pub fn returned(&self) -> &[Returned] {
         &self.returned
     }
 
-    /// Lets time pass until nothing happens any more.
+    /// Handles all remaining events.
     pub fn finish(&mut self) {
         while let Some(&(next, _)) = self.events.first() {
             self.instant(next);
@@ -143,7 +143,7 @@ impl Resource {
         self.serve_queue();
     }
 
-    /// Asks for a reservation: accepted until its expiry, or refused.
+    /// Requests a reservation. An accepted one must be committed before it expires.
     pub fn create(&mut self, now: Time, request: &Request) -> Result<Booked, Refusal> {
         self.advance(now);
         request.check(self.now, self.capacity())?;
@@ -155,7 +155,9 @@ impl Resource {
         }
         let id = ReservationId(self.reservations.len() as u32);
         let span = Span::starting(start, need.length, need.capacity);
+        // An immediate reservation would expire at its start, that is now; it gets one second.
         let expires = (self.now + self.rules.patience).min(start).max(self.now + Seconds(1));
+        // In the profile from its acceptance on, so that a commit cannot fail for lack of room.
         self.profile.add(span);
         self.events.insert((expires, Event::Expiry(id)));
         let (jobs, cpus) = (VecDeque::new(), Vec::new());
@@ -163,8 +165,8 @@ impl Resource {
         Ok(Booked { id, slot: span.interval, expires })
     }
 
-    /// Confirms a reservation, with the jobs that are to run in it: none, one or more. Until its start it can be
-    /// committed again to attach more. Jobs start in order, as many at a time as there are CPUs in it.
+    /// Confirms a reservation and attaches jobs to it. Until its start it can be committed again to attach more jobs.
+    /// Jobs start in order, at most one per reserved CPU at a time.
     pub fn commit(
         &mut self,
         now: Time,
@@ -179,14 +181,15 @@ impl Resource {
         reservation.jobs.extend(jobs);
         self.events.remove(&(reservation.expires, Event::Expiry(id)));
         self.events.insert((reservation.span.interval.begin, Event::Begin(id)));
+        // An immediate reservation begins at this very instant.
         self.advance(self.now);
         Ok(())
     }
 }
 
-/// As time passes.
+/// Event handling.
 impl Resource {
-    /// Lets time pass. An instant before the last one counts as the last one.
+    /// Handles all events up to `now`. A time before the last event counts as that of the last event.
     fn advance(&mut self, now: Time) {
         while let Some(&(next, _)) = self.events.first().filter(|(next, _)| *next <= now) {
             self.instant(next);
@@ -194,7 +197,7 @@ impl Resource {
         self.instant(now.max(self.now));
     }
 
-    /// All that happens at one instant, up to the operations of users.
+    /// Handles the events of one instant and serves the queue.
     fn instant(&mut self, now: Time) {
         self.now = now.max(self.now);
         self.profile.advance(self.now);
@@ -214,8 +217,8 @@ impl Resource {
         self.serve_queue();
     }
 
-    /// Starts jobs from the queue, in order, until one would run into a reservation or no CPU is free. The first is
-    /// measured on the fastest free CPU, the one it would get.
+    /// Starts jobs from the queue, in order, until one would run into a reservation or no CPU is free. The run time of
+    /// the first job is that on the fastest free CPU, which it would get.
     fn serve_queue(&mut self) {
         while let (Some(&job), Some(cpu)) = (self.queue.front(), self.cpus.fastest_free()) {
             let length = job.work.run_time(self.cpus.rating(cpu));
@@ -229,14 +232,14 @@ impl Resource {
         }
     }
 
-    /// The reservation takes its CPUs, which the profile has kept free, and starts its first jobs.
+    /// Starts a slot: takes its CPUs, which the profile has kept free, and starts its first jobs.
     fn begin(&mut self, id: ReservationId) {
         let reservation = &mut self.reservations[id.0 as usize];
         reservation.closed = Some(CommitError::Begun);
         let Span { interval, capacity } = reservation.span;
         for _ in 0..capacity.0 {
             let free = self.cpus.fastest_free();
-            debug_assert!(free.is_some(), "a reservation finds its CPUs free");
+            debug_assert!(free.is_some(), "the CPUs of a reservation are free at its start");
             let Some(cpu) = free else { break };
             self.cpus.take(cpu);
             self.reservations[id.0 as usize].cpus.push(cpu);
@@ -255,7 +258,7 @@ impl Resource {
     fn run(&mut self, job: Job, cpu: CpuId, reservation: Option<ReservationId>) {
         let done = self.now + job.work.run_time(self.cpus.rating(cpu));
         self.running[cpu.0 as usize] = Some(Running { job, since: self.now, done, reservation });
-        // Of a job in a reservation, the end of the slot may come first and stop it.
+        // The end of its slot may come first; `stop` then removes this event.
         self.events.insert((done, Event::JobEnd(cpu)));
     }
 
@@ -273,7 +276,7 @@ impl Resource {
         }
     }
 
-    /// Frees the CPUs of a reservation. Jobs that ran are dealt with before those that did not start.
+    /// Frees the CPUs of a reservation. Running jobs are queued or returned before jobs that did not start.
     fn slot_end(&mut self, id: ReservationId) {
         let mut jobs = Vec::new();
         for cpu in std::mem::take(&mut self.reservations[id.0 as usize].cpus) {
@@ -293,7 +296,7 @@ impl Resource {
         self.returned.push(Returned { job: job.id, at: self.now, left: job.work });
     }
 
-    /// Takes the job off a CPU and notes how long it had it; the job with what is left of it.
+    /// Removes the job from a CPU, records the piece, and returns the job with its remaining work.
     fn stop(&mut self, cpu: CpuId) -> Option<(Job, Option<ReservationId>)> {
         let Running { mut job, since, done, reservation } = self.running[cpu.0 as usize].take()?;
         self.events.remove(&(done, Event::JobEnd(cpu)));

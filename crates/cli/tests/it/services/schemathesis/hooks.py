@@ -36,7 +36,7 @@ def identify(case, draw):
 
 
 def head(case, draw):
-    """A key is new, and a change is of whichever version there is."""
+    """Sets a new key, and lets a change apply to any version."""
     headers = case.headers or {}
     if "Idempotency-Key" in headers or case.method in ("POST", "PUT"):
         headers["Idempotency-Key"] = f'"tried-{os.getpid()}-{next(KEYS)}"'
