@@ -1,5 +1,6 @@
 //! The help of `bookahead` itself, with the commands in groups.
 
+use crate::table::wrapped;
 use clap::{Command, CommandFactory};
 use std::fmt::Write;
 
@@ -9,7 +10,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         "Book",
         &[
             "probe", "reserve", "commit", "hold", "extend", "change", "release", "cancel", "show", "list",
-            "schedule", "watch", "sites", "calendar",
+            "schedule", "watch", "wait", "sites", "calendar",
         ],
     ),
     ("Jobs", &["submit", "jobs"]),
@@ -19,6 +20,9 @@ const GROUPS: [(&str, &[&str]); 4] = [
 
 /// Commands about the program itself, at the end.
 const OTHERS: (&str, &[&str]) = ("Other", &["completions", "man", "help"]);
+
+/// Width of the list of commands: that of the narrowest usual terminal, since a template is not wrapped.
+const WIDTH: usize = 80;
 
 /// The command line, whose help lists the commands in groups.
 pub(crate) fn command() -> Command {
@@ -32,7 +36,10 @@ pub(crate) fn command() -> Command {
         for name in names {
             let about = built.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(groups, "  {name:<widest$}  {about}");
+            for (at, line) in wrapped(&about, WIDTH - widest - 4).iter().enumerate() {
+                let name = if at == 0 { name } else { &"" };
+                let _ = writeln!(groups, "  {name:<widest$}  {line}");
+            }
         }
         groups.push('\n');
     }

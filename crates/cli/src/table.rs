@@ -25,11 +25,13 @@ pub(crate) struct Column {
     /// Drop order: columns with the lowest number go first; None is never dropped.
     dropped: Option<u8>,
     paint: Option<Paint>,
+    /// Whether its texts may be broken into lines. Ids may not: they are copied.
+    breakable: bool,
 }
 
 impl Column {
     pub(crate) fn left(head: impl Into<String>) -> Column {
-        Column { head: head.into(), right: false, dropped: None, paint: None }
+        Column { head: head.into(), right: false, dropped: None, paint: None, breakable: true }
     }
 
     /// A column that is aligned right, for numbers.
@@ -40,6 +42,11 @@ impl Column {
     /// Allows to drop the column if the table is too wide; columns with a lower `order` go first.
     pub(crate) fn drop(self, order: u8) -> Column {
         Column { dropped: Some(order), ..self }
+    }
+
+    /// Keeps each text on one line.
+    pub(crate) fn whole(self) -> Column {
+        Column { breakable: false, ..self }
     }
 
     pub(crate) fn paint(self, paint: Paint) -> Column {
@@ -104,7 +111,8 @@ impl Table {
         }
         let mut widths = self.widths(&kept);
         while total(&widths) > width {
-            let widest = (0..widths.len()).filter(|at| widths[*at] > NARROWEST).max_by_key(|at| widths[*at]);
+            let breakable = |at: &usize| widths[*at] > NARROWEST && self.columns[kept[*at]].breakable;
+            let widest = (0..widths.len()).filter(breakable).max_by_key(|at| widths[*at]);
             let Some(widest) = widest else { break };
             widths[widest] -= 1;
         }
@@ -283,6 +291,14 @@ mod tests {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
         }
+    }
+
+    #[test]
+    fn an_id_is_not_broken() {
+        let mut table = Table::new([Column::left("id").whole(), Column::left("note")]);
+        let id = "rsv_753a2d0ded89d8bbb038ba84405d9ee3";
+        table.row([id.to_owned(), "several words for a note".to_owned()]);
+        assert!(table.render(Some(50), false).contains(id));
     }
 
     #[test]

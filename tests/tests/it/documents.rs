@@ -69,6 +69,16 @@ fn a_marked_block_is_filled_with_what_its_command_prints() {
     assert_eq!(with_current_blocks("page", &filled), filled);
 }
 
+#[test]
+fn the_contents_list_every_page() {
+    let docs = root().join("docs");
+    let contents = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    for page in pages().iter().filter_map(|page| page.strip_prefix(&docs).ok()) {
+        let link = format!("({})", page.display());
+        assert!(page == Path::new("SUMMARY.md") || contents.contains(&link), "{link} is not in the contents");
+    }
+}
+
 fn pages() -> Vec<PathBuf> {
     let readme = root().join("README.md");
     assert!(readme.exists(), "README.md is missing");

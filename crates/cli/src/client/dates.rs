@@ -87,14 +87,6 @@ impl Dates {
         format!("{} {}", zoned.strftime("%a %Y-%m-%d"), clock(&zoned))
     }
 
-    /// The end of an interval that starts at `begin`, without the date if it is the same day.
-    pub(crate) fn wall_end(&self, begin: Timestamp, end: Timestamp) -> String {
-        match (self.zoned(begin), self.zoned(end)) {
-            (Some(first), Some(last)) if first.date() == last.date() => clock(&last),
-            _ => self.wall(end),
-        }
-    }
-
     /// `Mon 2026-11-16 09:00+01:00 (2026-11-16T08:00:00Z)`.
     pub(crate) fn both(&self, at: Timestamp) -> String {
         if self.are_utc() { self.wall(at) } else { format!("{} ({at})", self.wall(at)) }
@@ -213,8 +205,6 @@ mod tests {
         let berlin = Dates::new(TimeZone::get("Europe/Berlin").unwrap(), at("2026-11-15T15:30:00Z"));
         let (begin, end) = (at("2026-11-16T08:00:00Z"), at("2026-11-16T10:00:30Z"));
         assert_eq!(berlin.both(begin), "Mon 2026-11-16 09:00+01:00 (2026-11-16T08:00:00Z)");
-        assert_eq!(berlin.wall_end(begin, end), "11:00:30+01:00");
-        assert_eq!(berlin.wall_end(begin, at("2026-11-16T23:00:00Z")), "Tue 2026-11-17 00:00+01:00");
         assert_eq!(berlin.written(begin), "2026-11-16T09:00:00+01:00");
         let utc = Dates::new(TimeZone::UTC, at("2026-11-15T15:30:00Z"));
         assert_eq!(utc.both(begin), "Mon 2026-11-16 08:00Z");

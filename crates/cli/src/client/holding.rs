@@ -7,7 +7,7 @@ use super::ids::IdText;
 use super::place::Place;
 use super::refusal::Usage;
 use super::request::terms_of;
-use super::request::values::{Length, some_time};
+use super::request::values::{Length, capacity, some_time};
 use super::reserve::{show, with_commands};
 use super::session::{Session, by_clock};
 use super::when::When;
@@ -175,7 +175,7 @@ pub(crate) struct ChangeArguments {
     part: Option<usize>,
 
     /// New capacity; needs --part if the reservation has several parts
-    #[arg(long, value_name = "N", required_unless_present_any = ["duration", "from", "until"])]
+    #[arg(long, value_name = "N", value_parser = capacity, allow_hyphen_values = true)]
     capacity: Option<u32>,
 
     /// New duration
@@ -203,6 +203,10 @@ pub(crate) struct ChangeArguments {
 }
 
 pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
+    let ChangeArguments { capacity, duration, from, until, .. } = arguments;
+    if capacity.is_none() && duration.is_none() && from.is_none() && until.is_none() {
+        bail!(Usage("nothing to change; give --capacity, --duration, --from or --until".to_owned()));
+    }
     let session = Session::open(&arguments.place)?;
     let id = session.reservation_id(&arguments.id)?;
     let reservation = session.ask("looking", session.client.show(id))?;

@@ -4,7 +4,7 @@
 //! - [`place`]: server and credentials; [`session`]: the connection to one server
 //! - [`when`], [`dates`]: parsing and formatting of times
 //! - [`request`]: requests from options or from a file
-//! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`submit`]: the commands
+//! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`wait`], [`submit`]: the commands
 //! - [`view`]: tables; [`refusal`]: errors and exit codes
 
 mod dates;
@@ -20,6 +20,7 @@ mod schedule;
 mod session;
 mod submit;
 mod view;
+mod wait;
 mod watch;
 mod when;
 
@@ -73,6 +74,9 @@ pub(crate) enum Command {
     /// List sites and brokers with their resources
     #[command(after_help = EXIT_CODES)]
     Sites(Box<looking::SitesArguments>),
+    /// Wait until a reservation or job has started or ended
+    #[command(after_help = EXIT_CODES)]
+    Wait(Box<wait::Arguments>),
     /// Draw reserved and free capacity as bars in the terminal
     #[command(after_help = EXIT_CODES)]
     Schedule(Box<schedule::Arguments>),
@@ -97,6 +101,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Submit(arguments) => submit::run(arguments),
         Command::Jobs(arguments) => list::jobs(arguments),
         Command::Sites(arguments) => looking::sites(arguments),
+        Command::Wait(arguments) => wait::run(arguments),
         Command::Schedule(arguments) => schedule::run(arguments),
         Command::Calendar(arguments) => looking::calendar(arguments),
     }

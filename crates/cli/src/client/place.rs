@@ -25,7 +25,7 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7400";
 /// Options shared by all client commands.
 #[derive(Args)]
 pub(crate) struct Place {
-    /// URL of the site or broker: http://…, https://… or unix:PATH [env: BOOKAHEAD_SERVER] [default:
+    /// URL of the site or broker: http://…, https://…, HOST:PORT for http, or unix:PATH [env: BOOKAHEAD_SERVER] [default:
     /// http://127.0.0.1:7400]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(crate) server: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Place {
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file", help_heading = "Server")]
     token: Option<String>,
 
-    /// CA certificates to verify the server with, in PEM [default: those of the system]
+    /// CA certificates to verify the server with, in PEM [env: BOOKAHEAD_CA] [default: those of the system]
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     ca: Option<PathBuf>,
 
@@ -96,7 +96,7 @@ impl Place {
         // Precedence: --server, the server of --profile, BOOKAHEAD_SERVER, then the server of the default profile.
         let by_profile = || self.profile.as_ref().and(profile.server.clone());
         let server = self.server.clone().or_else(by_profile).or(elsewhere).or(profile.server.clone());
-        let server = server.unwrap_or_else(|| DEFAULT_SERVER.to_owned());
+        let server = with_scheme(server.unwrap_or_else(|| DEFAULT_SERVER.to_owned()));
         let by_environment = || named("BOOKAHEAD_TOKEN_FILE").map(PathBuf::from);
         let token_file = match &self.token {
             Some(_) => None,
@@ -113,7 +113,7 @@ impl Place {
         let timeout = Duration::from_secs(self.timeout.0.try_into().unwrap_or(0).max(1));
         let options = Options {
             token,
-            ca: self.ca.clone().or(profile.ca.clone()),
+            ca: self.ca.clone().or(profile.ca.clone()).or_else(|| named("BOOKAHEAD_CA").map(PathBuf::from)),
             identity: self.identity(&profile),
             timeout,
             user: self.user.clone().or(profile.user).map(Into::into),
@@ -145,6 +145,12 @@ impl Place {
         add("--user", self.user.clone());
         words
     }
+}
+
+/// `127.0.0.1:7400` is the address of a service without TLS.
+fn with_scheme(server: String) -> String {
+    let is_plain = !server.is_empty() && !server.contains("://") && !server.starts_with("unix:");
+    if is_plain { format!("http://{server}") } else { server }
 }
 
 fn token_in(path: &Path) -> Result<String> {

@@ -168,7 +168,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     if granted + MOMENT < arguments.hold.0.0.saturating_mul(1_000) {
         let asked = countdown(arguments.hold.0.0.saturating_mul(1_000));
         say!(
-            "note: held for {} instead of {asked}, the longest hold that the server allows",
+            "note: held for {} instead of {asked}: a hold ends when the first part begins, or when the server ends it",
             countdown(granted)
         );
     }

@@ -4,8 +4,9 @@ use super::ids::IdText;
 use super::looking::show_job;
 use super::place::Place;
 use super::refusal::Usage;
-use super::request::values::{Length, Required, some_time};
+use super::request::values::{Length, Required, capacity, some_time};
 use super::session::{Session, by_clock};
+use super::wait::{Until, wait_for_job};
 use super::when::When;
 use anyhow::{Context, Result, bail};
 use bookahead_api::{Mode, Slot, SubmitJob, Work};
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
     reservation: Option<IdText<ReservationId>>,
 
     /// Capacity that the job needs [default: that of the reservation, else 1]
-    #[arg(long, value_name = "N", help_heading = "Job")]
+    #[arg(long, value_name = "N", value_parser = capacity, allow_hyphen_values = true, help_heading = "Job")]
     capacity: Option<u32>,
 
     /// Time limit of the job [default: the rest of the reservation]
@@ -98,6 +99,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "KEY", help_heading = "Job")]
     key: Option<String>,
 
+    /// Wait until the job is over; the command fails if the job does
+    #[arg(long, help_heading = "Job")]
+    wait: bool,
+
     #[command(flatten)]
     place: Place,
 }
@@ -148,7 +153,7 @@ fn submit(arguments: &Arguments, work: Work, session: &Session) -> Result<()> {
     };
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
     let job = session.ask("submitting", session.timed_client().submit(&submit, &key))?;
-    show_job(session, &job)
+    if arguments.wait { wait_for_job(session, job.id, Until::Ended) } else { show_job(session, &job) }
 }
 
 /// The part of the reservation that supplies the defaults of capacity and limit. The server makes the actual choice: if

@@ -243,7 +243,7 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
 pub(crate) fn print_reservations(reservations: &[Reservation], session: &Session) -> io::Result<()> {
     let dates = session.dates();
     let mut table = Table::new([
-        Column::left("reservation"),
+        Column::left("reservation").whole(),
         Column::left("state").paint(state_colour),
         Column::left("owner").drop(2),
         Column::left("site").drop(1),
@@ -273,7 +273,7 @@ fn print_unless_empty(table: &Table, otherwise: &str) -> io::Result<()> {
     table.print()
 }
 
-fn job_word(job: &Job) -> String {
+pub(crate) fn job_word(job: &Job) -> String {
     let word = match job.state {
         JobState::Placing => "placing",
         JobState::Waiting => "waiting",
@@ -292,7 +292,7 @@ fn job_word(job: &Job) -> String {
 pub(crate) fn print_jobs(jobs: &[Job], session: &Session) -> io::Result<()> {
     let dates = session.dates();
     let mut table = Table::new([
-        Column::left("job"),
+        Column::left("job").whole(),
         Column::left("state").paint(state_colour),
         Column::left("owner").drop(4),
         Column::left("resource"),
@@ -302,7 +302,7 @@ pub(crate) fn print_jobs(jobs: &[Job], session: &Session) -> io::Result<()> {
         Column::left("started"),
         Column::left("expected"),
         Column::left("ended"),
-        Column::left("reservation").drop(5),
+        Column::left("reservation").whole().drop(5),
         Column::left("native id").drop(2),
         Column::left("detail").drop(1),
     ]);
@@ -328,6 +328,10 @@ pub(crate) fn print_jobs(jobs: &[Job], session: &Session) -> io::Result<()> {
 
 fn job_place(job: &Job) -> String {
     match (&job.site, &job.resource) {
+        // A broker's name of a resource begins with the name of its site.
+        (Some(site), Some(resource)) if resource.as_str().starts_with(&format!("{site}/")) => {
+            resource.to_string()
+        }
         (Some(site), Some(resource)) => format!("{site}/{resource}"),
         (site, resource) => or_nothing(site.as_ref().or(resource.as_ref()), ToString::to_string),
     }

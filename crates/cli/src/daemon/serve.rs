@@ -117,7 +117,7 @@ async fn serve(party: &Party, arguments: &Arguments, on_lost_journal: OnLostJour
             },
         }
     }
-    tracing::info!("ends");
+    tracing::info!(event = "stopping", "stopping");
     tokio::select! {
         stopped = running.stop() => stopped.map_err(|why| told(&why)),
         () = signals.end() => Err(anyhow!("stopped by a second signal, without waiting for outstanding requests")),

@@ -5,7 +5,7 @@ use crate::output::{Progress, named_for, save_and_tell, say, threads};
 use crate::placement::{NoticeArguments, PlacementArguments};
 use crate::times::{Instant, length};
 use crate::trace::{TraceArguments, clock, file_not_stdout, unit_name};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bookahead_figure::{Bar, BarKind, Chart, Gantt, Panel, Series, Style};
 use bookahead_plan::metrics::{Completed, Summary, backlog_over_time, utilisation_over_time};
 use bookahead_plan::placement::Rules;
@@ -105,6 +105,14 @@ pub(crate) struct Run {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    for path in [&arguments.jobs_out, &arguments.reservations_out].into_iter().flatten() {
+        if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
+            bail!(
+                "{}: Parquet is not supported; use a name that ends in .csv, .swf or .swf.gz",
+                path.display()
+            );
+        }
+    }
     let swf_wanted = arguments.jobs_out.as_deref().is_some_and(results::is_swf);
     let trace = arguments.trace.load(swf_wanted)?;
     let requests = match &arguments.reservations {

@@ -93,10 +93,3 @@ impl Asking {
         }
     }
 }
-
-/// The rest of the first line that contains `word`.
-#[track_caller]
-pub(crate) fn after<'a>(said: &'a str, word: &str) -> &'a str {
-    let line = said.lines().find_map(|line| line.split_once(word));
-    line.unwrap_or_else(|| panic!("'{word}' was not printed: {said}")).1
-}

@@ -1,6 +1,6 @@
 //! The client commands against a real site or broker: output for people and programs, and exit codes.
 
-use crate::asking::{Asking, SITE, after};
+use crate::asking::{Asking, SITE};
 use crate::folder::{Folder, Ran, binary};
 use crate::service::Service;
 use serde_json::Value;
@@ -28,7 +28,8 @@ fn a_probe_shows_what_could_be_had_and_how_to_hold_it() {
         assert!(ran.out.contains(word), "'{word}' is missing: {ran:?}");
     }
     assert!(ran.err.contains("note: 'tomorrow 09:00' is taken in Europe/Berlin: "), "{ran:?}");
-    let held = shell(&asking, after(&ran.err, "to hold the first offer:\n  "));
+    let held =
+        shell(&asking, ran.err.lines().map(str::trim).find(|line| line.starts_with("bookahead ")).unwrap());
     assert_eq!(held.code, Some(0), "{held:?}");
     assert!(held.out.contains("held for ") && held.err.contains("bookahead commit rsv_"), "{held:?}");
     let offers = asking.document(&[&wanted[..], &["--most", "1", "--require", "gpus>=4"]].concat());

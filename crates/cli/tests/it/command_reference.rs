@@ -22,8 +22,12 @@ fn the_command_reference_is_current() {
 fn commands(above: &str) -> Vec<String> {
     let mut all = vec![above.to_owned()];
     let help = help(above);
-    let list =
-        help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap_or_default();
+    // The first help lists commands in groups, between the usage and the options.
+    let list = match above {
+        "" => help.split_once("\n\nBook:\n").and_then(|(_, rest)| rest.split("Options:").next()),
+        _ => help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()),
+    };
+    let list = list.unwrap_or_default();
     let entries = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     for name in entries.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help") {
         all.extend(commands(format!("{above} {name}").trim_start()));

@@ -63,7 +63,7 @@ fn the_log_is_for_people_or_programs_and_as_long_as_one_wants() {
     assert!(said("", "error").is_empty());
     let lines = said("--log-format json --log info", "error");
     assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{lines}");
-    folder.fail("site --config north.toml --log =nonsense=", &["no filter"]);
+    folder.fail("site --config north.toml --log =nonsense=", &["invalid log filter"]);
 }
 
 #[test]

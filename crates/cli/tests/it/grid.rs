@@ -196,7 +196,7 @@ fn what_does_not_hang_together_is_refused_with_what_to_do() {
             ),
             &["a has no resource link", "cluster"],
         ),
-        (added("[network]\nlost = 120"), &["network.lost = 120", "0 to 100"]),
+        (added("[network]\nlost = 120"), &["network.lost must be a percentage", "0 to 100", "120"]),
         (added("[network]\nloss = 1"), &["unknown field `loss`", "lost"]),
     ] {
         folder(&description).fail("simulate-grid grid.toml", words);

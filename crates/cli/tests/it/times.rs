@@ -28,9 +28,13 @@ fn the_zone_of_the_user_is_that_of_the_option_before_that_of_the_system() {
     );
     let said = asking.ends(0, &[&words[..], &["--zone", "America/New_York"]].concat());
     assert!(said.err.contains("is taken in America/New_York"), "{said:?}");
-    assert!(said.out.contains("09:00-05:00") && said.out.contains("2099-01-05 14:00–15:00"), "{said:?}");
+    assert!(
+        said.out.contains("begin (America/New_York)") && said.out.contains("2099-01-05 09:00"),
+        "{said:?}"
+    );
+    assert!(said.err.contains("09:00-05:00 (2099-01-05T14:00:00Z)"), "{said:?}");
     let utc = asking.ends(0, &[&words[..], &["--zone", "UTC"]].concat());
-    assert!(utc.out.contains("09:00Z") && !utc.out.contains("14:00"), "{utc:?}");
+    assert!(utc.out.contains("begin (UTC)") && !utc.out.contains("14:00"), "{utc:?}");
 }
 
 #[test]

@@ -352,7 +352,7 @@ mod tests {
         refused(&SMALL.replace("64", "\"64\""), &["line 6", "u32"]);
         refused(&SMALL.replace("kind = \"processors\"\n", ""), &["line 3", "kind"]);
         refused(&format!("listen = \"localhost\"\n{SMALL}"), &["line 1", "localhost", "127.0.0.1:7420"]);
-        refused(&format!("heartbeat = \"5 s\"\n{SMALL}"), &["line 1", "5 s", "2h30m"]);
+        refused(&format!("heartbeat = \"5 sx\"\n{SMALL}"), &["line 1", "5 sx", "2h30m"]);
         refused(&format!("{SMALL}method = \"best\"\n"), &["line 7", "best", "what-if"]);
         refused(&format!("{SMALL}[security]\nkey = \"k\"\n"), &["line 8", "`key`", "`keys`"]);
         let missing = SiteConfig::read(Path::new("nowhere/site.toml")).expect_err("no file").to_string();

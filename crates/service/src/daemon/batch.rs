@@ -82,6 +82,7 @@ fn connection(ssh: &SshConfig, base: &Path, state: &Path) -> Ssh {
     let fits = folder.as_os_str().len() <= bookahead_lrms::command::LONGEST_CONTROL_FOLDER;
     if !fits {
         tracing::warn!(
+            event = "ssh_socket_path_too_long",
             "{} is too long for an ssh control socket, so every command opens its own connection; set a shorter state",
             folder.display()
         );

@@ -398,7 +398,7 @@ impl Credentials {
             }
             Ok(_) => false,
             Err(why) => {
-                tracing::warn!("keeping the old token: {why}");
+                tracing::warn!(event = "token_not_reloaded", "keeping the old token: {why}");
                 false
             }
         }

@@ -118,6 +118,7 @@ pub async fn serve(bounds: Bounds, listeners: Vec<Listener>, router: Router, sto
     let all_ended = async { while connections.join_next().await.is_some() {} };
     if timeout(farewell, all_ended).await.is_err() {
         tracing::warn!(
+            event = "connections_closed",
             connections = connections.len(),
             "closing connections whose requests did not end in time"
         );
@@ -137,7 +138,7 @@ async fn accept_all(listener: Listener, to: mpsc::Sender<(Accepted, PeerAddress,
             Ok((stream, address)) => room.send((stream, address, tls.clone())),
             Err(fault) if is_the_clients(&fault) => {}
             Err(fault) => {
-                tracing::error!(%fault, "cannot accept connections");
+                tracing::error!(event = "accept_failed", %fault, "cannot accept connections");
                 sleep(PAUSE).await;
             }
         }

@@ -148,18 +148,19 @@ impl Authenticator {
             // A secret in place of public keys, or the reverse, is likely the wrong file.
             Ok(new) if new.secret().is_some() != old.secret().is_some() => {
                 tracing::error!(
+                    event = "keys_not_reloaded",
                     path = %path.display(),
                     "keys not reloaded: changing between a secret and public keys requires a restart"
                 );
                 false
             }
             Ok(new) => {
-                tracing::info!(path = %path.display(), keys = new.len(), "keys reloaded");
+                tracing::info!(event = "keys_reloaded", path = %path.display(), keys = new.len(), "keys reloaded");
                 *keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
                 true
             }
             Err(fault) => {
-                tracing::error!(%fault, "keys not reloaded; the old ones stay in use");
+                tracing::error!(event = "keys_not_reloaded", %fault, "keys not reloaded; the old ones stay in use");
                 false
             }
         }

@@ -205,7 +205,7 @@ mod tests {
             let tag = Secret::new(&[1; 32]).unwrap().sign(signed.as_bytes());
             let fault =
                 signed_content(&format!("{signed}.{}", encoded(tag)), &keys(std::slice::from_ref(&key)));
-            let expected = TokenFault::Malformed("it needs an extension that is not known here (crit)");
+            let expected = TokenFault::Malformed("it needs an unsupported extension (crit)");
             assert_eq!(fault, Err(expected), "{critical}");
         }
     }

@@ -103,7 +103,7 @@ fn a_journal_that_lost_what_was_answered_for_is_refused_until_the_mark_is_delete
     let refused = |why: &str| {
         let error = all(journal).unwrap_err().to_string();
         assert!(
-            error.contains(why) && error.contains("up to record 40") && error.contains(".mark"),
+            error.contains(why) && error.contains("records up to 40") && error.contains(".mark"),
             "{error}"
         );
     };

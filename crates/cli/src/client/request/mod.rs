@@ -21,7 +21,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use toml::de::{DeTable, DeValue};
-use values::{Length, Required, some_time};
+use values::{Length, Required, capacity, some_time};
 
 /// Options that describe a single part. They conflict with `--part` and `--file`.
 const OF_ONE_PART: [&str; 4] = ["capacity", "kind", "require", "resource"];
@@ -30,6 +30,7 @@ const OF_ONE_PART: [&str; 4] = ["capacity", "kind", "require", "resource"];
 pub(crate) struct Wanted {
     /// Capacity to reserve, such as the number of processors
     #[arg(long, value_name = "N", required_unless_present_any = ["file", "part"], help_heading = "Request")]
+    #[arg(value_parser = capacity, allow_hyphen_values = true)]
     capacity: Option<u32>,
 
     /// Duration (90m, 2h30m, 1d, PT2H)

@@ -75,6 +75,11 @@ impl fmt::Display for Length {
 /// Parses a duration of at least one second, for options that mean nothing with zero.
 pub(crate) fn some_time(text: &str) -> Result<Length, String> {
     let number = text.trim();
+    if let Some(rest) = number.strip_prefix('+') {
+        return Err(format!(
+            "'{number}' has a sign; write {rest} (to make a reservation longer: bookahead extend ID --for {rest})"
+        ));
+    }
     // A number without a unit would be minutes in Slurm, but seconds in traces.
     if number != "0" && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("'{number}' has no unit; use {number}s, {number}m or {number}h"));
@@ -85,6 +90,12 @@ pub(crate) fn some_time(text: &str) -> Result<Length, String> {
     } else {
         Ok(length)
     }
+}
+
+/// Parses a capacity of at least 1.
+pub(crate) fn capacity(text: &str) -> Result<u32, String> {
+    let number = text.trim().parse::<u32>().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("'{text}' is not a capacity; give a whole number from 1 to {}", u32::MAX))
 }
 
 read_from_text!(Length, "a length of time in quotes, such as \"2h30m\"");

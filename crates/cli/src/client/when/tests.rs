@@ -63,7 +63,7 @@ fn what_is_not_clear_is_refused_and_the_error_says_what_to_write() {
         ("tomorrow midnight", "use 0:00"),
         ("tomorrow 9:00 Mars/Olympus", "Europe/Berlin"),
         ("2026-11-16T09:00:00.5Z", "whole seconds"),
-        ("2026-11-16T09:00:00+05:00[Europe/Berlin]", "leave one of them out"),
+        ("2026-11-16T09:00:00+05:00[Europe/Berlin]", "remove one of them"),
         ("tomorrow 24:00", "is not a time"),
         ("tomorrow 9:5", "is not a time"),
         ("2026-02-30 9:00", "is not a time"),

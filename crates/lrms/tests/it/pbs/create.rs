@@ -150,7 +150,7 @@ fn nonsense_is_refused_without_asking() {
     nowhere.nodes.retain(|node| !node.usable);
     let endless = Wanted { interval: Interval::new(Time(1_794_828_800), Time::MAX), ..wanted(1) };
     let cases = [
-        (wanted(0), &picture, "empty"),
+        (wanted(0), &picture, "is zero"),
         (Wanted { account: "a,b".into(), ..wanted(1) }, &picture, "account"),
         (wanted(1), &nowhere, "usable"),
         (endless, &picture, "calendar"),

@@ -197,7 +197,7 @@ fn what_is_for_finding_a_place_makes_no_sense_with_a_reservation() {
     ] {
         let why = refused(standing(), job);
         assert_eq!(why.code(), "bad-request", "{field}");
-        assert!(why.to_string().starts_with(&format!("{field} is for")), "{why:?}");
+        assert!(why.to_string().starts_with(&format!("{field} has no meaning")), "{why:?}");
     }
 }
 
