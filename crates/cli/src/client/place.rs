@@ -149,7 +149,7 @@ impl Place {
 
 /// `127.0.0.1:7400` is the address of a service without TLS.
 fn with_scheme(server: String) -> String {
-    let is_plain = !server.is_empty() && !server.contains("://") && !server.starts_with("unix:");
+    let is_plain = server.contains(':') && !server.contains("://") && !server.starts_with("unix:");
     if is_plain { format!("http://{server}") } else { server }
 }
 

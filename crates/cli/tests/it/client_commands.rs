@@ -243,6 +243,11 @@ fn a_script_runs_in_a_reservation_and_a_program_in_the_queue() {
     let job = job["id"].as_str().unwrap();
     let done = asking.until(&["show", job], |job| job["state"] == "done");
     assert_eq!(done["exit"], 3);
+    let waited = asking.ends(3, &["wait", &job[..12]]);
+    assert!(waited.out.contains("done, exit code 3"), "a job that failed fails the command: {waited:?}");
+    asking.ends(0, &["wait", job, "--until", "started"]);
+    asking.ends(0, &["wait", &id, "--until", "started"]);
+    asking.ends(0, &["submit", "--wait", "--limit", "1m", "--", "/bin/true"]);
     assert_eq!(asking.folder.text("out.txt"), "one --limit\n", "what follows the script is the script's");
     let program = asking.document(&["submit", "--limit", "1m", "--", "/bin/sleep", "1000"]);
     let program = program["id"].as_str().unwrap();
@@ -355,7 +360,17 @@ fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
     folder.run("reserve --part capacity=0").assert_refused(2, &["'capacity' is missing or 0"]);
     folder.run("show 77").assert_refused(2, &["invalid id '77'"]);
     folder.run("list --state gone").assert_refused(2, &["change-requested", "or all"]);
-    folder.run("change rsv_1").assert_refused(2, &["--capacity"]);
+    for (words, texts) in [
+        ("probe --capacity 64k --duration 1h --from +1h", ["'64k' is not a capacity", "whole number"]),
+        ("probe --capacity -5 --duration 1h --from +1h", ["'-5' is not a capacity", "whole number"]),
+        ("probe --capacity 4 --duration 90 --from +1h", ["'90' has no unit", "90m"]),
+        ("probe --capacity 4 --duration +1h --from +1h", ["'+1h' has a sign", "bookahead extend"]),
+        ("probe --capacity 4 --duration 1h --from now-2h", ["'-2h' is in the past", "now it is"]),
+        ("change rsv_1", ["nothing to change", "--capacity"]),
+        ("extend rsv_1", ["bookahead extend rsv_1 --for 1h", "bookahead hold rsv_1 --for 5m"]),
+    ] {
+        folder.run(words).assert_refused(2, &texts);
+    }
     folder.run("submit run.sh").assert_refused(2, &["--limit"]);
     folder.run("list --server north").assert_refused(2, &["is not a valid server URL"]);
     folder.run("list --zone Mars/Olympus").assert_refused(2, &["unknown time zone 'Mars/Olympus'"]);
