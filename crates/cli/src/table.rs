@@ -109,14 +109,19 @@ impl Table {
             let Some((_, at)) = droppable.min() else { break };
             kept.retain(|kept| *kept != at);
         }
-        let mut widths = self.widths(&kept);
+        self.block(&kept, &self.narrowed(&kept, width), colours)
+    }
+
+    /// The widths of columns, the widest made narrower until all fit.
+    fn narrowed(&self, kept: &[usize], width: usize) -> Vec<usize> {
+        let mut widths = self.widths(kept);
         while total(&widths) > width {
             let breakable = |at: &usize| widths[*at] > NARROWEST && self.columns[kept[*at]].breakable;
             let widest = (0..widths.len()).filter(breakable).max_by_key(|at| widths[*at]);
             let Some(widest) = widest else { break };
             widths[widest] -= 1;
         }
-        self.block(&kept, &widths, colours)
+        widths
     }
 
     /// Whether a column has a value in any row. The first column is always shown.
@@ -149,7 +154,7 @@ impl Table {
                 }
                 rest = more;
             }
-            text += &self.block(&block, &self.widths(&block), colours);
+            text += &self.block(&block, &self.narrowed(&block, width), colours);
             if rest.is_empty() {
                 return text;
             }

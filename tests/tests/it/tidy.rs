@@ -168,7 +168,9 @@ fn crates_that_must_not_read_the_clock_have_a_lint_against_it() {
 fn every_document_has_one_title() {
     let problems = files(".md").into_iter().filter_map(|file| {
         let titles = Page::of(&file.text).titles().len();
-        (titles != 1).then(|| format!("{}: {titles} titles of level 1", file.name))
+        // In the contents of a book these are the names of its parts.
+        let is_contents = file.name.ends_with("SUMMARY.md");
+        (titles != 1 && !is_contents).then(|| format!("{}: {titles} titles of level 1", file.name))
     });
     assert_none("a document must have one title", problems);
 }

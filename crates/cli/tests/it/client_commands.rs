@@ -365,7 +365,7 @@ fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
         ("probe --capacity -5 --duration 1h --from +1h", ["'-5' is not a capacity", "whole number"]),
         ("probe --capacity 4 --duration 90 --from +1h", ["'90' has no unit", "90m"]),
         ("probe --capacity 4 --duration +1h --from +1h", ["'+1h' has a sign", "bookahead extend"]),
-        ("probe --capacity 4 --duration 1h --from now-2h", ["'-2h' is in the past", "now it is"]),
+        ("probe --capacity 4 --duration 1h --from now-2h", ["'-2h' is in the past", "and now is"]),
         ("change rsv_1", ["nothing to change", "--capacity"]),
         ("extend rsv_1", ["bookahead extend rsv_1 --for 1h", "bookahead hold rsv_1 --for 5m"]),
     ] {
