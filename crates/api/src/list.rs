@@ -84,6 +84,17 @@ pub struct ScheduleQuery {
     pub until: Option<Timestamp>,
 }
 
+/// Whose reservations a calendar shows.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct CalendarQuery {
+    /// Only those of this user. Default: all that the caller may see.
+    #[param(value_type = Option<NameText>)]
+    pub owner: Option<Name>,
+}
+
 /// A set of reservation states, written as comma-separated words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct States(pub Vec<State>);

@@ -155,8 +155,8 @@ impl Client {
     }
 
     /// Reservations in iCalendar format.
-    pub async fn calendar(&self) -> Result<String, ClientError> {
-        self.ask(&Order::get("/v1/calendar.ics")).await?.text()
+    pub async fn calendar(&self, query: &api::CalendarQuery) -> Result<String, ClientError> {
+        self.ask(&Order::get("/v1/calendar.ics").with_query(query)?).await?.text()
     }
 
     /// Health of the server. A server that is not healthy answers with the same document and an error status.

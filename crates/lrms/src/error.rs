@@ -77,7 +77,7 @@ pub enum LrmsError {
     #[error("cannot run {program}: {source}; install it, or configure its path")]
     CannotRun { program: String, source: Arc<io::Error> },
     /// The command failed for an unknown reason. It may have taken effect.
-    #[error("{command} failed with {code:?}: {said}")]
+    #[error("{command} {}: {said}", ending(*code))]
     Failed {
         command: String,
         /// Exit code; None if a signal ended the command.
@@ -131,6 +131,13 @@ impl fmt::Display for Kept {
 
 fn silence(after: Duration, said: Option<&str>) -> String {
     said.map_or_else(|| format!("did not answer within {after:?}"), str::to_owned)
+}
+
+fn ending(code: Option<i32>) -> String {
+    match code {
+        Some(code) => format!("failed with exit code {code}"),
+        None => "was ended by a signal".to_owned(),
+    }
 }
 
 impl LrmsError {

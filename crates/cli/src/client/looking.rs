@@ -9,7 +9,7 @@ use super::session::Session;
 use super::view;
 use crate::output::{save_and_tell, say, stdout};
 use anyhow::Result;
-use bookahead_api::Job;
+use bookahead_api::{CalendarQuery, Job};
 use bookahead_protocol::{JobId, ReservationId};
 use clap::Args;
 use std::fmt;
@@ -132,6 +132,14 @@ pub(crate) fn sites(arguments: &SitesArguments) -> Result<()> {
 
 #[derive(Args)]
 pub(crate) struct CalendarArguments {
+    /// Only my reservations
+    #[arg(long, conflicts_with = "owner")]
+    mine: bool,
+
+    /// Only reservations of this user
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+
     /// Output file [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -143,7 +151,9 @@ pub(crate) struct CalendarArguments {
 /// Prints iCalendar, also with `--json`: the format is already meant for programs.
 pub(crate) fn calendar(arguments: &CalendarArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
-    let text = session.ask("fetching the calendar", session.client.calendar())?;
+    let owner = if arguments.mine { Some(session.user()) } else { arguments.owner.as_deref() };
+    let query = CalendarQuery { owner: owner.map(Into::into) };
+    let text = session.ask("fetching the calendar", session.client.calendar(&query))?;
     match &arguments.out {
         Some(path) => save_and_tell(path, &text),
         None => Ok(stdout().write_all(text.as_bytes())?),

@@ -139,7 +139,7 @@ async fn texts_and_health_are_read_as_they_come() {
     ];
     let server = Server::start(acts).await;
     let client = client(&server);
-    assert_eq!(client.calendar().await.unwrap(), "BEGIN:VCALENDAR");
+    assert_eq!(client.calendar(&api::CalendarQuery::default()).await.unwrap(), "BEGIN:VCALENDAR");
     assert_eq!(client.health().await.unwrap().status, api::Status::Stopping);
     let heartbeat = json!({"name": "north", "url": "http://north", "role": "site"});
     client.heartbeat(&serde_json::from_value(heartbeat).unwrap()).await.unwrap();

@@ -283,7 +283,7 @@ fn state_of(entry: &Entry, fact: &JobFact, backed: bool, now: Time) -> (JobState
         FactState::Done { exit: NO_GO } if got_no_go(entry, fact) => (JobState::Killed(Ended::NoGo), ended),
         FactState::Done { exit } => (JobState::Done { exit: *exit }, ended),
         FactState::Cancelled if inside && !backed => (JobState::Killed(Ended::ReservationOver), ended),
-        FactState::Cancelled if fact.started.is_some() && fact.started == fact.ended => {
+        FactState::Cancelled if ended_at_once(fact) => {
             (JobState::Killed(Ended::CouldNotStart(ENDED_AT_ONCE.into())), ended)
         }
         FactState::Cancelled => (JobState::Killed(Ended::Cancelled), ended),
@@ -294,6 +294,11 @@ fn state_of(entry: &Entry, fact: &JobFact, backed: bool, now: Time) -> (JobState
         }
         FactState::Failed { why } => (JobState::Killed(Ended::Failed(why.clone())), ended),
     }
+}
+
+/// Whether a job ended within a second of its start. Batch systems count whole seconds, so the two may differ by one.
+fn ended_at_once(fact: &JobFact) -> bool {
+    fact.started.zip(fact.ended).is_some_and(|(started, ended)| (ended - started).0 <= 1)
 }
 
 fn got_no_go(entry: &Entry, fact: &JobFact) -> bool {

@@ -112,6 +112,11 @@ fn check(job: &Submission, script: &str) -> Result<(), LrmsError> {
     if let Some(line) = script.lines().find(|line| is_several_jobs(line)) {
         return malformed(format!("{line:?} requests several jobs; submit each one separately"));
     }
+    if let Some(line) = script.lines().find(|line| holds_or_leaves(line)) {
+        let why =
+            "makes sbatch wait for the job or submit it to another cluster; remove --wait and --clusters";
+        return malformed(format!("{line:?} {why}"));
+    }
     let reservations = job.reservations.iter().map(|handle| &handle.0);
     let mut words = [&job.name].into_iter().chain(&job.place.partition).chain(reservations);
     if let Some(word) = words.find(|word| word.is_empty() || word.contains([',', ' ', '\0', '\n'])) {
@@ -135,6 +140,18 @@ fn is_several_jobs(line: &str) -> bool {
         let lower = word.to_ascii_lowercase();
         let heterogeneous = lower.starts_with("hetjob") || lower.starts_with("packjob");
         short || heterogeneous || word == "--array" || word.starts_with("--array=")
+    })
+}
+
+/// Whether a line of a script makes `sbatch` wait until the job is over, or send it to another cluster. Neither can be
+/// overridden on the command line. An abbreviation that is not recognised costs one timeout: the job is then found by
+/// its name.
+fn holds_or_leaves(line: &str) -> bool {
+    let Some(options) = line.strip_prefix("#SBATCH") else { return false };
+    let mut words = options.split_whitespace().take_while(|word| !word.starts_with('#'));
+    words.any(|word| {
+        let long = ["--wait", "--clusters", "--cluster"].contains(&word.split('=').next().unwrap_or(word));
+        long || word == "-W" || word.starts_with("-M")
     })
 }
 
@@ -198,5 +215,21 @@ fn size(job: &Submission) -> Vec<String> {
             "--ntasks-per-core=1".into(),
         ],
         Unit::Nodes => vec![format!("--nodes={amount}"), format!("--ntasks={amount}"), "--exclusive".into()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_that_make_sbatch_wait_or_go_elsewhere_are_found() {
+        for line in ["--wait", "-W", "--clusters=west", "-Mwest", "-n 4 --wait # and more"] {
+            assert!(holds_or_leaves(&format!("#SBATCH {line}")), "{line}");
+        }
+        for line in ["--wait-all-nodes=1", "--wckey=x", "-n 4 # --wait", "--mem=4G"] {
+            assert!(!holds_or_leaves(&format!("#SBATCH {line}")), "{line}");
+        }
+        assert!(!holds_or_leaves("sbatch --wait"), "not a directive");
     }
 }

@@ -4,10 +4,12 @@
 use super::Shared;
 use super::answer::Refusal;
 use super::openapi::Refused;
+use super::request::Filters;
 use super::requester::Requester;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use bookahead_api as api;
 use bookahead_party::Filter;
 use bookahead_plan::Time;
 use bookahead_protocol::{Condition, Loss, Moment, Name, Replacement, Reservation, Slot, State as Life};
@@ -16,30 +18,25 @@ use std::sync::Arc;
 /// Most events of a calendar, to bound the size of the answer to a few megabytes.
 const MOST_EVENTS: usize = 10_000;
 
-/// Requests that were refused or are still waiting do not belong in a calendar.
-const SHOWN: [Life; 7] = [
-    Life::Held,
-    Life::Committed,
-    Life::ChangeRequested,
-    Life::Active,
-    Life::Completed,
-    Life::Cancelled,
-    Life::Terminated,
-];
+/// What is still to come. Calendar programs remove an event that is no longer in the calendar.
+const SHOWN: [Life; 4] = [Life::Held, Life::Committed, Life::ChangeRequested, Life::Active];
 
 /// Calendar of reservations
 ///
-/// iCalendar, for subscriptions. Users see their own reservations; operators and readers see all.
+/// iCalendar, for subscriptions: reservations that are held, committed or active. Users see their own reservations;
+/// operators and readers see all.
 #[utoipa::path(
     get, path = "/v1/calendar.ics", operation_id = "calendar", tag = "reservations",
+    params(api::CalendarQuery),
     responses((status = 200, description = "The calendar", body = String, content_type = "text/calendar"), Refused)
 )]
 pub(super) async fn calendar(
     State(shared): State<Arc<Shared>>,
     requester: Requester,
+    Filters(query): Filters<api::CalendarQuery>,
 ) -> Result<Response, Refusal> {
     let mut filter = Filter {
-        owner: requester.whose(None)?,
+        owner: requester.whose(query.owner)?,
         states: SHOWN.into_iter().collect(),
         limit: shared.limits.most_page,
         ..Filter::default()
@@ -79,8 +76,8 @@ fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reser
     calendar.text(
         "SUMMARY",
         &match reservation.condition {
-            Condition::Whole => summary,
-            condition => format!("{}: {summary}", condition.word()),
+            Condition::Whole => format!("{summary} ({})", reservation.owner),
+            condition => format!("{}: {summary} ({})", condition.word(), reservation.owner),
         },
     );
     calendar.text("LOCATION", &sites(slots));
@@ -109,22 +106,31 @@ fn sites(slots: &[Slot]) -> String {
 
 fn description(reservation: &Reservation) -> String {
     let part = |slot: &Slot| {
-        let [begin, end] =
-            [slot.interval.begin, slot.interval.end].map(|time| date_time(time).unwrap_or_default());
+        let [begin, end] = [slot.interval.begin, slot.interval.end].map(readable);
         format!("{} at {}, {begin} to {end}", summary(slot), slot.site)
     };
     let parts: Vec<_> = reservation.slots.iter().map(part).collect();
     let lost = |loss: &Loss| {
-        let since = date_time(loss.since).unwrap_or_default();
-        format!("\npart {}: {} since {since}", loss.part, loss.why.word())
+        let since = readable(loss.since);
+        format!("\npart {}: {} since {since}", loss.part + 1, loss.why.word())
     };
     let mut losses: String = reservation.losses.iter().map(lost).collect();
     for Replacement { part, at, was, .. } in &reservation.replaced {
-        let at = date_time(*at).unwrap_or_default();
+        let (part, at) = (part + 1, readable(*at));
         losses.push_str(&format!("\npart {part}: replaced {} at {at}", was.resource));
     }
     let Reservation { id, owner, state, .. } = reservation;
     format!("{id} of {owner}, {state}\n{}{losses}", parts.join("\n"))
+}
+
+/// An instant for people, such as `2026-11-16 09:00 UTC`. The zone of the reader is not known.
+fn readable(time: Time) -> String {
+    let instant =
+        jiff::Timestamp::from_second(time.0).map(|instant| instant.to_zoned(jiff::tz::TimeZone::UTC));
+    let Ok(zoned) = instant else { return String::new() };
+    zoned
+        .strftime(if zoned.second() == 0 { "%Y-%m-%d %H:%M UTC" } else { "%Y-%m-%d %H:%M:%S UTC" })
+        .to_string()
 }
 
 /// An instant in UTC, such as 20261116T090000Z. `None` outside of the years 0 to 9999.
@@ -239,12 +245,14 @@ mod tests {
             "DTEND:20261116T110000Z",
             "SEQUENCE:3",
             "STATUS:CONFIRMED",
-            "SUMMARY:64 of cluster\\, 64 of link",
+            "SUMMARY:64 of cluster\\, 64 of link (ada)",
             "LOCATION:north\\, by the lake",
         ] {
             assert!(text.contains(&format!("\r\n{line}\r\n")), "{line} in {text}");
         }
         assert!(text.split("\r\n").all(|line| line.len() <= 75), "{text}");
+        let unfolded = text.replace("\r\n ", "");
+        assert!(unfolded.contains("2026-11-16 09:00 UTC to 2026-11-16 11:00 UTC"), "{unfolded}");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use super::answer::Refusal;
 use crate::config::{Length, Wrong};
 use crate::security::name::is_visible;
 use bookahead_api::{
-    Attach, AttributeValue, Change, Code, Commit, Extend, FinishChange, Heartbeat, Hold, JobsQuery,
-    ListQuery, Part, PrepareChange, Probe, Release, Request, Requirement, Reserve, Resource, ScheduleQuery,
-    SubmitJob,
+    Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FinishChange, Heartbeat, Hold,
+    JobsQuery, ListQuery, Part, PrepareChange, Probe, Release, Request, Requirement, Reserve, Resource,
+    ScheduleQuery, SubmitJob,
 };
 use bookahead_protocol::Name;
 use bookahead_protocol::request::{MOST_PARTS, most_constraints};
@@ -316,6 +316,12 @@ impl Checked for JobsQuery {
         id_prefix("job_", self.id.as_deref())?;
         optional_name("owner", self.owner.as_ref())?;
         page(self.limit, limits)
+    }
+}
+
+impl Checked for CalendarQuery {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        optional_name("owner", self.owner.as_ref())
     }
 }
 
