@@ -21,9 +21,9 @@ use std::collections::BTreeMap;
 /// long for them.
 const MOST_QUESTIONS: usize = 50;
 
-/// Reported for a job that was cancelled in the second in which it started, and not by us. Slurm shows no more than
+/// Reported for a job that was cancelled within a second of its start, and not by us. Slurm shows no more than
 /// that for jobs whose prolog fails.
-const ENDED_AT_ONCE: &str = "the batch system cancelled it in the second in which it started: it could not be launched \
+const ENDED_AT_ONCE: &str = "the batch system cancelled it within a second of its start: it could not be launched \
      (see why its nodes are drained: sinfo -R, pbsnodes), or another user cancelled it there";
 
 /// A command that follows from a look.
