@@ -21,6 +21,9 @@ const WHOLE: usize = 32;
 /// Candidates listed at most for an ambiguous id; they are only a hint.
 const SHOWN: u32 = 4;
 
+/// Fewer digits are not the begin of an id: a mistyped one must not stand for another reservation by chance.
+const FEWEST: usize = 6;
+
 /// A full id, or the first digits of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdText<T> {
@@ -44,8 +47,10 @@ impl<T> fmt::Display for IdText<T> {
 }
 
 impl<T: Copy + PartialEq + fmt::Display> IdText<T> {
-    fn is_whole(&self) -> bool {
-        self.text.len() == KIND + WHOLE
+    /// Whether it is taken as it is: a full id, or too few digits for the begin of one.
+    fn is_exact(&self) -> bool {
+        let digits = self.text.len().saturating_sub(KIND);
+        digits >= WHOLE || digits < FEWEST
     }
 
     /// Selects the id among those with this prefix. An unknown id is passed on, so that the server refuses it.
@@ -66,7 +71,7 @@ impl<T: Copy + PartialEq + fmt::Display> IdText<T> {
 
 impl Session {
     pub(crate) fn reservation_id(&self, id: &IdText<ReservationId>) -> Result<ReservationId> {
-        if id.is_whole() {
+        if id.is_exact() {
             return Ok(id.id);
         }
         let query = ListQuery { id: Some(id.text.clone()), limit: Some(SHOWN), ..ListQuery::default() };
@@ -76,7 +81,7 @@ impl Session {
     }
 
     pub(crate) fn job_id(&self, id: &IdText<JobId>) -> Result<JobId> {
-        if id.is_whole() {
+        if id.is_exact() {
             return Ok(id.id);
         }
         let query = JobsQuery { id: Some(id.text.clone()), limit: Some(SHOWN), ..JobsQuery::default() };
@@ -109,6 +114,7 @@ mod tests {
         let several = id("rsv_4f3").chosen(&[first, second]).unwrap_err().to_string();
         assert_eq!(several, "rsv_4f3 is ambiguous; use more digits of one of: rsv_4f3c, rsv_4f3d");
         assert!("job_4f".parse::<IdText<ReservationId>>().is_err());
-        assert!(id("rsv_753a2d0ded89d8bbb038ba84405d9ee3").is_whole());
+        assert!(id("rsv_753a2d0ded89d8bbb038ba84405d9ee3").is_exact());
+        assert!(id("rsv_753a2").is_exact() && !id("rsv_753a2d").is_exact(), "six digits can stand for more");
     }
 }

@@ -66,7 +66,7 @@ pub(crate) struct Place {
     #[arg(long, value_name = "ZONE", help_heading = "Output")]
     zone: Option<String>,
 
-    /// Show full ids; by default tables show their first digits, which every command accepts
+    /// Show full ids; by default tables show eight digits. Every command accepts six or more
     #[arg(long, help_heading = "Output")]
     pub(crate) full_ids: bool,
 
