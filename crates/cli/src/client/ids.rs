@@ -50,7 +50,7 @@ impl<T: Copy + PartialEq + fmt::Display> IdText<T> {
     /// Whether it is taken as it is: a full id, or too few digits for the begin of one.
     fn is_exact(&self) -> bool {
         let digits = self.text.len().saturating_sub(KIND);
-        digits >= WHOLE || digits < FEWEST
+        !(FEWEST..WHOLE).contains(&digits)
     }
 
     /// Selects the id among those with this prefix. An unknown id is passed on, so that the server refuses it.
