@@ -91,9 +91,7 @@ impl Table {
 
     /// Prints it to standard output, at most as wide as the terminal, with colours if it is a terminal.
     pub(crate) fn print(&self) -> io::Result<()> {
-        let colours =
-            io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        io::stdout().lock().write_all(self.render(terminal_width(), colours).as_bytes())
+        io::stdout().lock().write_all(self.render(terminal_width(), wants_colours()).as_bytes())
     }
 
     /// The text of the table, at most `width` characters wide if possible.
@@ -236,6 +234,11 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     }
     lines.push(rest.into_iter().collect());
     lines
+}
+
+/// Whether standard output is a terminal on which the user wants colours (see no-color.org).
+pub(crate) fn wants_colours() -> bool {
+    io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// The width of the terminal: `COLUMNS`, or that of standard output. None if standard output is not a terminal.

@@ -6,7 +6,7 @@ use super::place::Place;
 use super::session::{Session, by_clock};
 use super::when::When;
 use crate::output::{count, named_for, plural, save_and_tell, say};
-use crate::table::{NOTHING, terminal_width};
+use crate::table::{NOTHING, terminal_width, wants_colours};
 use anyhow::Result;
 use bookahead_api::{
     Block, BlockKind, Reservation, ResourceSchedule, Role, Schedule, ScheduleQuery, Timestamp,
@@ -15,7 +15,7 @@ use bookahead_figure::{Bar, BarKind, Clock, Gantt};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use clap::Args;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 /// Width if the output is not a terminal.
@@ -83,8 +83,7 @@ fn is_broker(session: &Session) -> Result<bool> {
 }
 
 fn print(schedule: &Schedule, window: Interval, owner: Option<&str>, dates: &Dates) -> io::Result<()> {
-    let colours =
-        io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colours = wants_colours();
     let width = terminal_width().unwrap_or(USUAL_WIDTH);
     let pictures =
         schedule.resources.iter().map(|resource| bars(resource, window, owner, dates, width, colours));
@@ -130,12 +129,13 @@ fn bars(
     let head = crate::output::escaped(schedule.resource.as_str());
     let _ = writeln!(text, "{head}: {}{lost} ({})", count(schedule.capacity.into()), dates.zone_name());
     text += &columns.times(dates);
-    let wanted = |block: &&Block| {
-        owner.is_none_or(|owner| block.owner.as_ref().is_some_and(|name| name.as_str() == owner))
-    };
     for lane in &LANES {
-        let blocks: Vec<&Block> =
-            schedule.blocks.iter().filter(|block| lane.kinds.contains(&block.kind)).filter(wanted).collect();
+        let blocks: Vec<&Block> = schedule
+            .blocks
+            .iter()
+            .filter(|block| lane.kinds.contains(&block.kind))
+            .filter(|block| belongs_to(block, owner))
+            .collect();
         if blocks.is_empty() {
             continue;
         }
@@ -149,6 +149,11 @@ fn bars(
     let free = columns.of(|cell| capacity.saturating_sub(taken(&all, cell)));
     let _ = writeln!(text, "  {:<9} {}", "free", figures(&free).trim_end());
     text
+}
+
+/// Whether a block is shown: all are, unless one owner's are wanted.
+fn belongs_to(block: &Block, owner: Option<&str>) -> bool {
+    owner.is_none_or(|owner| block.owner.as_ref().is_some_and(|name| name.as_str() == owner))
 }
 
 /// The maximum capacity in use at any moment of a cell.
@@ -255,9 +260,6 @@ impl Columns {
 }
 
 fn picture(schedule: &ResourceSchedule, window: Interval, owner: Option<&str>) -> String {
-    let wanted = |block: &&Block| {
-        owner.is_none_or(|owner| block.owner.as_ref().is_some_and(|name| name.as_str() == owner))
-    };
     let bar = |block: &Block| Bar {
         interval: Interval::new(block.begin.time(), block.end.time()),
         capacity: Capacity(block.capacity),
@@ -268,7 +270,7 @@ fn picture(schedule: &ResourceSchedule, window: Interval, owner: Option<&str>) -
             BlockKind::Reservation | BlockKind::Foreign => BarKind::Reservation,
         },
     };
-    let bars = schedule.blocks.iter().filter(wanted).map(bar).collect();
+    let bars = schedule.blocks.iter().filter(|block| belongs_to(block, owner)).map(bar).collect();
     let title = format!("Schedule of {}", schedule.resource);
     let clock = Clock::Utc { unix_of_zero: 0 };
     let (range, now) = (Some(window), Some(schedule.now.time()));
