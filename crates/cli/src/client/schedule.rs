@@ -6,7 +6,7 @@ use super::place::Place;
 use super::session::{Session, by_clock};
 use super::when::When;
 use crate::output::{count, named_for, plural, save_and_tell, say};
-use crate::table::{NOTHING, terminal_width, wants_colours};
+use crate::table::{terminal_width, wants_colours};
 use anyhow::Result;
 use bookahead_api::{
     Block, BlockKind, Reservation, ResourceSchedule, Role, Schedule, ScheduleQuery, Timestamp,
@@ -259,11 +259,21 @@ impl Columns {
     }
 }
 
+fn kind_word(kind: BlockKind) -> &'static str {
+    match kind {
+        BlockKind::RunningJob => "running job",
+        BlockKind::WaitingJob => "waiting job",
+        BlockKind::Hold => "hold",
+        BlockKind::Reservation => "reservation",
+        BlockKind::Foreign => "other reservation",
+    }
+}
+
 fn picture(schedule: &ResourceSchedule, window: Interval, owner: Option<&str>) -> String {
     let bar = |block: &Block| Bar {
         interval: Interval::new(block.begin.time(), block.end.time()),
         capacity: Capacity(block.capacity),
-        label: block.owner.as_ref().map_or_else(|| NOTHING.to_owned(), ToString::to_string),
+        label: block.owner.as_ref().map_or_else(|| kind_word(block.kind).to_owned(), ToString::to_string),
         kind: match block.kind {
             BlockKind::RunningJob | BlockKind::WaitingJob => BarKind::Job,
             BlockKind::Hold => BarKind::Held,
