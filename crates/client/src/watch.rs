@@ -48,6 +48,10 @@ impl Watch {
         let (messages, pause) = (VecDeque::new(), FIRST_PAUSE);
         let mut watch = Watch { client, path, last: after, stream: None, messages, pause };
         watch.stream = Some(watch.connect().await?);
+        // Until the server has sent the position, a broken connection could not be resumed without a gap.
+        while watch.last.is_none() && watch.messages.is_empty() && watch.stream.is_some() {
+            watch.receive().await?;
+        }
         Ok(watch)
     }
 
@@ -67,20 +71,30 @@ impl Watch {
                 self.pause = FIRST_PAUSE;
                 return Ok(Some(event));
             }
-            let Some(stream) = &mut self.stream else { return Ok(None) };
-            match stream.receive(&self.path, &self.client).await {
-                // The server sends the id of the last event when the stream starts, so that nothing is missed if
-                // the connection breaks before the first event.
-                Ok(Some(messages)) if messages.is_empty() => {
-                    self.last = stream.parser.last_id().parse().ok().or(self.last);
-                }
-                Ok(Some(messages)) => self.messages.extend(messages),
-                // The server ended the stream on purpose, for instance because it stops. Reconnecting is up to the
-                // caller.
-                Ok(None) => self.stream = None,
-                Err(failure) => self.stream = Some(self.reconnect(failure).await?),
+            if self.stream.is_none() {
+                return Ok(None);
+            }
+            if let Err(failure) = self.receive().await {
+                self.stream = Some(self.reconnect(failure).await?);
             }
         }
+    }
+
+    /// Receives what comes next: messages, the position, or the end of the stream.
+    async fn receive(&mut self) -> Result<(), ClientError> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        match stream.receive(&self.path, &self.client).await? {
+            // The server sends the id of the last event when the stream starts, so that nothing is missed if the
+            // connection breaks before the first event.
+            Some(messages) if messages.is_empty() => {
+                self.last = stream.parser.last_id().parse().ok().or(self.last);
+            }
+            Some(messages) => self.messages.extend(messages),
+            // The server ended the stream on purpose, for instance because it stops. Reconnecting is up to the
+            // caller.
+            None => self.stream = None,
+        }
+        Ok(())
     }
 
     fn event(&self, message: &Message) -> Result<Event, ClientError> {

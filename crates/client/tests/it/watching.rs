@@ -80,6 +80,14 @@ async fn a_stream_that_breaks_off_before_the_first_event_goes_on_where_it_began(
 }
 
 #[tokio::test]
+async fn a_stream_that_breaks_off_before_its_position_is_known_has_not_begun() {
+    let rest = [HEAD.as_bytes(), &chunked(&event(10, "held"), 1_000).concat()].concat();
+    let server = Server::start([Act::SayAndDrop(HEAD.into()), Act::Say(vec![rest, END.into()])]).await;
+    let error = client(&server).watch(None, None).await.unwrap_err();
+    assert!(error.may_pass(), "{error}");
+}
+
+#[tokio::test]
 async fn a_watch_that_may_not_be_is_refused_at_once() {
     let server = Server::start([Act::problem(Code::Forbidden)]).await;
     let error = client(&server).watch(None, None).await.unwrap_err();
@@ -90,7 +98,7 @@ async fn a_watch_that_may_not_be_is_refused_at_once() {
 async fn a_server_that_falls_silent_is_noticed() {
     let server = Server::start([Act::Say(vec![HEAD.into()]), Act::problem(Code::Internal)]).await;
     let options = Options { quiet: Duration::from_millis(50), ..options() };
-    let mut watch = Client::new(&server.url, options).unwrap().watch(None, None).await.unwrap();
+    let mut watch = Client::new(&server.url, options).unwrap().watch(None, Some(3)).await.unwrap();
     let error = watch.next().await.unwrap_err();
     assert_eq!(error.problem().unwrap().code, "internal", "it was asked again");
 }
@@ -100,7 +108,7 @@ async fn a_message_without_end_is_not_kept() {
     let endless = [HEAD.as_bytes(), &chunked(&format!("data: {}", "x".repeat(2_000)), 100).concat()].concat();
     let server = Server::start([Act::Say(vec![endless])]).await;
     let options = Options { most_bytes: 1_000, ..options() };
-    let mut watch = Client::new(&server.url, options).unwrap().watch(None, None).await.unwrap();
+    let mut watch = Client::new(&server.url, options).unwrap().watch(None, Some(3)).await.unwrap();
     let error = watch.next().await.unwrap_err();
     assert!(matches!(error, ClientError::TooLarge { .. }), "{error}");
 }
