@@ -204,7 +204,7 @@ async fn pair_at_thread(party: &PartyHandle, number: u64, client: usize) -> Outc
 
 async fn pair_over_http(client: &Client, number: u64) -> Outcome<()> {
     let request = api::Request::try_from(request(number))?;
-    let reserve = api::Reserve { id: None, request, hold_for_ms: 60_000, book: false };
+    let reserve = api::Reserve { id: None, request, hold_for_seconds: api::FineSeconds(60_000), book: false };
     let held = client.reserve(&reserve, &make::key()?.to_string()).await?;
     client.commit(held.id, &api::Commit::default()).await?;
     Ok(())
@@ -304,7 +304,7 @@ fn four_parts(number: u64) -> Outcome<api::Reserve> {
     let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
     let request =
         api::Request::new(vec![part; 4], (1..4).map(offset).chain(pairs.into_iter().map(apart)).collect());
-    Ok(api::Reserve { id: None, request, hold_for_ms: 60_000, book: false })
+    Ok(api::Reserve { id: None, request, hold_for_seconds: api::FineSeconds(60_000), book: false })
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {

@@ -3,7 +3,7 @@
 
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::{Capacity, Seconds, Time};
-use bookahead_protocol::{JobId, Millis, Name, Rating, ReservationId};
+use bookahead_protocol::{JobId, Name, Rating, ReservationId};
 
 /// A document value that corresponds to `Word` in the protocol.
 pub(crate) trait Wire<Word>: Sized {
@@ -26,7 +26,7 @@ macro_rules! numbers {
     };
 }
 
-numbers!(u32 = Capacity, u32 = Rating, i64 = Seconds, i64 = Millis);
+numbers!(u32 = Capacity, u32 = Rating, i64 = Seconds);
 
 /// Types that already convert in both directions with `From` and `TryFrom`.
 macro_rules! converted {

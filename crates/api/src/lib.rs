@@ -1,7 +1,7 @@
 //! The JSON documents of the HTTP API, their OpenAPI schemas, and lossless conversions to and from the types of the
 //! protocol. Relies on `protocol`; never sends, serves or decides.
 //!
-//! - [`time`]: instants as RFC 3339; [`header`]: HTTP headers
+//! - [`time`]: instants as RFC 3339; [`decimal`]: numbers with decimals; [`header`]: HTTP headers
 //! - [`request`]: requests; [`offer`]: probes and offers; [`reservation`]: reservations and operations on them
 //! - [`operation`]: a protocol call as an HTTP request
 //! - [`problem`]: refusals and errors
@@ -12,6 +12,7 @@
 //! Requests with unknown fields are refused; answers may gain fields, so clients must ignore unknown ones.
 
 mod convert;
+pub mod decimal;
 pub mod description;
 pub mod header;
 pub mod job;
@@ -25,6 +26,7 @@ pub mod reservation;
 pub mod site;
 pub mod time;
 
+pub use decimal::{Cost, FineSeconds, Price, Rating};
 pub use job::{Job, JobState, Jobs, Mode, SubmitJob, Work};
 pub use list::{CalendarQuery, Event, JobsQuery, ListQuery, Reservations, ScheduleQuery, States};
 pub use notice::Notice;

@@ -151,7 +151,7 @@ impl<'de> Deserialize<'de> for States {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
-    "sequence": 4711, "at": "2026-11-16T09:00:00.250Z", "at_ms": 1_794_819_600_250_u64, "kind": "committed",
+    "sequence": 4711, "at": "2026-11-16T09:00:00.250Z", "kind": "committed",
     "reservation": "rsv_4f3c2b1a", "owner": "ada", "state": "committed", "version": 1
 }))]
 pub struct Event {
@@ -160,8 +160,6 @@ pub struct Event {
     pub sequence: u64,
     /// Time of the event, to the millisecond.
     pub at: FineTimestamp,
-    /// The same time in milliseconds since 1970.
-    pub at_ms: i64,
     /// Kind of the event, such as "held", "committed", "expired", "begun", "completed", "cancelled".
     #[schema(example = "committed")]
     pub kind: String,
@@ -193,7 +191,6 @@ impl Event {
         Ok(Event {
             sequence,
             at: at.try_into()?,
-            at_ms: at.0,
             kind: kind.into(),
             reservation: None,
             owner: None,

@@ -1,6 +1,7 @@
 //! Probes and their answers: offers of rated slots. A probe books nothing.
 
 use crate::convert::{converted, same_fields};
+use crate::decimal;
 use crate::description::NameText;
 use crate::request::Request;
 use crate::time::{OutOfCalendar, Timestamp};
@@ -53,9 +54,9 @@ pub struct Offer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
     "resource": "cluster", "site": "north", "begin": "2026-11-16T09:00:00Z", "end": "2026-11-16T11:00:00Z",
-    "capacity": 64, "slack_seconds": 900, "rating_millionths": 970000,
+    "capacity": 64, "slack_seconds": 900, "rating": 0.97,
     "impact": {"delayed_jobs": 1, "total_delay_seconds": 120, "longest_delay_seconds": 120},
-    "cost_thousandths": 3200
+    "cost": 3.2
 }))]
 pub struct Slot {
     /// Name of the resource at the service that answers.
@@ -80,13 +81,15 @@ pub struct Slot {
     pub slack_seconds: i64,
     /// Capacity that is free during the whole slot, including its slack. Missing if the site does not reveal it.
     pub free: Option<u32>,
-    /// Rating of the slot by the site, from 0 to 1,000,000 (best). Missing if the site does not reveal it.
-    pub rating_millionths: Option<u32>,
+    /// Rating of the slot by the site, from 0 to 1 (best). Missing if the site does not reveal it.
+    #[schema(value_type = Option<f64>, minimum = 0)]
+    pub rating: Option<decimal::Rating>,
     /// Effect on waiting jobs. Missing if the site does not reveal it.
     pub impact: Option<Impact>,
-    /// Cost in thousandths of the site's currency.
+    /// Cost in the site's currency.
     #[serde(default)]
-    pub cost_thousandths: u64,
+    #[schema(value_type = f64, minimum = 0)]
+    pub cost: decimal::Cost,
 }
 
 /// Effect of a slot on waiting jobs, without their owners.
@@ -135,9 +138,9 @@ impl From<Slot> for protocol::Slot {
             capacity: Capacity(slot.capacity),
             slack: Seconds(slot.slack_seconds),
             free: slot.free.map(Capacity),
-            rating: slot.rating_millionths.map(Rating),
+            rating: slot.rating.map(|rating| Rating(rating.0)),
             impact: slot.impact.map(Into::into),
-            cost: slot.cost_thousandths,
+            cost: slot.cost.0,
         }
     }
 }
@@ -155,9 +158,9 @@ impl TryFrom<protocol::Slot> for Slot {
             capacity: slot.capacity.0,
             slack_seconds: slot.slack.0,
             free: slot.free.map(|free| free.0),
-            rating_millionths: slot.rating.map(|rating| rating.0),
+            rating: slot.rating.map(Into::into),
             impact: slot.impact.map(Impact::try_from).transpose()?,
-            cost_thousandths: slot.cost,
+            cost: decimal::Cost(slot.cost),
         })
     }
 }

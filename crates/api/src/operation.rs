@@ -124,10 +124,10 @@ impl TryFrom<Call> for Operation {
             Call::Reserve { id, request, hold_for, book } => Operation::Reserve(Reserve {
                 id: Some(id),
                 request: request.try_into()?,
-                hold_for_ms: hold_for.0,
+                hold_for_seconds: hold_for.into(),
                 book,
             }),
-            Call::Hold { id, hold_for } => Operation::Hold(id, Hold { hold_for_ms: hold_for.0 }),
+            Call::Hold { id, hold_for } => Operation::Hold(id, Hold { hold_for_seconds: hold_for.into() }),
             Call::Extend { id, version, end } => {
                 Operation::Extend(id, version, Extend { end: end.try_into()? })
             }
@@ -141,7 +141,7 @@ impl TryFrom<Call> for Operation {
                     NewTerms::Request(request) => (Some(request.try_into()?), None),
                     NewTerms::Until(end) => (None, Some(end.try_into()?)),
                 };
-                let document = PrepareChange { change, request, end, hold_for_ms: hold_for.0 };
+                let document = PrepareChange { change, request, end, hold_for_seconds: hold_for.into() };
                 Operation::PrepareChange(id, version, document)
             }
             Call::FinishChange { id, change, accept } => {

@@ -2,6 +2,7 @@
 //! the documents: the path and `If-Match` carry them.
 
 use crate::convert::{converted, same_fields, words};
+use crate::decimal::FineSeconds;
 use crate::description::{ChangeIdText, JobIdText, NameText, ReservationIdText};
 use crate::offer::Slot;
 use crate::request::Request;
@@ -14,7 +15,7 @@ use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// Default duration of a hold: one minute, enough for a person to compare offers.
-pub const HOLD_FOR_MS: i64 = 60_000;
+pub const HOLD_FOR: FineSeconds = FineSeconds(60_000);
 
 /// Hold a slot, or book it at once.
 #[skip_serializing_none]
@@ -25,7 +26,7 @@ pub const HOLD_FOR_MS: i64 = 60_000;
         "capacity": 64, "duration_seconds": 7200,
         "earliest_start": "2026-11-16T09:00:00Z", "latest_end": "2026-11-16T18:00:00Z"
     }]},
-    "hold_for_ms": 60000
+    "hold_for_seconds": 60
 }))]
 pub struct Reserve {
     /// Id of the new reservation. Default: the server makes one. A client that makes the id itself can find the
@@ -34,10 +35,10 @@ pub struct Reserve {
     pub id: Option<ReservationId>,
     /// What to reserve: a fixed start, or a window to choose from.
     pub request: Request,
-    /// Duration of the hold in milliseconds, from the grant. The service may grant less.
-    #[serde(default = "hold_for_ms")]
-    #[schema(default = 60_000, minimum = 0, example = 60_000)]
-    pub hold_for_ms: i64,
+    /// Duration of the hold in seconds, from the grant. The service may grant less.
+    #[serde(default = "hold_for")]
+    #[schema(value_type = f64, default = 60, minimum = 0, example = 60)]
+    pub hold_for_seconds: FineSeconds,
     /// Commit the reservation as soon as it is held.
     #[serde(default)]
     #[schema(default = false)]
@@ -47,12 +48,12 @@ pub struct Reserve {
 /// Prolong a hold. To prolong a committed reservation, use `Extend`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"hold_for_ms": 60000}))]
+#[schema(example = json!({"hold_for_seconds": 60}))]
 pub struct Hold {
-    /// New duration in milliseconds, from now. The service may grant less. A hold is never shortened.
-    #[serde(default = "hold_for_ms")]
-    #[schema(default = 60_000, minimum = 0, example = 60_000)]
-    pub hold_for_ms: i64,
+    /// New duration in seconds, from now. The service may grant less. A hold is never shortened.
+    #[serde(default = "hold_for")]
+    #[schema(value_type = f64, default = 60, minimum = 0, example = 60)]
+    pub hold_for_seconds: FineSeconds,
 }
 
 /// Prolong a committed or active reservation, with the capacity that it has at its end. If there is no room, it
@@ -103,7 +104,7 @@ pub struct Change {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(example = json!({"change": "chg_4f3c2b1a", "end": "2026-11-16T13:00:00Z", "hold_for_ms": 60000}))]
+#[schema(example = json!({"change": "chg_4f3c2b1a", "end": "2026-11-16T13:00:00Z", "hold_for_seconds": 60}))]
 pub struct PrepareChange {
     /// Id of the change, made by the caller.
     #[schema(value_type = ChangeIdText)]
@@ -112,10 +113,10 @@ pub struct PrepareChange {
     pub request: Option<Request>,
     /// New end; everything else stays unchanged.
     pub end: Option<Timestamp>,
-    /// How long to hold both terms, in milliseconds. The service may grant less.
-    #[serde(default = "hold_for_ms")]
-    #[schema(default = 60_000, minimum = 0, example = 60_000)]
-    pub hold_for_ms: i64,
+    /// How long to hold both terms, in seconds. The service may grant less.
+    #[serde(default = "hold_for")]
+    #[schema(value_type = f64, default = 60, minimum = 0, example = 60)]
+    pub hold_for_seconds: FineSeconds,
 }
 
 /// Accept or discard a prepared change.
@@ -149,10 +150,10 @@ pub struct Release {
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(example = json!({
-    "id": "rsv_4f3c2b1a", "owner": "ada", "state": "held", "held_for_ms": 60000, "jobs": [],
+    "id": "rsv_4f3c2b1a", "owner": "ada", "state": "held", "held_for_seconds": 60, "jobs": [],
     "slots": [{
         "resource": "cluster", "site": "north", "begin": "2026-11-16T09:00:00Z", "end": "2026-11-16T11:00:00Z",
-        "capacity": 64, "slack_seconds": 0, "cost_thousandths": 3200
+        "capacity": 64, "slack_seconds": 0, "cost": 3.2
     }],
     "missing": [0], "condition": "whole", "version": 1
 }))]
@@ -167,9 +168,10 @@ pub struct Reservation {
     pub state: State,
     /// The reserved slots, one for each part.
     pub slots: Vec<Slot>,
-    /// Holds and prepared changes only: time until they expire, in milliseconds from this answer, by the clock of
+    /// Holds and prepared changes only: time until they expire, in seconds from this answer, by the clock of
     /// the server.
-    pub held_for_ms: Option<i64>,
+    #[schema(value_type = Option<f64>, example = 60)]
+    pub held_for_seconds: Option<FineSeconds>,
     /// Terms of a prepared change, one slot for each part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepared: Vec<Slot>,
@@ -303,8 +305,8 @@ words! {
     }
 }
 
-fn hold_for_ms() -> i64 {
-    HOLD_FOR_MS
+fn hold_for() -> FineSeconds {
+    HOLD_FOR
 }
 
 impl Reserve {
@@ -313,7 +315,7 @@ impl Reserve {
         Call::Reserve {
             id: self.id.unwrap_or(made),
             request: self.request.into(),
-            hold_for: Millis(self.hold_for_ms),
+            hold_for: Millis(self.hold_for_seconds.0),
             book: self.book,
         }
     }
@@ -322,7 +324,7 @@ impl Reserve {
 impl Hold {
     /// Converts to a call.
     pub fn call(self, id: ReservationId) -> Call {
-        Call::Hold { id, hold_for: Millis(self.hold_for_ms) }
+        Call::Hold { id, hold_for: Millis(self.hold_for_seconds.0) }
     }
 }
 
@@ -363,7 +365,7 @@ impl PrepareChange {
             (None, Some(end)) => NewTerms::Until(end.time()),
             _ => return None,
         };
-        let hold_for = Millis(self.hold_for_ms);
+        let hold_for = Millis(self.hold_for_seconds.0);
         Some(Call::PrepareChange { id, change: self.change, version, terms, hold_for })
     }
 }
@@ -384,7 +386,7 @@ impl Release {
 
 same_fields!(Reservation = protocol::Reservation {
     id, owner, state, slots, prepared, jobs, missing, condition, losses, replaced, given_up, version
-} { held_for_ms = held_for });
+} { held_for_seconds = held_for });
 same_fields!(Loss = protocol::Loss { part, since, why, heal_at });
 same_fields!(Replacement = protocol::Replacement { part, at, was, why });
 converted!(AttachedJob = (usize, JobId));

@@ -1,8 +1,9 @@
 //! Sites and brokers with their resources, attributes, schedules and health.
 
+use crate::decimal::{FineSeconds, Price};
 use crate::description::{NameText, ReservationIdText};
 use crate::reservation::State;
-use crate::time::Timestamp;
+use crate::time::{FineTimestamp, Timestamp};
 use bookahead_plan::Capacity;
 use bookahead_protocol as protocol;
 use bookahead_protocol::{Name, ReservationId};
@@ -46,9 +47,9 @@ pub struct Heartbeat {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1024)]
     pub loads: Vec<Load>,
-    /// Recent duration of a hold at the sender, in milliseconds. Most of it is the wait for a batch system.
-    #[schema(example = 850)]
-    pub hold_takes_ms: Option<u64>,
+    /// Recent duration of a hold at the sender, in seconds. Most of it is the wait for a batch system.
+    #[schema(value_type = Option<f64>, example = 0.85)]
+    pub hold_takes_seconds: Option<FineSeconds>,
     /// Recent changes of reservations. A broker queries those that it booked.
     pub changes: Option<Changes>,
     /// Software version of the sender.
@@ -60,9 +61,8 @@ pub struct Heartbeat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
-    /// Start time of the service, in milliseconds since 1970. Numbers of different epochs cannot be compared.
-    #[schema(example = 1794819600000_i64)]
-    pub epoch_ms: i64,
+    /// Start time of the service. Numbers of different epochs cannot be compared.
+    pub epoch: FineTimestamp,
     /// Number of the latest change.
     pub number: u64,
     /// The reservations that changed last, newest last; at most 256. If more changed since the previous heartbeat,
@@ -110,11 +110,12 @@ pub struct Site {
     pub loads: Vec<Load>,
     /// Time of the last heartbeat or answer.
     pub last_heard: Option<Timestamp>,
-    /// Recent round-trip time of a call, in milliseconds.
-    pub round_trip_ms: Option<u64>,
-    /// Recent duration of a hold, in milliseconds, if it reports one.
-    #[schema(example = 850)]
-    pub hold_takes_ms: Option<u64>,
+    /// Recent round-trip time of a call, in seconds.
+    #[schema(value_type = Option<f64>, example = 0.012)]
+    pub round_trip_seconds: Option<FineSeconds>,
+    /// Recent duration of a hold, in seconds, if it reports one.
+    #[schema(value_type = Option<f64>, example = 0.85)]
+    pub hold_takes_seconds: Option<FineSeconds>,
     /// Recent changes of reservations. Only present for the service that answers.
     pub changes: Option<Changes>,
     /// Whether it is reachable.
@@ -147,7 +148,7 @@ pub struct Sites {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({
     "name": "cluster", "kind": "processors", "site": "north", "capacity": 512,
-    "attributes": {"gpus": 4, "interconnect": "infiniband"}, "price_thousandths": 25
+    "attributes": {"gpus": 4, "interconnect": "infiniband"}, "price": 0.025
 }))]
 pub struct Resource {
     /// Name at the service that answers. At a broker it begins with the name of the peer.
@@ -168,9 +169,10 @@ pub struct Resource {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, AttributeValue>)]
     pub attributes: BTreeMap<Name, AttributeValue>,
-    /// Price of one unit for one hour, in thousandths of the site's currency.
+    /// Price of one unit for one hour, in the site's currency.
     #[serde(default)]
-    pub price_thousandths: u32,
+    #[schema(value_type = f64, minimum = 0)]
+    pub price: Price,
     /// In the register: identities of the brokers that lead to the resource, nearest first. A broker omits
     /// resources that lead through itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -205,7 +207,7 @@ impl From<protocol::Resource> for Resource {
             capacity: resource.capacity.0,
             joins: resource.joins,
             attributes: attributes_from(resource.attributes),
-            price_thousandths: resource.price,
+            price: Price(resource.price),
             through: Vec::new(),
         }
     }
@@ -220,7 +222,7 @@ impl From<Resource> for protocol::Resource {
             capacity: Capacity(resource.capacity),
             joins: resource.joins,
             attributes: attributes_into(resource.attributes),
-            price: resource.price_thousandths,
+            price: resource.price.0,
         }
     }
 }

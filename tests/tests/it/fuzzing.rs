@@ -55,7 +55,7 @@ const REQUEST: &str = r#"{"request":{"parts":[{"kind":"processors","capacity":64
 {"attribute":"mpi","test":"present"}]},{"capacity":1,"duration_seconds":60,"earliest_start":"2026-11-16T09:00:00Z",
 "latest_end":"2026-11-17T09:00:00Z","resource":"north/cluster"}],"constraints":[{"type":"offset","first":0,"second":1,
 "by_seconds":-5},{"type":"after","first":0,"second":1,"least_seconds":0,"most_seconds":60},{"type":"different-sites",
-"first":0,"second":1}],"objective":"best-availability","on_loss":"keep","webhook":"https://a.example/x"},"hold_for_ms":60000,"book":true}"#;
+"first":0,"second":1}],"objective":"best-availability","on_loss":"keep","webhook":"https://a.example/x"},"hold_for_seconds":60,"book":true}"#;
 
 #[test]
 fn any_request_is_refused_or_means_the_same_when_it_was_written() {

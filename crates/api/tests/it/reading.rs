@@ -27,13 +27,13 @@ fn part(change: serde_json::Value) -> serde_json::Value {
 fn the_shortest_reservation_names_only_what_is_wanted() {
     let reserve: api::Reserve = read(json!({"request": {"parts": [part(json!({}))]}})).unwrap();
     assert_eq!(reserve.id, None);
-    assert_eq!((reserve.hold_for_ms, reserve.book), (60_000, false));
+    assert_eq!((reserve.hold_for_seconds, reserve.book), (api::FineSeconds(60_000), false));
     let wanted = &reserve.request.parts[0];
     assert_eq!(wanted.kind.as_str(), "processors");
     assert_eq!(wanted.latest_end.to_string(), "2026-11-16T17:00:00Z");
     assert_eq!(reserve.request.objective, api::Objective::EarliestEnd);
     assert_eq!(read::<api::Commit>(json!({})), Ok(api::Commit { jobs: vec![] }));
-    assert_eq!(read::<api::Hold>(json!({})), Ok(api::Hold { hold_for_ms: 60_000 }));
+    assert_eq!(read::<api::Hold>(json!({})), Ok(api::Hold { hold_for_seconds: api::FineSeconds(60_000) }));
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn documents_of_older_parties_are_read_and_nothing_is_said_that_is_not_known() {
     assert!(!job.claims && serde_json::to_value(&job).unwrap().get("claims").is_none());
     let heartbeat: api::Heartbeat =
         read(json!({"name": "north", "url": "http://north", "role": "site"})).unwrap();
-    assert_eq!(heartbeat.hold_takes_ms, None);
+    assert_eq!(heartbeat.hold_takes_seconds, None);
     let offers: api::Offers = read(json!({"offers": []})).unwrap();
     assert_eq!(serde_json::to_value(&offers).unwrap(), json!({"offers": []}));
     let health: api::Health = read(json!({

@@ -61,7 +61,7 @@ pub(crate) struct HoldArguments {
 pub(crate) fn hold(arguments: &HoldArguments) -> Result<()> {
     by_clock(&arguments.place, |session| {
         let id = session.reservation_id(&arguments.id)?;
-        let hold = Hold { hold_for_ms: session.hold_ms(arguments.hold.0) };
+        let hold = Hold { hold_for_seconds: session.hold_for(arguments.hold.0) };
         let reservation = session.ask("holding longer", session.timed_client().hold(id, &hold))?;
         show(session, &reservation)
     })

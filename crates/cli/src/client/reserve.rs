@@ -149,8 +149,8 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     // The client makes the id, so that the user can look the reservation up if the answer is lost.
     let id = arguments.id.map_or_else(make::reservation_id, Ok)?;
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
-    let hold_for_ms = session.hold_ms(arguments.hold.0);
-    let reserve = Reserve { id: Some(id), request, hold_for_ms, book: arguments.book };
+    let hold_for_seconds = session.hold_for(arguments.hold.0);
+    let reserve = Reserve { id: Some(id), request, hold_for_seconds, book: arguments.book };
     let answer = session.ask("negotiating", session.timed_client().reserve(&reserve, &key));
     let reservation = answer.map_err(|error| {
         // Before the error is converted below: its original type tells whether the call was sent.
@@ -162,7 +162,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     if reservation.state != State::Held {
         return Ok(());
     }
-    let granted = session.left_ms(reservation.held_for_ms.unwrap_or(0));
+    let granted = session.left_ms(reservation.held_for_seconds.unwrap_or_default());
     // An answer takes a moment, in which the hold already runs.
     const MOMENT: i64 = 5_000;
     if granted + MOMENT < arguments.hold.0.0.saturating_mul(1_000) {
@@ -215,7 +215,7 @@ fn wait(session: &Session, held: &Reservation) -> Result<()> {
                 return Ok(now);
             }
             if let Some(bar) = &bar {
-                bar.set_message(countdown(session.left_ms(now.held_for_ms.unwrap_or(0))));
+                bar.set_message(countdown(session.left_ms(now.held_for_seconds.unwrap_or_default())));
             }
             sleep(LOOK).await;
         }

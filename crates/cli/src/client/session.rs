@@ -11,7 +11,7 @@ use crate::output::{print_json, say};
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bookahead_api::{Code, Timestamp};
+use bookahead_api::{Code, FineSeconds, Timestamp};
 use bookahead_client::{Client, ClientError};
 use bookahead_plan::{Seconds, Time};
 use bookahead_service::http::listener::UNIX;
@@ -182,15 +182,15 @@ impl Session {
         self.client.server_clock().map_or(1, |clock| clock.speed)
     }
 
-    /// Converts a hold time by the user's clock to milliseconds by the server's.
-    pub(crate) fn hold_ms(&self, length: Seconds) -> i64 {
+    /// Converts a hold time by the user's clock to one by the server's.
+    pub(crate) fn hold_for(&self, length: Seconds) -> FineSeconds {
         self.by_clock.set(true);
-        length.0.saturating_mul(1_000).saturating_mul(i64::from(self.speed()))
+        FineSeconds(length.0.saturating_mul(1_000).saturating_mul(i64::from(self.speed())))
     }
 
-    /// Converts the remaining milliseconds of a hold by the server's clock to those by the user's.
-    pub(crate) fn left_ms(&self, held_for_ms: i64) -> i64 {
-        held_for_ms / i64::from(self.speed())
+    /// Converts the remaining time of a hold by the server's clock to milliseconds by the user's.
+    pub(crate) fn left_ms(&self, held_for: FineSeconds) -> i64 {
+        held_for.0 / i64::from(self.speed())
     }
 
     /// A follow-up command to copy, with the server options of this one.

@@ -7,8 +7,8 @@ use crate::client::session::Session;
 use crate::output::{count, say, stdout};
 use crate::table::{Column, NOTHING, Table, terminal_width, wrapped};
 use bookahead_api::{
-    AttributeValue, Condition, Job, JobState, Load, Loss, Lost, Offer, Offers, Reachability, Replacement,
-    Reservation, Resource, Role, Site, Slot, State,
+    AttributeValue, Condition, Cost, FineSeconds, Job, JobState, Load, Loss, Lost, Offer, Offers,
+    Reachability, Replacement, Reservation, Resource, Role, Site, Slot, State,
 };
 use bookahead_protocol::{self as protocol, Name, life_cycle};
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ fn next_offer(offers: &[Offer]) -> Option<(&Offer, Option<bookahead_api::Timesta
 }
 
 fn is_same_but_later(slot: &Slot, later: &Slot) -> bool {
-    let terms = |slot: &Slot| (slot.capacity, slot.rating_millionths, slot.impact, slot.cost_thousandths);
+    let terms = |slot: &Slot| (slot.capacity, slot.rating, slot.impact, slot.cost);
     slot.resource == later.resource
         && slot.site == later.site
         && terms(slot) == terms(later)
@@ -96,15 +96,15 @@ fn place(slot: &Slot, dates: &Dates) -> [String; 5] {
 fn ratings(slot: &Slot) -> [String; 4] {
     let impact = slot.impact;
     [
-        or_nothing(slot.rating_millionths, |rating| format!("{:.3}", f64::from(rating) / 1e6)),
+        or_nothing(slot.rating, |rating| format!("{:.3}", rating.number())),
         or_nothing(impact, |impact| impact.delayed_jobs.to_string()),
         or_nothing(impact, |impact| length(impact.longest_delay_seconds)),
-        cost(slot.cost_thousandths),
+        cost(slot.cost),
     ]
 }
 
 /// `3.200`; a dash if it is free.
-fn cost(thousandths: u64) -> String {
+fn cost(Cost(thousandths): Cost) -> String {
     if thousandths == 0 {
         NOTHING.to_owned()
     } else {
@@ -134,9 +134,9 @@ fn state_colour(word: &str) -> Option<&'static str> {
 }
 
 /// `held for 4:59`; `left` converts to the user's clock.
-fn state(reservation: &Reservation, left: impl Fn(i64) -> i64) -> String {
-    match reservation.held_for_ms {
-        Some(millis) => format!("held for {}", countdown(left(millis))),
+fn state(reservation: &Reservation, left: impl Fn(FineSeconds) -> i64) -> String {
+    match reservation.held_for_seconds {
+        Some(held) => format!("held for {}", countdown(left(held))),
         None if reservation.condition == Condition::Whole => state_word(reservation.state).to_owned(),
         None => {
             let condition = protocol::Condition::from(reservation.condition).word();
@@ -207,7 +207,7 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
             ("begin", dates.both(slot.begin)),
             ("end", dates.both(slot.end)),
             ("jobs", jobs(0)),
-            ("cost", cost(slot.cost_thousandths)),
+            ("cost", cost(slot.cost)),
         ]);
     }
     let several = reservation.slots.len() > 1;
@@ -231,7 +231,7 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
         ]);
         for (part, slot) in reservation.slots.iter().enumerate() {
             let missing = or_nothing(missing(part), |missing| missing.to_string());
-            let rest = [missing, jobs(part), cost(slot.cost_thousandths)];
+            let rest = [missing, jobs(part), cost(slot.cost)];
             table.row([(part + 1).to_string()].into_iter().chain(place(slot, &dates)).chain(rest));
         }
         table.print()?;
@@ -390,7 +390,7 @@ fn parties(sites: &[Site], dates: &Dates) -> Table {
             },
             site.url.clone(),
             or_nothing(site.last_heard, |at| dates.short(at)),
-            or_nothing(site.round_trip_ms, |millis| format!("{millis} ms")),
+            or_nothing(site.round_trip_seconds, |took| format!("{} ms", took.0)),
             jobs(site, |load| load.running_jobs),
             jobs(site, |load| load.waiting_jobs),
             or_nothing(site.version.as_ref(), Clone::clone),
@@ -410,7 +410,7 @@ fn resources(server: Option<&Site>) -> Table {
         Column::right("price per hour"),
         Column::left("attributes").drop(2),
     ]);
-    for Resource { name, kind, site, capacity, joins, attributes: more, price_thousandths, through: _ } in
+    for Resource { name, kind, site, capacity, joins, attributes: more, price, through: _ } in
         server.into_iter().flat_map(|site| &site.resources)
     {
         table.row([
@@ -419,7 +419,7 @@ fn resources(server: Option<&Site>) -> Table {
             count(u64::from(*capacity)),
             kind.to_string(),
             or_nothing(joins.as_ref(), |[one, other]| format!("{one} and {other}")),
-            cost(u64::from(*price_thousandths)),
+            cost(Cost(u64::from(price.0))),
             attributes(more),
         ]);
     }
@@ -459,9 +459,9 @@ mod tests {
             capacity: 64,
             slack_seconds: 900,
             free: None,
-            rating_millionths: Some(970_000),
+            rating: Some(bookahead_api::Rating(970_000)),
             impact: Some(Impact { delayed_jobs: 1, total_delay_seconds: 120, longest_delay_seconds: 120 }),
-            cost_thousandths: 3_200,
+            cost: Cost(3_200),
         };
         let offers = Offers { offers: vec![Offer { slots: vec![slot] }], looked_seconds_ago: None };
         let now = "2026-11-15T15:30:00Z".parse().unwrap();
@@ -489,9 +489,9 @@ mod tests {
                 capacity: 4,
                 slack_seconds,
                 free: None,
-                rating_millionths: Some(rating),
+                rating: Some(bookahead_api::Rating(rating)),
                 impact: None,
-                cost_thousandths: 0,
+                cost: Cost(0),
             }],
         }
     }

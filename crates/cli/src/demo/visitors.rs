@@ -164,7 +164,8 @@ impl Visit {
             user: format!("visitor-{}", chance.below(200)).into(),
             roles: vec!["user".into()],
         };
-        let reserve = api::Reserve { id: None, request, hold_for_ms: 300_000, book: false };
+        let reserve =
+            api::Reserve { id: None, request, hold_for_seconds: api::FineSeconds(300_000), book: false };
         Visit { client: client.on_behalf_of(&caller), reserve, then }
     }
 

@@ -75,10 +75,10 @@ async fn a_longer_hold_a_longer_reservation_and_a_go_have_routes_of_their_own() 
     let acts = [Act::answer(200, &reservation()), Act::answer(200, &reservation()), Act::answer(200, &job)];
     let mut server = Server::start(acts).await;
     let (client, id) = (client(&server), ReservationId(7));
-    client.hold(id, &api::Hold { hold_for_ms: 5_000 }).await.unwrap();
+    client.hold(id, &api::Hold { hold_for_seconds: api::FineSeconds(5_000) }).await.unwrap();
     let heard = server.heard().await;
     assert_eq!(heard.line, "POST /v1/reservations/rsv_7/hold");
-    assert_eq!(heard.body, r#"{"hold_for_ms":5000}"#);
+    assert_eq!(heard.body, r#"{"hold_for_seconds":5}"#);
     let end = "2026-11-16T13:00:00Z".parse().unwrap();
     client.extend(id, Some(2), &api::Extend { end }).await.unwrap();
     let heard = server.heard().await;

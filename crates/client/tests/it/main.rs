@@ -24,7 +24,7 @@ fn client(server: &Server) -> Client {
 /// A reservation as a server sends it.
 fn reservation() -> serde_json::Value {
     serde_json::json!({
-        "id": "rsv_7", "owner": "ada", "state": "held", "held_for_ms": 60_000, "version": 1,
+        "id": "rsv_7", "owner": "ada", "state": "held", "held_for_seconds": 60, "version": 1,
         "slots": [{
             "resource": "cluster", "site": "north", "capacity": 4,
             "begin": "2026-11-16T09:00:00Z", "end": "2026-11-16T11:00:00Z",

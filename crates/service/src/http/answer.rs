@@ -15,7 +15,7 @@ use bookahead_party::register::MOST_CHANGES;
 use bookahead_party::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 use bookahead_plan::Time;
 use bookahead_protocol as protocol;
-use bookahead_protocol::{Answer, Millis, Moment, Name, Reservation};
+use bookahead_protocol::{Answer, Millis, Name, Reservation};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 use std::sync::Arc;
@@ -241,11 +241,10 @@ pub(crate) fn heartbeat(said: Heartbeat) -> api::Heartbeat {
         resources: said.resources.into_iter().map(resource).collect(),
         attributes: api::site::attributes_from(said.attributes),
         loads: said.loads.into_iter().map(load).collect(),
-        hold_takes_ms: said.hold_takes.and_then(|takes| u64::try_from(takes.0).ok()),
-        changes: said.changes.map(|changes| api::site::Changes {
-            epoch_ms: changes.epoch.0,
-            number: changes.number,
-            recent: changes.recent.iter().copied().collect(),
+        hold_takes_seconds: said.hold_takes.map(Into::into),
+        changes: said.changes.and_then(|changes| {
+            let (number, recent) = (changes.number, changes.recent.iter().copied().collect());
+            Some(api::site::Changes { epoch: changes.epoch.try_into().ok()?, number, recent })
         }),
         version: said.version,
     }
@@ -260,11 +259,11 @@ pub(crate) fn heartbeat_from(document: api::Heartbeat) -> Heartbeat {
         resources: document.resources.into_iter().map(resource_from).collect(),
         attributes: api::site::attributes_into(document.attributes),
         loads: document.loads.into_iter().map(load_from).collect(),
-        hold_takes: document.hold_takes_ms.map(millis),
+        hold_takes: document.hold_takes_seconds.map(|takes| Millis(takes.0)),
         changes: document.changes.map(|changes| {
-            let api::site::Changes { epoch_ms, number, mut recent } = changes;
+            let api::site::Changes { epoch, number, mut recent } = changes;
             recent.drain(..recent.len().saturating_sub(MOST_CHANGES));
-            Arc::new(Changes { epoch: Moment(epoch_ms), number, recent: recent.into() })
+            Arc::new(Changes { epoch: epoch.moment(), number, recent: recent.into() })
         }),
         version: document.version,
     }
@@ -272,15 +271,24 @@ pub(crate) fn heartbeat_from(document: api::Heartbeat) -> Heartbeat {
 
 /// Turns a queried party into a heartbeat. `name` and `url` are those known here.
 pub(crate) fn heartbeat_of(name: &Name, url: String, itself: api::Site) -> api::Heartbeat {
-    let api::Site { role, resources, attributes, loads, hold_takes_ms, changes, version, .. } = itself;
+    let api::Site { role, resources, attributes, loads, hold_takes_seconds, changes, version, .. } = itself;
     let name = name.clone();
-    api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_ms, changes, version }
+    api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_seconds, changes, version }
 }
 
 pub(crate) fn site(known: Known) -> api::Site {
     let Known { said, last_heard, round_trip, up } = known;
-    let api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_ms, changes, version } =
-        heartbeat(said);
+    let api::Heartbeat {
+        name,
+        url,
+        role,
+        resources,
+        attributes,
+        loads,
+        hold_takes_seconds,
+        changes,
+        version,
+    } = heartbeat(said);
     api::Site {
         name,
         url,
@@ -289,16 +297,12 @@ pub(crate) fn site(known: Known) -> api::Site {
         attributes,
         loads,
         last_heard: last_heard.map(api::Timestamp::nearest),
-        round_trip_ms: round_trip.and_then(|took| u64::try_from(took.0).ok()),
-        hold_takes_ms,
+        round_trip_seconds: round_trip.map(Into::into),
+        hold_takes_seconds,
         changes,
         state: if up { api::Reachability::Up } else { api::Reachability::Silent },
         version,
     }
-}
-
-fn millis(ms: u64) -> Millis {
-    Millis(i64::try_from(ms).unwrap_or(i64::MAX))
 }
 
 fn resource(offered: OfferedResource) -> api::Resource {

@@ -6,9 +6,9 @@ use super::answer::Refusal;
 use crate::config::{Length, Wrong};
 use crate::security::name::is_visible;
 use bookahead_api::{
-    Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FinishChange, Heartbeat, Hold,
-    JobsQuery, ListQuery, Part, PrepareChange, Probe, Release, Request, Requirement, Reserve, Resource,
-    ScheduleQuery, SubmitJob,
+    Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FineSeconds, FinishChange,
+    Heartbeat, Hold, JobsQuery, ListQuery, Part, PrepareChange, Probe, Release, Request, Requirement,
+    Reserve, Resource, ScheduleQuery, SubmitJob,
 };
 use bookahead_protocol::Name;
 use bookahead_protocol::request::{MOST_PARTS, most_constraints};
@@ -119,7 +119,7 @@ impl Checked for Probe {
 
 impl Checked for Reserve {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
-        hold(self.hold_for_ms)?;
+        hold(self.hold_for_seconds)?;
         self.request.check(limits)
     }
 }
@@ -132,14 +132,14 @@ impl Checked for Change {
 
 impl Checked for PrepareChange {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
-        hold(self.hold_for_ms)?;
+        hold(self.hold_for_seconds)?;
         self.request.iter().try_for_each(|request| request.check(limits))
     }
 }
 
 impl Checked for Hold {
     fn check(&self, _: &Limits) -> Result<(), Refusal> {
-        hold(self.hold_for_ms)
+        hold(self.hold_for_seconds)
     }
 }
 
@@ -341,9 +341,10 @@ fn page(limit: Option<u32>, limits: &Limits) -> Result<(), Refusal> {
     }
 }
 
-fn hold(hold_for_ms: i64) -> Result<(), Refusal> {
-    let negative = || Refusal::bad_request(format!("hold_for_ms is {hold_for_ms}; it must be 0 or more"));
-    if hold_for_ms < 0 { Err(negative()) } else { Ok(()) }
+fn hold(hold_for: FineSeconds) -> Result<(), Refusal> {
+    let negative =
+        || Refusal::bad_request(format!("hold_for_seconds is {}; it must be 0 or more", hold_for.number()));
+    if hold_for.0 < 0 { Err(negative()) } else { Ok(()) }
 }
 
 fn optional_name(what: &str, given: Option<&Name>) -> Result<(), Refusal> {

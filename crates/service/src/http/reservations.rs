@@ -96,7 +96,7 @@ pub(super) async fn show(
 
 /// Prolong a hold
 ///
-/// Without a body, one minute is requested. `held_for_ms` of the answer is the granted time.
+/// Without a body, one minute is requested. `held_for_seconds` of the answer is the granted time.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/hold", operation_id = "hold_reservation", tag = "reservations",
     params(ReservationAndKey),
@@ -191,7 +191,7 @@ pub(super) async fn change(
 /// Prepare a change
 ///
 /// Used by brokers for every part of a co-reservation, so that all parts change or none. Old and new terms are both
-/// held until the change is finished or expires; `held_for_ms` of the answer is the time left. Give either
+/// held until the change is finished or expires; `held_for_seconds` of the answer is the time left. Give either
 /// `request` or `end`. If-Match names the version that the decision was based on.
 #[utoipa::path(
     post, path = "/v1/reservations/{id}/prepare", operation_id = "prepare_change", tag = "reservations",

@@ -157,7 +157,7 @@ async fn a_broker_that_names_itself_is_no_peer_of_its_own() {
         resources: Vec::new(),
         attributes: Default::default(),
         loads: Vec::new(),
-        hold_takes_ms: None,
+        hold_takes_seconds: None,
         version: None,
     };
     let refused = asked.heartbeat(&heartbeat).await.unwrap_err();

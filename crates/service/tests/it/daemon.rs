@@ -67,7 +67,12 @@ pub(crate) fn wanted() -> api::Request {
 
 pub(crate) async fn book(client: &Client) -> ReservationId {
     let id = make::reservation_id().unwrap();
-    let reserve = api::Reserve { id: Some(id), request: wanted(), hold_for_ms: 60_000, book: true };
+    let reserve = api::Reserve {
+        id: Some(id),
+        request: wanted(),
+        hold_for_seconds: api::FineSeconds(60_000),
+        book: true,
+    };
     let made = client.reserve(&reserve, &make::key().unwrap().to_string()).await.unwrap();
     assert_eq!(made.state, api::State::Committed);
     id

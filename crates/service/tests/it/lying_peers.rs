@@ -21,7 +21,7 @@ fn offers(resource: &str) -> String {
     let stamp = |hours: i64| api::Timestamp::nearest(bookahead_plan::Time(now + hours * 3_600));
     json!({"offers": [{"slots": [{
         "resource": resource, "site": "north", "begin": stamp(2), "end": stamp(3), "capacity": 16,
-        "slack_seconds": 0, "cost_thousandths": 0
+        "slack_seconds": 0, "cost": 0
     }]}]})
     .to_string()
 }

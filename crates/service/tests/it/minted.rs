@@ -71,7 +71,7 @@ async fn register(broker: &Client, name: &str, url: &str) {
         resources: Vec::new(),
         attributes: Default::default(),
         loads: Vec::new(),
-        hold_takes_ms: None,
+        hold_takes_seconds: None,
         changes: None,
         version: None,
     };

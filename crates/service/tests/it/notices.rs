@@ -168,7 +168,8 @@ fn north(more: &str) -> SiteConfig {
 async fn book(client: &Client, webhook: Option<String>) -> Result<ReservationId, ClientError> {
     let id = make::reservation_id().unwrap();
     let request = api::Request { webhook, ..wanted() };
-    let reserve = api::Reserve { id: Some(id), request, hold_for_ms: 60_000, book: true };
+    let reserve =
+        api::Reserve { id: Some(id), request, hold_for_seconds: api::FineSeconds(60_000), book: true };
     client.reserve(&reserve, &make::key().unwrap().to_string()).await?;
     Ok(id)
 }

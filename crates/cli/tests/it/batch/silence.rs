@@ -78,7 +78,7 @@ async fn asked(site: &Asker, request: Request) -> (Result<api::Reservation, api:
     let reserve = api::Reserve {
         id: Some(new_id()),
         request: request.try_into().unwrap(),
-        hold_for_ms: 60_000,
+        hold_for_seconds: api::FineSeconds(60_000),
         book: false,
     };
     let options = bookahead_client::Options {

@@ -17,13 +17,18 @@ fn document(part: Part) -> api::Request {
     together(vec![part]).try_into().unwrap()
 }
 
-fn reserve(part: Part, hold_for_ms: i64) -> api::Reserve {
-    api::Reserve { id: Some(new_id()), request: document(part), hold_for_ms, book: false }
+fn reserve(part: Part, hold_for: i64) -> api::Reserve {
+    api::Reserve {
+        id: Some(new_id()),
+        request: document(part),
+        hold_for_seconds: api::FineSeconds(hold_for),
+        book: false,
+    }
 }
 
-async fn hold(client: &Client, part: Part, hold_for_ms: i64) -> api::Reservation {
+async fn hold(client: &Client, part: Part, hold_for: i64) -> api::Reservation {
     let key = make::key().unwrap().to_string();
-    client.reserve(&reserve(part, hold_for_ms), &key).await.unwrap()
+    client.reserve(&reserve(part, hold_for), &key).await.unwrap()
 }
 
 fn stamp(time: Time) -> api::Timestamp {
@@ -92,10 +97,10 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         let held = hold(&ada, wanted, 2_000).await;
         let (id, version) = (held.id, held.version);
         assert_eq!((held.state, held.slots[0].begin), (api::State::Held, stamp(begin)));
-        let longer = ada.hold(id, &api::Hold { hold_for_ms: 60_000 }).await.unwrap();
-        assert!(longer.held_for_ms > held.held_for_ms, "{longer:?}");
+        let longer = ada.hold(id, &api::Hold { hold_for_seconds: api::FineSeconds(60_000) }).await.unwrap();
+        assert!(longer.held_for_seconds > held.held_for_seconds, "{longer:?}");
         let committed = ada.commit(id, &api::Commit::default()).await.unwrap();
-        assert_eq!((committed.state, committed.held_for_ms), (api::State::Committed, None));
+        assert_eq!((committed.state, committed.held_for_seconds), (api::State::Committed, None));
 
         let trace = north.config().with_file_name("trace");
         let job = ada.submit(&script(id, &trace), &make::key().unwrap().to_string()).await.unwrap();

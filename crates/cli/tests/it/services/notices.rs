@@ -72,7 +72,8 @@ fn what_happened_just_before_a_kill_is_told_after_it() {
         let request = protocol::Request { webhook: Some(format!("{url}ada").into()), ..request };
         let request = api::Request::try_from(request).unwrap();
         let id = make::reservation_id().unwrap();
-        let reserve = api::Reserve { id: Some(id), request, hold_for_ms: 60_000, book: true };
+        let reserve =
+            api::Reserve { id: Some(id), request, hold_for_seconds: api::FineSeconds(60_000), book: true };
         let key = || make::key().unwrap().to_string();
         ada.client().reserve(&reserve, &key()).await.unwrap();
         grid.of_mut("north").kill9();

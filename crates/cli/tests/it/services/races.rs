@@ -50,7 +50,7 @@ async fn assert_no_room(loser: &Asker, call: &Envelope, answer: &Answer) {
     let document = bookahead_api::Reserve {
         id: Some(id),
         request: request.try_into().unwrap(),
-        hold_for_ms: hold_for.0,
+        hold_for_seconds: hold_for.into(),
         book,
     };
     let again = loser.client().reserve(&document, &call.key.to_string()).await;

@@ -19,8 +19,8 @@ async fn a_reservation_lives_from_a_probe_to_its_end() {
 
     let held = ada.reserve(&of(reserve(4)), &make::key().unwrap().to_string()).await.unwrap();
     assert_eq!((held.state, held.owner.as_str()), (api::State::Held, "ada"));
-    let longer = ada.hold(held.id, &api::Hold { hold_for_ms: 200_000 }).await.unwrap();
-    assert!(longer.held_for_ms > held.held_for_ms);
+    let longer = ada.hold(held.id, &api::Hold { hold_for_seconds: api::FineSeconds(200_000) }).await.unwrap();
+    assert!(longer.held_for_seconds > held.held_for_seconds);
 
     let committed = ada.commit(held.id, &api::Commit::default()).await.unwrap();
     assert_eq!(committed.state, api::State::Committed);
