@@ -32,7 +32,7 @@ pub use list::{CalendarQuery, Event, JobsQuery, ListQuery, Reservations, Schedul
 pub use notice::Notice;
 pub use offer::{Impact, Offer, Offers, Probe, Slot};
 pub use operation::Operation;
-pub use problem::{Blocker, BlockerKind, Code, Problem, Relaxation};
+pub use problem::{Blocker, BlockerKind, Code, CounterOffer, Problem, Relaxation};
 pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement};
 pub use reservation::{
     Attach, AttachedJob, Change, Commit, Condition, Extend, FinishChange, GivenUp, Hold, Loss, Lost,

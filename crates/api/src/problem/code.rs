@@ -61,9 +61,9 @@ codes! {
     NoWindow = "no-window", 422, "Window too short or in the past",
         "Give a window in the future that is at least as long as the duration.";
     NoRoom = "no-room", 409, "No room in the window",
-        "Try one of the relaxations, or another site.";
+        "Try one of the counter-offers, or another site.";
     NotAdmitted = "not-admitted", 409, "Waiting jobs would be delayed too much",
-        "Try one of the relaxations, or another site.";
+        "Try one of the counter-offers, or another site.";
     NotGranted = "not-granted", 409, "Not granted by the batch system",
         "Try another time or another site; the detail quotes the batch system.";
     NoCandidate = "no-candidate", 409, "No combination of slots",

@@ -6,6 +6,7 @@ mod code;
 pub use code::Code;
 
 use crate::convert::words;
+use crate::request::Request;
 use crate::time::Timestamp;
 use bookahead_plan::{Capacity, Interval, Seconds, Time, placement};
 use bookahead_protocol as protocol;
@@ -30,7 +31,13 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
         {"kind": "reservation", "begin": "2026-11-16T08:00:00Z", "end": "2026-11-16T17:00:00Z"}
     ],
     "busy_for_seconds": 1800,
-    "relaxations": [{"type": "later", "by_seconds": 3600}, {"type": "fewer", "by": 16}]
+    "counter_offers": [{
+        "change": {"type": "later", "by_seconds": 3600},
+        "request": {"parts": [{
+            "capacity": 64, "duration_seconds": 7200,
+            "earliest_start": "2026-11-16T09:00:00Z", "latest_end": "2026-11-16T12:00:00Z"
+        }]}
+    }]
 }))]
 pub struct Problem {
     /// Kind of problem, as a reference to its description.
@@ -57,9 +64,27 @@ pub struct Problem {
     /// First tried delay of the start, in seconds, with which the request would be granted. Missing if there is
     /// none.
     pub busy_for_seconds: Option<i64>,
-    /// Changes with which the request would be granted. Each was tried on its own.
+    /// Changed requests that would be granted now. Each was tried on its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub relaxations: Vec<Relaxation>,
+    pub counter_offers: Vec<CounterOffer>,
+}
+
+/// A changed request that would be granted now.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CounterOffer {
+    /// What differs from the request that was refused.
+    pub change: Relaxation,
+    /// The whole changed request, ready to send. Missing for a request with several parts, because only one of them
+    /// has to change, and the broker does not know which.
+    pub request: Option<Request>,
+}
+
+impl CounterOffer {
+    /// A counter-offer before the request is known.
+    fn of(change: Relaxation) -> CounterOffer {
+        CounterOffer { change, request: None }
+    }
 }
 
 /// Something that occupies requested capacity, without its owner.
@@ -113,6 +138,26 @@ pub enum Relaxation {
     },
 }
 
+impl Relaxation {
+    /// The request with this change. `None` if it has several parts, or if nothing would be left of it.
+    fn applied(self, request: &Request) -> Option<Request> {
+        let [part] = request.parts.as_slice() else { return None };
+        let mut part = part.clone();
+        match self {
+            Relaxation::Later { by_seconds } => {
+                part.latest_end = (part.latest_end.time() + Seconds(by_seconds)).try_into().ok()?;
+            }
+            Relaxation::Shorter { by_seconds } => {
+                part.duration_seconds = part.duration_seconds.checked_sub(by_seconds)?;
+            }
+            Relaxation::Fewer { by } => part.capacity = part.capacity.checked_sub(by)?,
+            Relaxation::Earlier { begin } => part.earliest_start = begin,
+        }
+        let something = part.capacity > 0 && part.duration_seconds > 0;
+        something.then(|| Request { parts: vec![part], ..request.clone() })
+    }
+}
+
 /// A problem without a protocol reason: from the HTTP layer itself, or from a newer version.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("problem {code:?} has no known reason: {detail}")]
@@ -133,8 +178,16 @@ impl Problem {
             reason: None,
             blockers: Vec::new(),
             busy_for_seconds: None,
-            relaxations: Vec::new(),
+            counter_offers: Vec::new(),
         }
+    }
+
+    /// Completes the counter-offers with the request that was refused.
+    pub fn for_request(mut self, request: &Request) -> Problem {
+        for offer in &mut self.counter_offers {
+            offer.request = offer.change.applied(request);
+        }
+        self
     }
 
     /// HTTP status of a refusal.
@@ -163,7 +216,12 @@ impl From<protocol::Problem> for Problem {
             reason: reason(&problem.why),
             blockers: problem.blockers.into_iter().map(Into::into).collect(),
             busy_for_seconds: problem.busy_for.map(|step| step.0),
-            relaxations: problem.relaxations.into_iter().filter_map(relaxation).collect(),
+            counter_offers: problem
+                .relaxations
+                .into_iter()
+                .filter_map(relaxation)
+                .map(CounterOffer::of)
+                .collect(),
             ..Problem::new(Code::of(&problem.why), problem.why.to_string())
         }
     }
@@ -180,7 +238,7 @@ impl TryFrom<Problem> for protocol::Problem {
             why,
             blockers: problem.blockers.into_iter().map(Into::into).collect(),
             busy_for: problem.busy_for_seconds.map(Seconds),
-            relaxations: problem.relaxations.into_iter().map(Into::into).collect(),
+            relaxations: problem.counter_offers.into_iter().map(|offer| offer.change.into()).collect(),
         })
     }
 }
@@ -229,5 +287,44 @@ impl From<Relaxation> for placement::Relaxation {
             Relaxation::Fewer { by } => placement::Relaxation::Fewer(Capacity(by)),
             Relaxation::Earlier { begin } => placement::Relaxation::Earlier(begin.time()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Part;
+
+    fn part() -> Part {
+        serde_json::from_value(serde_json::json!({
+            "capacity": 64, "duration_seconds": 7200,
+            "earliest_start": "2026-11-16T08:00:00Z", "latest_end": "2026-11-16T12:00:00Z"
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn counter_offers_are_whole_requests_with_one_change() {
+        let request = Request {
+            webhook: Some("https://portal.example.org/".into()),
+            ..Request::new(vec![part()], Vec::new())
+        };
+        let begin: Timestamp = "2026-11-16T06:30:00Z".parse().unwrap();
+        let changes = [
+            (
+                Relaxation::Later { by_seconds: 1_800 },
+                Part { latest_end: "2026-11-16T12:30:00Z".parse().unwrap(), ..part() },
+            ),
+            (Relaxation::Shorter { by_seconds: 3_600 }, Part { duration_seconds: 3_600, ..part() }),
+            (Relaxation::Fewer { by: 16 }, Part { capacity: 48, ..part() }),
+            (Relaxation::Earlier { begin }, Part { earliest_start: begin, ..part() }),
+        ];
+        for (change, changed) in changes {
+            assert_eq!(change.applied(&request), Some(Request { parts: vec![changed], ..request.clone() }));
+        }
+        assert_eq!(Relaxation::Fewer { by: 64 }.applied(&request), None);
+        assert_eq!(Relaxation::Shorter { by_seconds: 7_200 }.applied(&request), None);
+        let two = Request::new(vec![part(), part()], Vec::new());
+        assert_eq!(Relaxation::Fewer { by: 16 }.applied(&two), None, "which of them is not known");
     }
 }

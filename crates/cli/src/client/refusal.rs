@@ -3,8 +3,7 @@
 //! request has a single part, each alternative comes with a command to copy.
 
 use super::dates::{Dates, length};
-use bookahead_api::{Blocker, BlockerKind, Code, Part, Problem, Relaxation, Request};
-use bookahead_plan::{Seconds, Time};
+use bookahead_api::{Blocker, BlockerKind, Code, Problem, Relaxation, Request};
 use std::process::ExitCode;
 
 /// Printed at the end of the help of every client command.
@@ -45,7 +44,7 @@ pub(crate) fn text(problem: &Problem, dates: Option<&Dates>) -> String {
 pub(crate) fn with_commands(
     problem: &Problem,
     dates: Option<&Dates>,
-    command: impl Fn(&Relaxation) -> Option<String>,
+    command: impl Fn(&Request) -> Option<String>,
 ) -> String {
     let mut lines = vec![format!("{}: {}", problem.code, problem.detail)];
     if let Some(dates) = dates {
@@ -55,15 +54,15 @@ pub(crate) fn with_commands(
     if let Some(seconds) = problem.busy_for_seconds {
         lines.push(format!("  it would fit with a start {} later", length(seconds)));
     }
-    for relaxation in &problem.relaxations {
-        let condition = condition(relaxation, dates);
-        lines.push(match command(relaxation) {
+    for offer in &problem.counter_offers {
+        let condition = condition(&offer.change, dates);
+        lines.push(match offer.request.as_ref().and_then(&command) {
             Some(command) => format!("  it would fit {condition}:\n    {command}"),
             None => format!("  it would fit {condition}"),
         });
     }
     // A concrete alternative is better than the general advice for the code.
-    if problem.relaxations.is_empty() {
+    if problem.counter_offers.is_empty() {
         lines.extend(Code::named(&problem.code).map(|code| format!("  {}", code.remedy())));
     }
     lines.join("\n")
@@ -98,30 +97,11 @@ fn condition(relaxation: &Relaxation, dates: Option<&Dates>) -> String {
     }
 }
 
-/// The part of `request`, changed so that it would fit. None if there are several parts, because a refusal does not say
-/// which of them to change, and None if the changed part would be empty or beyond the calendar.
-pub(crate) fn relaxed(request: &Request, relaxation: &Relaxation) -> Option<Part> {
-    let [part] = request.parts.as_slice() else { return None };
-    let mut part = part.clone();
-    match *relaxation {
-        Relaxation::Later { by_seconds } => {
-            let Time(end) = part.latest_end.time() + Seconds(by_seconds);
-            part.latest_end = Time(end).try_into().ok()?;
-        }
-        Relaxation::Shorter { by_seconds } => {
-            part.duration_seconds = part.duration_seconds.checked_sub(by_seconds)?;
-        }
-        Relaxation::Fewer { by } => part.capacity = part.capacity.checked_sub(by)?,
-        Relaxation::Earlier { begin } => part.earliest_start = begin,
-    }
-    (part.capacity > 0 && part.duration_seconds > 0).then_some(part)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::client::request::flags_of;
-    use bookahead_api::Objective;
+    use bookahead_api::{CounterOffer, Objective, Part};
     use jiff::tz::TimeZone;
 
     fn part() -> Part {
@@ -141,18 +121,21 @@ mod tests {
     #[test]
     fn what_would_do_instead_is_a_command_to_copy() {
         let mut problem = Problem::new(Code::NoRoom, "there is no room");
-        problem.relaxations = vec![
+        problem.counter_offers = [
             Relaxation::Later { by_seconds: 1_800 },
             Relaxation::Shorter { by_seconds: 3_600 },
             Relaxation::Fewer { by: 16 },
             Relaxation::Fewer { by: 64 },
             Relaxation::Earlier { begin: "2026-11-16T06:30:00Z".parse().unwrap() },
-        ];
-        let request = Request::new(vec![part()], Vec::new());
+        ]
+        .map(|change| CounterOffer { change, request: None })
+        .into();
+        let problem = problem.for_request(&Request::new(vec![part()], Vec::new()));
         let dates = Dates::new(TimeZone::get("Europe/Berlin").unwrap(), part().earliest_start);
         let flags = |part: &Part| flags_of(part, Objective::default(), &dates).join(" ");
-        let command = |relaxation: &Relaxation| relaxed(&request, relaxation).as_ref().map(flags);
-        let lines: Vec<String> = problem.relaxations.iter().filter_map(command).collect();
+        let command = |request: &Request| request.parts.first().map(flags);
+        let offered = problem.counter_offers.iter().filter_map(|offer| offer.request.as_ref());
+        let lines: Vec<String> = offered.filter_map(command).collect();
         let window = "--from 2026-11-16T09:00:00+01:00 --until";
         let noon = "2026-11-16T13:00:00+01:00";
         assert_eq!(
@@ -168,11 +151,5 @@ mod tests {
         let begins =
             "no-room: there is no room\n  it would fit if it may end 30m 00s later:\n    --capacity 64";
         assert!(text.starts_with(begins), "{text}");
-    }
-
-    #[test]
-    fn of_several_parts_nobody_knows_which_is_meant() {
-        let request = Request::new(vec![part(), part()], Vec::new());
-        assert_eq!(relaxed(&request, &Relaxation::Fewer { by: 16 }), None);
     }
 }

@@ -11,7 +11,7 @@ use super::{refusal, view};
 use crate::output::say;
 use anyhow::Result;
 use bookahead_api::{
-    Code, Objective, Offers, Part, Probe, Problem, Relaxation, Request, Reservation, Reserve, State,
+    Code, Objective, Offers, Part, Probe, Problem, Request, Reservation, Reserve, State,
 };
 use bookahead_client::{ClientError, make};
 use bookahead_plan::Seconds;
@@ -44,7 +44,7 @@ fn probe(arguments: &ProbeArguments, wanted: &Description, session: &Session) ->
     let probe = Probe { request, most: arguments.most, starts: Vec::new() };
     let answer = session.ask("probing", session.timed_client().probe(&probe));
     let again = |part: &Part| asking("probe", part, probe.request.objective, session);
-    let offers = answer.map_err(|error| with_commands(error, session, &probe.request, again))?;
+    let offers = answer.map_err(|error| with_commands(error, session, again))?;
     session.print(&offers, || view::print_offers(&offers, &session.dates()))?;
     if offers.offers.is_empty() {
         let problem = Box::new(Problem::new(Code::NoCandidate, "there is no offer for this request"));
@@ -59,13 +59,9 @@ fn probe(arguments: &ProbeArguments, wanted: &Description, session: &Session) ->
 pub(crate) fn with_commands(
     error: anyhow::Error,
     session: &Session,
-    request: &Request,
     words: impl Fn(&Part) -> Vec<String>,
 ) -> anyhow::Error {
-    let command = |relaxation: &Relaxation| {
-        let part = refusal::relaxed(request, relaxation)?;
-        Some(session.command(&words(&part)))
-    };
+    let command = |request: &Request| Some(session.command(&words(request.parts.first()?)));
     match error.downcast::<Refused>() {
         Ok(Refused { problem, .. }) => {
             let text = refusal::with_commands(&problem, Some(&session.dates()), command);
@@ -156,7 +152,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
         // Before the error is converted below: its original type tells whether the call was sent.
         say_if_uncertain(&error, session, id);
         let again = |part: &Part| again(arguments, part, &reserve, session);
-        with_commands(error, session, &reserve.request, again)
+        with_commands(error, session, again)
     })?;
     show(session, &reservation)?;
     if reservation.state != State::Held {

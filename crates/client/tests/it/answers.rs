@@ -14,14 +14,14 @@ async fn a_problem_document_surfaces_with_everything_in_it() {
         "type": "/problems/no-room", "title": "No room in the window", "status": 409,
         "detail": "there is no room", "code": "no-room", "reason": {"NoSlot": "NoRoom"},
         "blockers": [{"kind": "running-job", "end": "2026-11-16T09:00:00Z"}],
-        "busy_for_seconds": 300, "relaxations": [{"type": "fewer", "by": 2}],
+        "busy_for_seconds": 300, "counter_offers": [{"change": {"type": "fewer", "by": 2}}],
     });
     let server = Server::start([Act::answer(409, &problem)]).await;
     let error = client(&server).show(ReservationId(7)).await.unwrap_err();
     assert_eq!(error.to_string(), "there is no room");
     let told = error.problem().unwrap();
     assert_eq!(told.busy_for_seconds, Some(300));
-    assert_eq!(told.relaxations, [api::Relaxation::Fewer { by: 2 }]);
+    assert_eq!(told.counter_offers[0].change, api::Relaxation::Fewer { by: 2 });
     assert!(told.why().is_some());
 }
 

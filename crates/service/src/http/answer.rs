@@ -150,6 +150,12 @@ impl Refusal {
         Refusal { retry_after: Some(seconds), ..self }
     }
 
+    /// With counter-offers as whole requests.
+    pub(super) fn for_request(mut self, request: &api::Request) -> Refusal {
+        *self.problem = self.problem.for_request(request);
+        self
+    }
+
     pub(super) fn code(&self) -> &str {
         &self.problem.code
     }

@@ -58,9 +58,11 @@ pub(super) async fn reserve(
 ) -> Answered {
     shared.check_webhook(&reserve.request)?;
     // The id follows from the key, so that a repetition without an id in the body means the same reservation.
+    let request = reserve.request.clone();
     let call = reserve.call(key.reservation());
     let answer = shared.command(&requester, key.key, call).await?;
-    Ok(Written::new(answer::reservation(answer)?)?.created())
+    let reserved = answer::reservation(answer).map_err(|refusal| refusal.for_request(&request))?;
+    Ok(Written::new(reserved)?.created())
 }
 
 /// Show one reservation
@@ -184,8 +186,9 @@ pub(super) async fn change(
         let why = "the webhook cannot be changed; remove it from the request";
         return Err(Refusal::bad_request(why));
     }
+    let request = change.request.clone();
     let call = change.call(command.id, version);
-    command.change(call).await
+    command.change(call).await.map_err(|refusal| refusal.for_request(&request))
 }
 
 /// Prepare a change
@@ -288,8 +291,9 @@ pub(super) async fn probe(
     Document(probe): Document<api::Probe>,
 ) -> Result<Response, Refusal> {
     shared.check_webhook(&probe.request)?;
+    let request = probe.request.clone();
     let (answer, look_age) = shared.probe(&requester, probe.into()).await?;
-    answer::offers(answer, look_age)
+    answer::offers(answer, look_age).map_err(|refusal| refusal.for_request(&request))
 }
 
 impl Shared {
