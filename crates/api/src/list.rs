@@ -146,6 +146,48 @@ impl<'de> Deserialize<'de> for States {
     }
 }
 
+/// Kinds of events. `reset` and `state` are sent by the stream itself; those of jobs begin with `job-`.
+pub const EVENT_KINDS: &[&str] = &[
+    "reset",
+    "state",
+    "requested",
+    "granted",
+    "not-granted",
+    "held",
+    "held-longer",
+    "refused",
+    "commit-requested",
+    "committed",
+    "expired",
+    "change-requested",
+    "change-prepared",
+    "change-settled",
+    "change-given-up",
+    "released",
+    "begun",
+    "completed",
+    "cancelled",
+    "cancelled-before",
+    "terminated",
+    "missing",
+    "lost",
+    "restored",
+    "whole",
+    "degraded",
+    "broken",
+    "healed",
+    "not-healed",
+    "part-lost",
+    "forgotten",
+    "denial-forgotten",
+    "orphan-removed",
+    "job-submitted",
+    "job-started",
+    "job-completed",
+    "job-failed",
+    "job-cancelled",
+];
+
 /// An event of a service. In the event stream its `sequence` is the `id` of the message, and its `kind` the
 /// `event`.
 #[skip_serializing_none]

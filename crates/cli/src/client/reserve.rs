@@ -10,9 +10,7 @@ use super::session::{Session, by_clock, spinner};
 use super::{refusal, view};
 use crate::output::say;
 use anyhow::Result;
-use bookahead_api::{
-    Code, Objective, Offers, Part, Probe, Problem, Request, Reservation, Reserve, State,
-};
+use bookahead_api::{Code, Objective, Offers, Part, Probe, Problem, Request, Reservation, Reserve, State};
 use bookahead_client::{ClientError, make};
 use bookahead_plan::Seconds;
 use bookahead_protocol::ReservationId;

@@ -6,7 +6,7 @@ use crate::thread::Liveness;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
 use std::sync::Arc;
@@ -73,4 +73,18 @@ pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
 )]
 pub(super) async fn openapi(State(shared): State<Arc<Shared>>) -> Response {
     ([(CONTENT_TYPE, "application/json")], shared.openapi.clone()).into_response()
+}
+
+/// API page
+///
+/// The OpenAPI document as a page for people. Needs no authentication.
+#[utoipa::path(
+    get, path = "/docs", operation_id = "docs", tag = "operation", security(()),
+    responses((status = 200, description = "The page", body = String, content_type = "text/html"))
+)]
+pub(super) async fn docs(State(shared): State<Arc<Shared>>) -> Response {
+    // The page needs only its own style. Should a text ever contain markup, nothing of it may run.
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+    let headers = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, policy)];
+    (headers, shared.docs.clone()).into_response()
 }

@@ -33,6 +33,7 @@ pub struct Limits {
     pub connections: usize,
     pub connections_per_address: usize,
     pub trusted_proxies: Vec<IpAddr>,
+    pub browser_origins: Vec<String>,
 }
 
 impl Default for Limits {
@@ -53,6 +54,7 @@ impl Default for Limits {
             connections: 1_024,
             connections_per_address: 256,
             trusted_proxies: Vec::new(),
+            browser_origins: Vec::new(),
         }
     }
 }
@@ -74,9 +76,27 @@ impl Limits {
             Some((field, _)) => {
                 Err(Wrong::new(field, "with 0 no call could succeed; give 1 or more, or remove it"))
             }
-            None => Ok(()),
+            None => match self.browser_origins.iter().find(|origin| !is_origin(origin)) {
+                Some(wrong) => Err(Wrong::new(
+                    "browser_origins",
+                    format!(
+                        "{wrong:?} is not an origin; write https://HOST or https://HOST:PORT, without a path"
+                    ),
+                )),
+                None => Ok(()),
+            },
         }
     }
+}
+
+/// Whether a text is the origin of a web page: a scheme and a host, as browsers send it. `*` is refused, because any
+/// page could then use the service with a token that its user has pasted somewhere.
+fn is_origin(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    host.is_some_and(|host| {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-:[]".contains(&byte);
+        !host.is_empty() && host.bytes().all(plain)
+    })
 }
 
 /// Most characters of a name, as in file systems and accounts.

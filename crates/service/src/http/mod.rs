@@ -5,7 +5,7 @@
 //!
 //! - in: [`observe`] (trace, metrics, audit), [`requester`] (caller, rate, brokers), [`request`] (contents),
 //!   [`limits`]
-//! - routes: [`reservations`], [`queries`], [`jobs`], [`watch`], [`calendar`], [`health`]
+//! - routes: [`reservations`], [`queries`], [`jobs`], [`watch`], [`calendar`], [`health`], [`pages`]
 //! - out: [`call`] (to the party and back), [`answer`]
 
 pub(crate) mod answer;
@@ -18,6 +18,7 @@ pub mod listener;
 mod metrics;
 mod observe;
 mod openapi;
+mod pages;
 mod queries;
 mod request;
 mod requester;
@@ -36,8 +37,13 @@ use crate::thread::PartyHandle;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER,
+};
+use axum::http::{HeaderValue, Method};
 use axum::middleware::from_fn_with_state;
 use bookahead_api as api;
+use bookahead_api::header::{CLOCK_SPEED, IDEMPOTENCY_KEY, NOW};
 use bookahead_lrms::command::Runner;
 use bookahead_protocol::{Millis, Name};
 use listener::Source;
@@ -46,8 +52,9 @@ use request::UnderWay;
 use requester::Rates;
 use shares::Shares;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
+use tower_http::cors::CorsLayer;
 
 /// Everything that the routes need.
 #[derive(Clone)]
@@ -91,13 +98,46 @@ pub fn router(served: Served, stop: Stop) -> Router {
     // `route_layer` runs the guard only for paths that exist, so that an unknown path is 404 and not 401.
     let guard = from_fn_with_state(shared.clone(), requester::guard);
     let routes = openapi::open_routes().merge(openapi::guarded_routes().route_layer(guard));
-    Router::from(routes)
+    let origins = browser_origins(&shared.limits);
+    let router = Router::from(routes)
         .fallback(answer::nothing_here)
         .method_not_allowed_fallback(answer::not_that_method)
         .layer(DefaultBodyLimit::max(shared.limits.most_body))
         .layer(from_fn_with_state(shared.clone(), observe::observe))
-        .with_state(shared)
+        .with_state(shared);
+    match origins {
+        Some(origins) => router.layer(origins),
+        None => router,
+    }
 }
+
+/// Lets web pages of the configured origins call the service (CORS). They need a token, as any other client: cookies
+/// are not used.
+fn browser_origins(limits: &Limits) -> Option<CorsLayer> {
+    let origins: Vec<HeaderValue> =
+        limits.browser_origins.iter().filter_map(|origin| origin.parse().ok()).collect();
+    let name = HeaderName::from_static;
+    let allowed = [
+        AUTHORIZATION,
+        CONTENT_TYPE,
+        IF_MATCH,
+        IF_NONE_MATCH,
+        name(IDEMPOTENCY_KEY),
+        name(CLOCK_SPEED),
+        name("last-event-id"),
+    ];
+    let exposed = [ETAG, LOCATION, RETRY_AFTER, name(NOW), name(CLOCK_SPEED)];
+    let layer = CorsLayer::new()
+        .allow_origin(origins.clone())
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+        .allow_headers(allowed)
+        .expose_headers(exposed)
+        .max_age(PREFLIGHT_KEPT);
+    (!origins.is_empty()).then_some(layer)
+}
+
+/// How long a browser may keep the answer to its preflight request. Browsers allow at most two hours.
+const PREFLIGHT_KEPT: Duration = Duration::from_secs(600);
 
 /// Most bodies that are read at the same time. Those of honest clients arrive at once, and each may take
 /// `most_body` bytes of memory.
@@ -130,6 +170,8 @@ struct Shared {
     proxied: Shares<Source>,
     /// Serialized OpenAPI document.
     openapi: Bytes,
+    /// The same as a page.
+    docs: Bytes,
 }
 
 impl Shared {
@@ -145,6 +187,7 @@ impl Shared {
             watchers: Shares::quarters(limits.watchers),
             proxied: Shares::new(usize::MAX, limits.connections_per_address),
             openapi: openapi::text().into(),
+            docs: pages::page(&openapi::document()).into(),
             party,
             authenticator,
             accounts,

@@ -3,7 +3,9 @@
 
 use super::{Shared, calendar, health, jobs, queries, reservations, watch};
 use bookahead_api as api;
+use bookahead_api::description::complete;
 use bookahead_api::problem::MEDIA_TYPE;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
@@ -47,6 +49,7 @@ pub(super) fn open_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(health::health))
         .routes(routes!(health::metrics))
         .routes(routes!(health::openapi))
+        .routes(routes!(health::docs))
 }
 
 /// The OpenAPI document of all routes.
@@ -87,10 +90,15 @@ const BEARER: &str = "A token whose subject is the user and whose roles are amon
     role broker sets Bookahead-User to the user that it calls for, and Bookahead-Via to the brokers that forwarded the call. \
     A service that listens on its own machine only may run without authentication, and accepts no tokens then.";
 
+/// The document in the form for generators of clients.
+pub(super) fn document() -> Value {
+    complete(&openapi()).unwrap_or_default()
+}
+
 /// The document as it is served and stored in the repository.
 pub(super) fn text() -> String {
     // Serialization of these types cannot fail.
-    let text = openapi().to_pretty_json().unwrap_or_default();
+    let text = serde_json::to_string_pretty(&document()).unwrap_or_default();
     text + "\n"
 }
 

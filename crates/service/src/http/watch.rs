@@ -19,6 +19,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
 use bookahead_api::description::ReservationIdText;
+use bookahead_api::list::EVENT_KINDS;
 use bookahead_party::{Notice, Viewer};
 use bookahead_protocol::{Call, Moment, Name, Reservation, ReservationId};
 use hyper::body::{Body as HttpBody, Bytes, Frame};
@@ -38,7 +39,7 @@ use tokio::sync::{broadcast, mpsc};
     get, path = "/v1/events", operation_id = "watch", tag = "events",
     params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,20}$", description = "Resume after this event")),
     responses(
-        (status = 200, content_type = "text/event-stream", body = String,
+        (status = 200, content_type = "text/event-stream", body = api::Event,
             description = "`id` is the sequence of an event, `event` its kind, and `data` an Event. The event \
                 `reset` means that events were missed: query everything again."),
         Refused
@@ -66,7 +67,7 @@ pub(super) async fn everything(
         ("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,20}$", description = "Resume after this event"),
     ),
     responses(
-        (status = 200, content_type = "text/event-stream", body = String,
+        (status = 200, content_type = "text/event-stream", body = api::Event,
             description = "`id` is the sequence of an event, `event` its kind, and `data` an Event. The first is \
                 `state`, unless the client resumes after an event that is still known."),
         Refused, OfReservation
@@ -234,6 +235,7 @@ impl Line {
     }
 
     fn of(event: &api::Event) -> Line {
+        debug_assert!(EVENT_KINDS.contains(&event.kind.as_str()), "{} is not in the API", event.kind);
         // Serialization cannot fail, and compact JSON has no line breaks.
         let data = serde_json::to_string(event).unwrap_or_default();
         Line(format!("id: {}\nevent: {}\ndata: {data}\n\n", event.sequence, event.kind).into())

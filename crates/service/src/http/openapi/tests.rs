@@ -2,12 +2,13 @@
 
 use super::*;
 use bookahead_api::problem::MEDIA_TYPE;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 22] = [
+const ROUTES: [(&str, &[&str]); 23] = [
+    ("/docs", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
     ("/v1/calendar.ics", &["get"]),
@@ -31,10 +32,6 @@ const ROUTES: [(&str, &[&str]); 22] = [
     ("/v1/schedule", &["get"]),
     ("/v1/sites", &["get", "post"]),
 ];
-
-fn document() -> Value {
-    serde_json::from_str(&text()).unwrap()
-}
 
 fn operations(document: &Value) -> impl Iterator<Item = (String, &Map<String, Value>)> {
     let paths = document["paths"].as_object().unwrap().iter();
