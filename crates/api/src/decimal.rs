@@ -7,8 +7,9 @@ use bookahead_protocol as protocol;
 use bookahead_protocol::Millis;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Beyond this many units a double cannot tell neighbours apart, and other languages read numbers as doubles.
-const MOST_UNITS: f64 = 9_007_199_254_740_992.0;
+/// Most units, 2^50. Other languages read numbers as doubles, and with more units a double could not tell neighbours
+/// apart. In milliseconds these are 35,000 years.
+const MOST_UNITS: f64 = 1_125_899_906_842_624.0;
 
 macro_rules! decimals {
     ($($(#[$about:meta])* $name:ident($units:ty) / $each:literal;)*) => {
@@ -18,16 +19,17 @@ macro_rules! decimals {
             pub struct $name(pub $units);
 
             impl $name {
-                /// As a number. Exact up to 2^53 units.
+                /// As a number, at most 2^50 units.
                 pub fn number(self) -> f64 {
-                    self.0 as f64 / f64::from($each)
+                    (self.0 as f64).clamp(-MOST_UNITS, MOST_UNITS) / f64::from($each)
                 }
             }
 
             impl Serialize for $name {
                 fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                     // Without a point if there is nothing after it: 60 in place of 60.0.
-                    if self.0 % $each == 0 { (self.0 / $each).serialize(serializer) } else { self.number().serialize(serializer) }
+                    let number = self.number();
+                    if number.fract() == 0.0 { (number as i64).serialize(serializer) } else { number.serialize(serializer) }
                 }
             }
 
@@ -85,7 +87,7 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_decimals_and_read_back() {
-        for units in [0, 1, 999, 1_000, 1_001, 60_000, 123_456_789, 9_007_199_254_740_991, -250] {
+        for units in [0, 1, 999, 1_000, 1_001, 60_000, 123_456_789, 1_125_899_906_842_623, -250, -60_000] {
             let text = serde_json::to_string(&FineSeconds(units)).unwrap();
             assert_eq!(serde_json::from_str::<FineSeconds>(&text).unwrap(), FineSeconds(units), "{text}");
         }
@@ -98,7 +100,7 @@ mod tests {
 
     #[test]
     fn numbers_that_have_no_place_are_refused() {
-        for text in ["-0.001", "1e300", "9007199254741", "\"1\"", "null"] {
+        for text in ["-0.001", "1e300", "1125899906843", "\"1\"", "null"] {
             assert!(serde_json::from_str::<Cost>(text).is_err(), "{text}");
         }
         assert!(serde_json::from_str::<Rating>("4294.967296").is_err());

@@ -34,8 +34,11 @@ fn seconds() -> impl Strategy<Value = Seconds> {
     prop_oneof![3 => 0_i64..100_000, 1 => any::<i64>()].prop_map(Seconds)
 }
 
+/// Documents have decimals, which are exact up to 2^50 units.
+const MOST_UNITS: i64 = 1 << 50;
+
 fn millis() -> impl Strategy<Value = Millis> {
-    prop_oneof![3 => 0_i64..100_000, 1 => any::<i64>()].prop_map(Millis)
+    prop_oneof![3 => 0_i64..100_000, 1 => -MOST_UNITS..MOST_UNITS].prop_map(Millis)
 }
 
 fn capacity() -> impl Strategy<Value = Capacity> {
@@ -213,7 +216,7 @@ fn slot() -> impl Strategy<Value = Slot> {
         option::of(capacity()),
         option::of(any::<u32>().prop_map(Rating)),
         option::of(impact()),
-        any::<u64>(),
+        0..MOST_UNITS as u64,
     );
     (what, ratings).prop_map(|(what, ratings)| {
         let (resource, site, joins, interval, capacity) = what;
