@@ -68,7 +68,8 @@ pub(crate) fn with_commands(
     };
     match error.downcast::<Refused>() {
         Ok(Refused { problem, .. }) => {
-            let text = refusal::with_commands(&problem, Some(&session.dates()), command);
+            let text =
+                refusal::with_commands(&problem, Some(&session.dates()), Some(request.parts.len()), command);
             Refused { problem, text }.into()
         }
         Err(other) => other,
