@@ -36,7 +36,7 @@ pub use problem::{Blocker, BlockerKind, Code, CounterOffer, Problem, Relaxation}
 pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement};
 pub use reservation::{
     Attach, AttachedJob, Change, Commit, Condition, Extend, FinishChange, GivenUp, Hold, Loss, Lost,
-    PrepareChange, Release, Replacement, Reservation, Reserve, State,
+    PrepareChange, RefusalReason, Release, Replacement, Reservation, Reserve, State,
 };
 pub use site::{
     AttributeValue, BatchHealth, BatchState, Block, BlockKind, Changes, Health, Heartbeat,

@@ -192,6 +192,8 @@ pub struct Reservation {
     pub replaced: Vec<Replacement>,
     /// Who gave it up. Missing for a reservation that was not given up.
     pub given_up: Option<GivenUp>,
+    /// Why the request was refused. Missing for a reservation that was not refused.
+    pub refused: Option<RefusalReason>,
     /// Version of the terms. Every change increases it; the entity tag begins with it.
     pub version: u32,
 }
@@ -265,6 +267,16 @@ words! {
         /// The capacity of a hold failed.
         Lost,
     }
+}
+
+/// The reason of a refusal as it was told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RefusalReason {
+    /// Stable code, as in a problem document.
+    #[schema(value_type = NameText, example = "no-room")]
+    pub code: Name,
+    /// What happened, and what to do.
+    pub detail: String,
 }
 
 /// A job attached to a reservation.
@@ -385,11 +397,23 @@ impl Release {
 }
 
 same_fields!(Reservation = protocol::Reservation {
-    id, owner, state, slots, prepared, jobs, missing, condition, losses, replaced, given_up, version
+    id, owner, state, slots, prepared, jobs, missing, condition, losses, replaced, given_up, refused, version
 } { held_for_seconds = held_for });
 same_fields!(Loss = protocol::Loss { part, since, why, heal_at });
 same_fields!(Replacement = protocol::Replacement { part, at, was, why });
-converted!(AttachedJob = (usize, JobId));
+converted!(AttachedJob = (usize, JobId), RefusalReason = protocol::Refused);
+
+impl From<RefusalReason> for protocol::Refused {
+    fn from(RefusalReason { code, detail }: RefusalReason) -> protocol::Refused {
+        protocol::Refused { code, detail }
+    }
+}
+
+impl From<protocol::Refused> for RefusalReason {
+    fn from(protocol::Refused { code, detail }: protocol::Refused) -> RefusalReason {
+        RefusalReason { code, detail }
+    }
+}
 
 impl From<AttachedJob> for (usize, JobId) {
     fn from(AttachedJob { part, job }: AttachedJob) -> (usize, JobId) {

@@ -6,6 +6,9 @@ use anyhow::{Context, Result};
 use bookahead_experiments::report::report_html;
 use bookahead_experiments::{Page, Scale, Section, co_reservation, cosy, gridsim, migol, what_if};
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -28,6 +31,14 @@ pub(crate) struct Arguments {
     /// Number of threads; does not change the results [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Date in the report [default: today, UTC]
+    #[arg(long, value_name = "DATE")]
+    date: Option<Date>,
 
     /// Print each claim of the paper, our result, and whether it is reproduced, as JSON
     #[arg(long)]
@@ -60,9 +71,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let threads = threads(arguments.threads);
     let scale = Scale { quick: arguments.quick, seeds: usize::from(arguments.seeds), threads };
     let bar: OnceLock<Progress> = OnceLock::new();
-    let progress =
-        |_done: usize, total: usize| bar.get_or_init(|| Progress::new(total as u64, "runs")).add(1);
-    let page = match arguments.name {
+    let progress = |_done: usize, total: usize| {
+        bar.get_or_init(|| Progress::new(total as u64, "runs", arguments.quiet)).add(1)
+    };
+    let mut page = match arguments.name {
         Name::WhatIf => {
             let workload = what_if::Workload::find(&arguments.traces)?;
             say!("workload: {}", workload.name);
@@ -75,6 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     // The bar must be cleared before anything is printed.
     drop(bar);
+    page.sections.insert(0, Section::Text(arguments.origin(page.id)));
     let report = write(&arguments.out, &page)?;
     if arguments.json {
         print_json(&page.claims().collect::<Vec<_>>())?;
@@ -83,6 +96,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     say!("report: {}", report.display());
     Ok(())
+}
+
+impl Arguments {
+    /// How the page was made. Threads and folders are left out, because they do not change the results.
+    fn origin(&self, id: &str) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        let seeds = if self.seeds == 1 { "seed 1".to_owned() } else { format!("seeds 1 to {}", self.seeds) };
+        let date = self.date.unwrap_or_else(|| Timestamp::now().to_zoned(TimeZone::UTC).date());
+        format!(
+            "Made with bookahead experiment {id}{quick} --seeds {} ({seeds}), Bookahead {}, on {date}.",
+            self.seeds,
+            env!("CARGO_PKG_VERSION")
+        )
+    }
 }
 
 fn print(page: &Page) -> Result<()> {

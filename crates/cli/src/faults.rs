@@ -126,7 +126,7 @@ fn table(head: &str, counts: &Counts) -> Table {
 
 fn run_schedules(arguments: &Arguments) -> Result<()> {
     let threads = threads(arguments.threads);
-    let progress = Progress::new(arguments.schedules, "schedules");
+    let progress = Progress::new(arguments.schedules, "schedules", false);
     let mut results = Results { first_seed: arguments.seed, ..Results::default() };
     while results.schedules < arguments.schedules {
         let some = (arguments.schedules - results.schedules).min(AT_ONCE);

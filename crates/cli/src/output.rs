@@ -1,6 +1,6 @@
 //! Output of all commands: messages on standard error, JSON, tables and formatted numbers on standard output, files,
-//! and progress bars. A failed write to standard error never fails a command. A bar appears only on a terminal, and
-//! only once the work has taken longer than [`QUIET_FOR`].
+//! and progress. A failed write to standard error never fails a command. A bar appears only on a terminal, and only once
+//! the work has taken longer than [`QUIET_FOR`]; elsewhere there is a line every [`LINE_EVERY`] seconds.
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -136,28 +136,49 @@ pub(crate) fn plural(number: u64, noun: &str) -> String {
 /// Shorter work shows no bar, which would only flicker.
 const QUIET_FOR: Duration = Duration::from_millis(400);
 
+/// Seconds between two lines of progress in a log or a pipe, where there is no bar.
+const LINE_EVERY: u64 = 10;
+
 /// Progress towards `total`; [`Progress::add`] may be called from several threads.
 pub(crate) struct Progress {
     begun: Instant,
     total: u64,
     what: &'static str,
     done: AtomicU64,
-    wanted: bool,
+    /// Seconds since the begin at which the next line is due.
+    next_line: AtomicU64,
+    quiet: bool,
+    on_terminal: bool,
     bar: OnceLock<ProgressBar>,
 }
 
 impl Progress {
     /// `what` is the unit in the plural, such as `jobs`.
-    pub(crate) fn new(total: u64, what: &'static str) -> Progress {
+    pub(crate) fn new(total: u64, what: &'static str, quiet: bool) -> Progress {
         let (begun, done, bar) = (Instant::now(), AtomicU64::new(0), OnceLock::new());
-        Progress { begun, total, what, done, wanted: stderr().is_terminal(), bar }
+        let next_line = AtomicU64::new(LINE_EVERY);
+        Progress { begun, total, what, done, next_line, quiet, on_terminal: stderr().is_terminal(), bar }
     }
 
     pub(crate) fn add(&self, more: u64) {
         let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
-        if self.wanted && self.begun.elapsed() > QUIET_FOR {
-            self.bar.get_or_init(|| bar(self.total, self.what)).set_position(done);
+        if self.quiet {
+            return;
         }
+        let elapsed = self.begun.elapsed();
+        if self.on_terminal && elapsed > QUIET_FOR {
+            self.bar.get_or_init(|| bar(self.total, self.what)).set_position(done);
+        } else if !self.on_terminal && self.is_line_due(elapsed.as_secs()) {
+            say!("{} of {} {}", count(done), count(self.total), self.what);
+        }
+    }
+
+    /// Whether a line is due after this time. Of several threads only one gets it.
+    fn is_line_due(&self, seconds: u64) -> bool {
+        let due = self.next_line.load(Ordering::Relaxed);
+        let next = seconds.saturating_add(LINE_EVERY);
+        let taken = |now| self.next_line.compare_exchange(now, next, Ordering::Relaxed, Ordering::Relaxed);
+        seconds >= due && taken(due).is_ok()
     }
 }
 
@@ -194,6 +215,14 @@ mod tests {
         let mut out = Escaped(Vec::new());
         serde_json::to_writer(&mut out, hostile).unwrap();
         assert_eq!(serde_json::from_slice::<String>(&out.0).unwrap(), hostile, "JSON means the same");
+    }
+
+    #[test]
+    fn a_line_of_progress_is_due_at_most_every_ten_seconds() {
+        let progress = Progress::new(100, "jobs", false);
+        let due: Vec<u64> = (0..35).filter(|second| progress.is_line_due(*second)).collect();
+        assert_eq!(due, [10, 20, 30]);
+        assert!(progress.is_line_due(95) && !progress.is_line_due(104) && progress.is_line_due(105));
     }
 
     #[test]

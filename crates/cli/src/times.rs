@@ -1,5 +1,6 @@
-//! Times and durations on the command line of trace commands. A time is in seconds of the trace or, if the trace has a
-//! start date, an RFC 3339 instant; a wall time without an offset is refused.
+//! Times and durations on the command line of trace commands. A time is in seconds of the trace, a day and a time of
+//! day of the trace (`day 3 04:12:00`) or, if the trace has a start date, an RFC 3339 instant; a wall time without an
+//! offset is refused.
 
 use bookahead_plan::{Seconds, Time};
 use bookahead_service::config::Length;
@@ -17,7 +18,8 @@ pub(crate) enum Instant {
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "invalid time '{0}'; use seconds of the trace (430593) or RFC 3339 with an offset (2000-04-30T21:36:36Z)"
+    "invalid time '{0}'; use seconds of the trace (430593), its day and time ('day 5 23:36:33') or RFC 3339 with an \
+     offset (2000-04-30T21:36:36Z)"
 )]
 pub(crate) struct BadInstant(String);
 
@@ -28,8 +30,24 @@ impl FromStr for Instant {
         if let Ok(seconds) = text.parse() {
             return Ok(Instant::Trace(Time(seconds)));
         }
+        if let Some(time) = text.strip_prefix("day ").and_then(day_and_time) {
+            return Ok(Instant::Trace(time));
+        }
         text.parse().map(Instant::Calendar).map_err(|_| BadInstant(text.to_owned()))
     }
+}
+
+/// What follows `day `: a number and a time of day. The first day is day 1.
+fn day_and_time(text: &str) -> Option<Time> {
+    let (day, clock) = text.split_once(' ').unwrap_or((text, "0:00"));
+    let mut fields = clock.split(':').map(|field| field.parse::<u32>().ok());
+    let (hours, minutes) = (fields.next()??, fields.next()??);
+    let seconds = fields.next().unwrap_or(Some(0))?;
+    if fields.next().is_some() || hours > 23 || minutes > 59 || seconds > 59 {
+        return None;
+    }
+    let days = day.parse::<i32>().ok()?.checked_sub(1)?;
+    Some(Time(i64::from(days) * 86_400 + i64::from(hours * 3_600 + minutes * 60 + seconds)))
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +77,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use proptest::test_runner::{Config, RngSeed};
+
+    #[test]
+    fn a_day_of_the_trace_is_read_as_it_is_printed() {
+        let read = |text: &str| text.parse::<Instant>().ok();
+        for seconds in [0, 86_399, 280_000, -1] {
+            let printed = crate::trace::since_start(Time(seconds));
+            assert_eq!(read(&printed), Some(Instant::Trace(Time(seconds))), "{printed}");
+        }
+        assert_eq!(crate::trace::since_start(Time(280_000)), "day 4 05:46:40");
+        assert_eq!(read("day 2"), Some(Instant::Trace(Time(86_400))));
+        assert_eq!(read("day 2 4:05"), Some(Instant::Trace(Time(86_400 + 4 * 3_600 + 300))));
+        for wrong in ["day", "day x", "day 1 24:00", "day 1 1", "day 1 1:2:3:4"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn lengths_are_read_as_people_write_them() {

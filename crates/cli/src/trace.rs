@@ -225,9 +225,16 @@ pub(crate) fn clock(trace: &Trace) -> Clock {
     trace.header.unix_start_time().map_or(Clock::SinceStart, |unix_of_zero| Clock::Utc { unix_of_zero })
 }
 
-/// An RFC 3339 time if the trace has a start date, seconds of the trace otherwise.
+/// An RFC 3339 time if the trace has a start date; otherwise the time since its start: `day 3 04:12:00`. The first day
+/// is day 1.
 pub(crate) fn instant(trace: &Trace, time: Time) -> String {
     let start = trace.header.unix_start_time();
     let date = start.and_then(|start| Timestamp::from_second(start.saturating_add(time.0)).ok());
-    date.map_or_else(|| format!("{time} s"), |date| date.to_string())
+    date.map_or_else(|| since_start(time), |date| date.to_string())
+}
+
+pub(crate) fn since_start(Time(seconds): Time) -> String {
+    let (day, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let day = i128::from(day) + 1;
+    format!("day {day} {:02}:{:02}:{:02}", rest / 3_600, rest / 60 % 60, rest % 60)
 }

@@ -130,6 +130,10 @@ fn hint(failure: &reqwest::Error) -> (&'static str, bool) {
     if let Some(error) = tls_error(failure) {
         return match is_refused_certificate(error) {
             true => ("the server requires a client certificate that it trusts; set identity", false),
+            // The answer is no TLS record, but text: HTTP, SSH or something else.
+            false if matches!(error, rustls::Error::InvalidMessage(_)) => {
+                ("the server does not speak TLS; try http:// instead of https://", false)
+            }
             false => ("check the certificates: ca must contain the authority of the server", false),
         };
     }

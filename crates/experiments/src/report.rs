@@ -135,19 +135,33 @@ pub(crate) fn point(x: f64, estimate: Estimate) -> LinePoint {
 }
 
 fn table_html(attributes: &str, caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
-    let mut html = format!("<table{attributes}>\n<caption>{}</caption>\n<thead><tr>", escape(caption));
-    for name in head {
-        let _ = write!(html, "<th>{}</th>", escape(name));
+    // Cells of the claims are text that begins with a number at most by chance.
+    let numbers: Vec<bool> = (0..head.len()).map(|at| attributes.is_empty() && is_number(rows, at)).collect();
+    let class = |at: usize| if numbers.get(at) == Some(&true) { " class=\"number\"" } else { "" };
+    let mut html = format!(
+        "<div class=\"wide\">\n<table{attributes}>\n<caption>{}</caption>\n<thead><tr>",
+        escape(caption)
+    );
+    for (at, name) in head.iter().enumerate() {
+        let _ = write!(html, "<th{}>{}</th>", class(at), escape(name));
     }
     html += "</tr></thead>\n<tbody>\n";
     for row in rows {
         html += "<tr>";
-        for cell in row {
-            let _ = write!(html, "<td>{}</td>", escape(cell));
+        for (at, cell) in row.iter().enumerate() {
+            let _ = write!(html, "<td{}>{}</td>", class(at), escape(cell));
         }
         html += "</tr>\n";
     }
-    html + "</tbody>\n</table>\n"
+    html + "</tbody>\n</table>\n</div>\n"
+}
+
+/// Whether all cells of a column are numbers, or nothing.
+fn is_number(rows: &[Vec<String>], column: usize) -> bool {
+    let cells = || rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.trim());
+    let digit =
+        |cell: &str| cell.trim_start_matches(['+', '-', '−']).starts_with(|c: char| c.is_ascii_digit());
+    cells().any(digit) && cells().all(|cell| digit(cell) || matches!(cell, "" | "-" | "–"))
 }
 
 fn claims_html(claims: &[Claim]) -> String {
@@ -208,6 +222,16 @@ mod tests {
         assert!(
             html.contains("<h1>A &amp; B</h1>") && html.contains("a &lt; b") && html.contains("<svg></svg>")
         );
+        assert!(!html.contains("class=\"number\""), "text");
+        let figures = ["a", "1.5 ± 0.1", "-2"].map(str::to_owned).to_vec();
+        let figures = Table {
+            head: ["", "x", "y"].map(str::to_owned).to_vec(),
+            rows: vec![figures],
+            ..Table::default()
+        };
+        let html = Section::Table(figures).to_html();
+        assert!(html.contains("<td>a</td><td class=\"number\">1.5 ± 0.1</td><td class=\"number\">-2</td>"));
+        let html = page.to_html();
         let report = report_html(&[("p".into(), page.title.clone(), html)]);
         assert!(report.starts_with("<!DOCTYPE html>") && report.ends_with("</html>\n"));
         assert!(report.contains("<a href=\"#p\">A &amp; B</a>"));

@@ -36,7 +36,10 @@ pub enum LrmsError {
     #[error("another job already has the id {id}; take a new id for each job")]
     OtherJob { id: JobId },
     /// The site simulates jobs and cannot run programs.
-    #[error("this site runs no programs, its jobs are only pretended; configure a folder for jobs")]
+    #[error(
+        "this site runs no programs; submit a placeholder (--pretend 10m), or set processes = true under [jobs] in \
+         its configuration"
+    )]
     OnlyPretends,
     /// The site has reached its limit of unfinished jobs.
     #[error("{most} jobs wait or run already; try again when some have ended")]

@@ -44,6 +44,19 @@ pub struct Heartbeat {
     pub version: Option<String>,
 }
 
+impl Heartbeat {
+    /// Site attribute that says that it runs no programs: its jobs only occupy their slots.
+    pub const PROGRAMS: &'static str = "programs";
+    /// Value of [`Heartbeat::PROGRAMS`] at such a site.
+    pub const NO_PROGRAMS: &'static str = "none";
+
+    /// Whether the sender says that it runs no programs.
+    pub fn runs_no_programs(&self) -> bool {
+        let said = self.attributes.get(&Name::from(Heartbeat::PROGRAMS));
+        said == Some(&Value::Text(Heartbeat::NO_PROGRAMS.into()))
+    }
+}
+
 /// Changes of a party's reservations since its start. Brokers query the reservations that they booked there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {

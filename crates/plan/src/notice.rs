@@ -46,9 +46,11 @@ pub struct NoticeRule {
 /// A reservation that was requested too late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a notice of {given} s is too short; it needs {needed} s, because it would wait {} s in the queue \
+    "a notice of {} is too short; it needs {}, because it would wait {} in the queue \
      (history: {}, {} of them); start later, or submit it as a job",
-    rests_on.wait,
+    given.in_words(),
+    needed.in_words(),
+    rests_on.wait.in_words(),
     rests_on.class,
     rests_on.observations
 )]

@@ -31,6 +31,25 @@ impl Seconds {
     pub const ZERO: Seconds = Seconds(0);
 }
 
+impl Seconds {
+    /// For messages: `45s`, `2h 30m`, `14 days`, `1 day 1s`. Exact, so different lengths have different words.
+    pub fn in_words(self) -> String {
+        let (sign, whole) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        let days = match whole / 86_400 {
+            0 => String::new(),
+            1 => "1 day".to_owned(),
+            days => format!("{days} days"),
+        };
+        let rest = [(whole / 3_600 % 24, "h"), (whole / 60 % 60, "m"), (whole % 60, "s")];
+        let rest = rest.iter().filter(|(number, _)| *number > 0);
+        let mut words: Vec<String> = rest.map(|(number, unit)| format!("{number}{unit}")).collect();
+        if !days.is_empty() {
+            words.insert(0, days);
+        }
+        if words.is_empty() { "0s".to_owned() } else { format!("{sign}{}", words.join(" ")) }
+    }
+}
+
 impl Capacity {
     /// Zero units.
     pub const ZERO: Capacity = Capacity(0);

@@ -26,6 +26,7 @@ pub mod ledger;
 pub mod level;
 pub mod life_cycle;
 pub mod message;
+pub mod missing;
 mod per_user;
 pub mod problem;
 pub mod request;
@@ -34,8 +35,8 @@ pub use clock::{Millis, Moment};
 pub use ids::{ChangeId, JobId, Key, Name, ReservationId};
 pub use life_cycle::{IllegalMove, Move, State};
 pub use message::{
-    Answer, Call, Caller, Condition, Envelope, Impact, Loss, Lost, NewTerms, Offer, Rating, Replacement,
-    Reservation, Slot,
+    Answer, Call, Caller, Condition, Envelope, Impact, Loss, Lost, NewTerms, Offer, Rating, Refused,
+    Replacement, Reservation, Slot,
 };
 pub use problem::{Problem, Why};
 pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement, Resource, Test, Value};

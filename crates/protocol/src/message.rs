@@ -5,7 +5,7 @@ use crate::clock::Millis;
 use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
 use crate::ledger::Because;
 use crate::life_cycle::State;
-use crate::problem::Problem;
+use crate::problem::{Problem, Why};
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
@@ -246,8 +246,26 @@ pub struct Reservation {
     /// Why it was given up, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_up: Option<Because>,
+    /// Why it was refused, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
     /// Incremented with every change of terms.
     pub version: u32,
+}
+
+/// The reason of a refusal as it was told.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Refused {
+    /// Stable code, such as "no-room".
+    pub code: Name,
+    /// Message for people.
+    pub detail: String,
+}
+
+impl From<&Why> for Refused {
+    fn from(why: &Why) -> Refused {
+        Refused { code: why.code().into(), detail: why.to_string() }
+    }
 }
 
 /// A promise to a part that is no longer kept.

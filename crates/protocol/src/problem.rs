@@ -4,6 +4,7 @@
 use crate::clock::Millis;
 use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, State};
+use crate::missing::Missing;
 use crate::request::Malformed;
 use bookahead_plan::placement::{Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Seconds};
@@ -28,6 +29,7 @@ impl Problem {
     pub(crate) fn bytes(&self) -> usize {
         let told = match &self.why {
             Why::NotGranted(text) => text.len(),
+            Why::NoSuchResource { missing: Some(_), .. } => size_of::<Missing>(),
             _ => 0,
         };
         told + self.blockers.len() * size_of::<Blocker>() + self.relaxations.len() * size_of::<Relaxation>()
@@ -64,13 +66,23 @@ pub enum Why {
     /// A site books one part at a time.
     #[error("a site books one part at a time, not {0}; use a broker for a request with several parts")]
     OnePartOnly(usize),
-    #[error("part {part}: no resource of kind {kind} has the required capacity and attributes")]
-    NoSuchResource { part: usize, kind: Name },
+    /// No resource suits a part, whether free or not.
+    #[error("{}", no_such_resource(.kind, .missing.as_deref(), .several.then_some(*.part)))]
+    NoSuchResource {
+        part: usize,
+        kind: Name,
+        /// Whether the request has several parts. Then the message names the part.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        several: bool,
+        /// What no resource has, if known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        missing: Option<Box<Missing>>,
+    },
     /// A matching resource exists, but has no slot.
     #[error("{}", sentence(*.0))]
     NoSlot(Reason),
     /// A limit of the site for this user.
-    #[error("{limit} is limited to {most} here, and this would make it {asked}")]
+    #[error("{}", limit.sentence(*.most, *.asked))]
     Limit { limit: Limit, most: i64, asked: i64 },
     #[error("{0} is not known here")]
     Unknown(ReservationId),
@@ -79,8 +91,12 @@ pub enum Why {
     Illegal(#[from] IllegalMove),
     #[error("the hold expired before it was committed; reserve again")]
     Expired,
-    #[error("{0} is not known here; nothing was cancelled, and this id can no longer be reserved")]
+    /// The owner cancelled the id before a request with it arrived.
+    #[error("{0} was cancelled before it was reserved; reserve with a new id")]
     CancelledBefore(ReservationId),
+    /// The answer to a cancellation that arrives before its request, or has a wrong id.
+    #[error("{0} is not known here; nothing was cancelled, and this id can no longer be reserved")]
+    NothingToCancel(ReservationId),
     #[error("{0} belongs to another user")]
     NotOwner(ReservationId),
     #[error("{0} is already the id of another request; use a new id")]
@@ -94,7 +110,7 @@ pub enum Why {
     NotPrepared,
     #[error("its terms are being changed, or a part of it is being replaced; try again later")]
     ChangeUnderWay,
-    #[error("it has no part {0}")]
+    #[error("it has no parts[{0}] (counted from 0)")]
     NoSuchPart(usize),
     /// A release without a part, of a reservation with several.
     #[error("it has {0} parts; name the one to release, or cancel the reservation to release all")]
@@ -132,8 +148,8 @@ pub enum Why {
     NoBatchSystem,
     /// The batch system did not answer in time. A late grant is undone.
     #[error(
-        "the site's batch system did not answer within {} s; nothing was booked or changed; try again later",
-        .waited.0 / 1_000
+        "the site's batch system did not answer within {}; nothing was booked or changed; try again later",
+        Seconds(.waited.0 / 1_000).in_words()
     )]
     BatchTimeout { waited: Millis },
     #[error("{0} is not known here")]
@@ -235,6 +251,11 @@ impl<W: Into<Why>> From<W> for Problem {
 }
 
 impl Why {
+    /// No resource suits a part of a request with this many parts.
+    pub fn no_such_resource(part: usize, parts: usize, kind: Name, missing: Option<Missing>) -> Why {
+        Why::NoSuchResource { part, kind, several: parts > 1, missing: missing.map(Box::new) }
+    }
+
     /// Stable name for programs. Never changes.
     pub fn code(&self) -> &'static str {
         match self {
@@ -246,7 +267,7 @@ impl Why {
             Why::Unknown(_) => "unknown",
             Why::Illegal(_) => "illegal",
             Why::Expired => "expired",
-            Why::CancelledBefore(_) => "cancelled-before",
+            Why::CancelledBefore(_) | Why::NothingToCancel(_) => "cancelled-before",
             Why::NotOwner(_) => "not-owner",
             Why::IdTaken(_) => "id-taken",
             Why::KeyTaken(_) => "key-taken",
@@ -294,20 +315,56 @@ impl Why {
     }
 }
 
-impl std::fmt::Display for Limit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Limit::Count => "the number of your reservations",
-            Limit::Area => "the capacity-seconds of your reservations",
-            Limit::Horizon => "the time ahead in seconds",
-            Limit::Notice => "the notice in seconds",
-            Limit::Share => "your share of the resource in percent",
-            Limit::Jobs => "the number of your jobs outside reservations",
-            Limit::JobShare => {
-                "the share of the resource, in percent, that your jobs outside reservations request"
+impl Limit {
+    /// The message of a refusal, with lengths of time in hours and days.
+    fn sentence(self, most: i64, asked: i64) -> String {
+        let count = |what: &str, unit: &str| {
+            format!("{what} is limited to {most}{unit} here, and this would make it {asked}{unit}")
+        };
+        let (long, longer) = (Seconds(most).in_words(), Seconds(asked.max(0)).in_words());
+        match self {
+            Limit::Count => count("the number of your reservations", ""),
+            Limit::Area => format!(
+                "your reservations are limited to {} capacity-hours here, and this would make it {}",
+                hours(most),
+                hours(asked.saturating_add(AREA_STEP - 1))
+            ),
+            Limit::Horizon => {
+                format!("a reservation may end at most {long} from now here, and this would end in {longer}")
             }
-            Limit::JobTime => "the time limit, in seconds, of a job outside reservations",
-        })
+            Limit::Notice => format!(
+                "a reservation must be requested at least {long} before its start here, and this leaves {longer}"
+            ),
+            Limit::Share => count("your share of the resource", "%"),
+            Limit::Jobs => count("the number of your jobs outside reservations", ""),
+            Limit::JobShare => count("the share of the resource of your jobs outside reservations", "%"),
+            Limit::JobTime => {
+                format!("a job outside reservations may run for at most {long} here, not for {longer}")
+            }
+        }
+    }
+}
+
+/// A hundredth of a capacity-hour, in capacity-seconds.
+const AREA_STEP: i64 = 36;
+
+/// Capacity-seconds as capacity-hours, rounded down to hundredths.
+fn hours(area: i64) -> String {
+    let hundredths = area.max(0) / AREA_STEP;
+    match hundredths % 100 {
+        0 => format!("{}", hundredths / 100),
+        rest => format!("{}.{rest:02}", hundredths / 100),
+    }
+}
+
+fn no_such_resource(kind: &Name, missing: Option<&Missing>, part: Option<usize>) -> String {
+    let sentence = match missing {
+        Some(missing) => missing.sentence(kind),
+        None => format!("no resource of kind {kind} has the required capacity and attributes"),
+    };
+    match part {
+        Some(part) => format!("parts[{part}]: {sentence}"),
+        None => sentence,
     }
 }
 
@@ -333,5 +390,50 @@ fn no_candidate(tried: u32, all: bool) -> String {
         (0, false) => "no combination was found before the search reached its limit".to_owned(),
         (1, _) => format!("the only combination tried could not be held; {searched}"),
         _ => format!("none of {tried} combinations could be held; {searched}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_told_in_units_that_people_use() {
+        let text = |limit, most, asked| Why::Limit { limit, most, asked }.to_string();
+        assert_eq!(
+            text(Limit::Horizon, 14 * 86_400, 15 * 86_400 + 7_200),
+            "a reservation may end at most 14 days from now here, and this would end in 15 days 2h"
+        );
+        assert_eq!(
+            text(Limit::Notice, 5_400, -3),
+            "a reservation must be requested at least 1h 30m before its start here, and this leaves 0s"
+        );
+        assert_eq!(
+            text(Limit::Area, 72_000, 72_001),
+            "your reservations are limited to 20 capacity-hours here, and this would make it 20.01"
+        );
+        assert_eq!(
+            text(Limit::Share, 50, 63),
+            "your share of the resource is limited to 50% here, and this would make it 63%"
+        );
+        assert_eq!(
+            text(Limit::JobTime, 3_600, 3_601),
+            "a job outside reservations may run for at most 1h here, not for 1h 1s"
+        );
+    }
+
+    #[test]
+    fn a_part_is_named_only_beside_others() {
+        let text = |parts| Why::no_such_resource(0, parts, "qpu".into(), None).to_string();
+        assert_eq!(text(1), "no resource of kind qpu has the required capacity and attributes");
+        assert!(text(2).starts_with("parts[0]: no resource"));
+    }
+
+    #[test]
+    fn a_refusal_of_an_earlier_version_is_read() {
+        let old = r#"{"NoSuchResource":{"part":0,"kind":"qpu"}}"#;
+        let why: Why = serde_json::from_str(old).unwrap();
+        assert_eq!(why, Why::no_such_resource(0, 1, "qpu".into(), None));
+        assert_eq!(serde_json::to_string(&why).unwrap(), old);
     }
 }

@@ -152,17 +152,17 @@ pub enum Malformed {
         "the request has {constraints} different constraints; at most {most} are allowed for its number of parts"
     )]
     TooManyConstraints { constraints: usize, most: usize },
-    #[error("constraint {constraint} names part {part}, but there are only {parts} (counted from 0)")]
+    #[error("constraints[{constraint}] names parts[{part}], but the request has only {parts}")]
     NoSuchPart { constraint: usize, part: usize, parts: usize },
-    #[error("constraint {0} is between a part and itself")]
+    #[error("constraints[{0}] is between a part and itself")]
     WithItself(usize),
-    #[error("part {0} has a duration below one second")]
+    #[error("parts[{0}]: the duration is below one second")]
     NoDuration(usize),
-    #[error("part {0} has a capacity of 0; request at least 1")]
+    #[error("parts[{0}]: the capacity is 0; request at least 1")]
     NoCapacity(usize),
-    #[error("constraint {0} has a longest gap that is shorter than its shortest gap")]
+    #[error("constraints[{0}] has a longest gap that is shorter than its shortest gap")]
     EmptyGap(usize),
-    #[error("part {0} has times too far from now")]
+    #[error("parts[{0}]: its times are too far from now")]
     TimeOutOfRange(usize),
 }
 
@@ -384,14 +384,22 @@ impl Resource {
             && part.requirements.iter().all(|requirement| self.meets(requirement))
     }
 
+    /// Value of an attribute. `name` is its name at the called party.
+    pub(crate) fn value(&self, name: &Name, attribute: &Name) -> Option<Value> {
+        match attribute.as_str() {
+            "site" => Some(Value::Text(self.site.clone())),
+            "name" => Some(Value::Text(name.clone())),
+            _ => self.attributes.get(attribute).cloned(),
+        }
+    }
+
     /// Whether it satisfies a requirement.
     pub fn meets(&self, requirement: &Requirement) -> bool {
-        let own = match requirement.attribute.as_str() {
-            "site" => Some(Value::Text(self.site.clone())),
-            // A client may use the name of the resource at any level of a broker hierarchy.
-            "name" => return self.own_names().any(|name| requirement.test.holds(&Value::Text(name))),
-            _ => self.attributes.get(&requirement.attribute).cloned(),
-        };
+        // A client may use the name of the resource at any level of a broker hierarchy.
+        if requirement.attribute.as_str() == "name" {
+            return self.own_names().any(|name| requirement.test.holds(&Value::Text(name)));
+        }
+        let own = self.value(&self.name, &requirement.attribute);
         own.is_some_and(|value| requirement.test.holds(&value))
     }
 

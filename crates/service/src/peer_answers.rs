@@ -7,9 +7,10 @@ use crate::security::name::is_visible;
 use bookahead_api as api;
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::message::{Replacement, Reservation, Slot};
+use bookahead_protocol::missing::{self, Missing};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::request::MOST_PARTS;
-use bookahead_protocol::{Answer, Name};
+use bookahead_protocol::{Answer, Name, Test, Value};
 
 /// Largest answer to a call, in bytes. A thousand slots, the largest number requested from a peer, take about 300
 /// kB; at most 256 calls to a peer are in progress.
@@ -85,7 +86,11 @@ pub(crate) fn plain(text: &str) -> String {
     plain
 }
 
-fn reservation(shown: &Reservation) -> Result<(), Unfit> {
+fn reservation(shown: &mut Reservation) -> Result<(), Unfit> {
+    if let Some(refused) = &mut shown.refused {
+        name("the code of a refusal", &refused.code)?;
+        refused.detail = plain(&refused.detail);
+    }
     let Reservation { owner, slots, prepared, jobs, missing, losses, replaced, .. } = shown;
     name("the owner of a reservation", owner)?;
     at_most("slots", slots.len(), MOST_PARTS)?;
@@ -95,7 +100,7 @@ fn reservation(shown: &Reservation) -> Result<(), Unfit> {
     at_most("replacements", replaced.len(), MOST_LISTED)?;
     at_most("jobs", jobs.len(), MOST_JOBS)?;
     let was = replaced.iter().map(|Replacement { was, .. }| was);
-    slots.iter().chain(prepared).chain(was).try_for_each(slot)
+    slots.iter().chain(prepared.iter()).chain(was).try_for_each(slot)
 }
 
 fn slot(slot: &Slot) -> Result<(), Unfit> {
@@ -110,7 +115,10 @@ fn problem(problem: &mut Problem) -> Result<(), Unfit> {
     at_most("blockers", blockers.len(), MOST_LISTED)?;
     at_most("relaxations", relaxations.len(), MOST_LISTED)?;
     match why {
-        Why::NoSuchResource { kind, .. } => name("the kind of a resource", kind)?,
+        Why::NoSuchResource { kind, missing, .. } => {
+            name("the kind of a resource", kind)?;
+            missing.as_deref().map_or(Ok(()), offered_instead)?;
+        }
         Why::NotGranted(text)
         | Why::MalformedJob(text)
         | Why::JobRefused(text)
@@ -118,6 +126,41 @@ fn problem(problem: &mut Problem) -> Result<(), Unfit> {
         _ => {}
     }
     Ok(())
+}
+
+fn offered_instead(missing: &Missing) -> Result<(), Unfit> {
+    let names = |names: &[Name]| {
+        at_most("alternatives", names.len(), missing::MOST_OFFERED)?;
+        names.iter().try_for_each(|offered| name("an offered name", offered))
+    };
+    match missing {
+        Missing::Resource { name: wanted, offered } => {
+            name("the name of a resource", wanted)?;
+            names(offered)
+        }
+        Missing::Kind { offered } => names(offered),
+        Missing::Attribute { wanted, offered } => {
+            name("the name of an attribute", &wanted.attribute)?;
+            at_most("alternatives", offered.len(), missing::MOST_OFFERED)?;
+            offered.iter().try_for_each(value)?;
+            match &wanted.test {
+                Test::Is(one) => value(one),
+                Test::OneOf(several) => {
+                    at_most("values", several.len(), MOST_LISTED)?;
+                    several.iter().try_for_each(value)
+                }
+                Test::Present | Test::AtLeast(_) | Test::AtMost(_) => Ok(()),
+            }
+        }
+        Missing::Capacity { .. } => Ok(()),
+    }
+}
+
+fn value(given: &Value) -> Result<(), Unfit> {
+    match given {
+        Value::Text(text) => name("the value of an attribute", text),
+        Value::Number(_) => Ok(()),
+    }
 }
 
 fn name(what: &str, given: &Name) -> Result<(), Unfit> {
@@ -171,6 +214,7 @@ mod tests {
             losses: Vec::new(),
             replaced: Vec::new(),
             given_up: None,
+            refused: None,
             version: 1,
         }
     }
@@ -189,7 +233,10 @@ mod tests {
             assert!(checked(Answer::Reservation(owner)).is_err(), "{unfit:?}");
             let prepared = vec![Slot { resource: unfit.clone(), ..slot_of("a") }];
             assert!(checked(Answer::Reservation(Reservation { prepared, ..shown() })).is_err(), "{unfit:?}");
-            let why = Why::NoSuchResource { part: 0, kind: unfit };
+            let why = Why::no_such_resource(0, 1, unfit.clone(), None);
+            assert!(checked(Problem::new(why).into()).is_err());
+            let missing = Missing::Kind { offered: vec![unfit] };
+            let why = Why::no_such_resource(0, 1, "qpu".into(), Some(missing));
             assert!(checked(Problem::new(why).into()).is_err());
         }
     }

@@ -89,7 +89,7 @@ codes! {
     Expired = "expired", 410, "Hold expired",
         "Reserve again, and commit before the hold expires.";
     CancelledBefore = "cancelled-before", 410, "Cancelled before it was reserved",
-        "The cancellation arrived before the request. Reserve again with a new id.";
+        "Check the id. If the cancellation arrived before the request, reserve again with a new id.";
     Changed = "changed", 412, "Changed in the meantime",
         "Get the reservation again, and repeat the change with the new version in If-Match.";
     Silence = "silence", 504, "No peer answered in time",
@@ -159,7 +159,7 @@ impl Code {
             Why::Unknown(_) => Code::Unknown,
             Why::Illegal(_) => Code::Illegal,
             Why::Expired => Code::Expired,
-            Why::CancelledBefore(_) => Code::CancelledBefore,
+            Why::CancelledBefore(_) | Why::NothingToCancel(_) => Code::CancelledBefore,
             Why::NotOwner(_) => Code::NotOwner,
             Why::IdTaken(_) => Code::IdTaken,
             Why::KeyTaken(_) => Code::KeyTaken,

@@ -4,11 +4,12 @@ use bookahead_plan::placement::{self, Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode, Work};
 use bookahead_protocol::ledger::Because;
+use bookahead_protocol::missing::Missing;
 use bookahead_protocol::problem::{Blocker, BlockerKind, Impossible, Limit, NotReleased};
 use bookahead_protocol::request::Malformed;
 use bookahead_protocol::{
     Call, ChangeId, Condition, Constraint, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis, Move, Name,
-    NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Replacement, Request, Requirement,
+    NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Refused, Replacement, Request, Requirement,
     Reservation, ReservationId, Resource, Slot, State, Test, Value, Why,
 };
 use proptest::collection::{btree_map, vec};
@@ -63,6 +64,16 @@ fn job() -> impl Strategy<Value = JobId> {
 
 fn value() -> impl Strategy<Value = Value> {
     prop_oneof![name().prop_map(Value::Text), any::<i64>().prop_map(Value::Number)]
+}
+
+fn missing() -> impl Strategy<Value = Missing> {
+    prop_oneof![
+        (name(), vec(name(), 0..4)).prop_map(|(name, offered)| Missing::Resource { name, offered }),
+        vec(name(), 0..4).prop_map(|offered| Missing::Kind { offered }),
+        (requirement(), vec(value(), 0..4))
+            .prop_map(|(wanted, offered)| Missing::Attribute { wanted, offered }),
+        (capacity(), capacity()).prop_map(|(wanted, largest)| Missing::Capacity { wanted, largest }),
+    ]
 }
 
 fn requirement() -> impl Strategy<Value = Requirement> {
@@ -247,8 +258,9 @@ pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
     let replacement =
         (place(), time(), slot(), why).prop_map(|(part, at, was, why)| Replacement { part, at, was, why });
     let by = select(vec![Because::Owner, Because::Operator, Because::Lost]);
-    let lost = (vec(loss, 0..3), vec(replacement, 0..3), option::of(by));
-    (who, rest, lost).prop_map(|(who, rest, (losses, replaced, given_up))| {
+    let refused = (name(), any::<String>()).prop_map(|(code, detail)| Refused { code, detail });
+    let lost = (vec(loss, 0..3), vec(replacement, 0..3), option::of(by), option::of(refused));
+    (who, rest, lost).prop_map(|(who, rest, (losses, replaced, given_up, refused))| {
         let (id, owner, state, slots, prepared) = who;
         let (held_for, jobs, missing, condition, version) = rest;
         Reservation {
@@ -264,6 +276,7 @@ pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
             losses,
             replaced,
             given_up,
+            refused,
             version,
         }
     })
@@ -392,7 +405,9 @@ fn refused() -> impl Strategy<Value = Why> {
     prop_oneof![
         malformed().prop_map(Why::Malformed),
         any::<usize>().prop_map(Why::OnePartOnly),
-        (place(), name()).prop_map(|(part, kind)| Why::NoSuchResource { part, kind }),
+        (place(), name(), any::<bool>(), option::of(missing())).prop_map(|(part, kind, several, missing)| {
+            Why::NoSuchResource { part, kind, several, missing: missing.map(Box::new) }
+        }),
         select(reasons).prop_map(Why::NoSlot),
         (select(limits), any::<i64>(), any::<i64>()).prop_map(|(limit, most, asked)| Why::Limit {
             limit,
@@ -428,6 +443,7 @@ fn too_late_or_wrong() -> impl Strategy<Value = Why> {
             .prop_map(|(from, attempted)| Why::Illegal(IllegalMove { from, attempted })),
         Just(Why::Expired),
         id().prop_map(Why::CancelledBefore),
+        id().prop_map(Why::NothingToCancel),
         id().prop_map(Why::NotOwner),
         id().prop_map(Why::IdTaken),
         any::<u128>().prop_map(|key| Why::KeyTaken(Key(key))),

@@ -15,7 +15,7 @@ const LIVE: [State; 5] =
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Only reservations in these states, separated by commas: requested, rejected, accepted (held), committed,
+    /// Only reservations in these states, separated by commas: requested, rejected, held, expired, committed,
     /// change-requested, active, completed, cancelled, terminated; or all [default: all that are not final]
     #[arg(long, value_name = "STATES", value_parser = states)]
     state: Option<States>,
@@ -142,4 +142,21 @@ pub(crate) fn jobs(arguments: &JobsArguments) -> Result<()> {
     session.print(&found, || view::print_jobs(&found.jobs, &session))?;
     say_if_more(found.next.is_some());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_the_states_as_they_are_printed_and_read() {
+        let command = Arguments::augment_args(clap::Command::new("list"));
+        let help = command.get_arguments().find(|argument| argument.get_id() == "state").unwrap();
+        let help = help.get_help().unwrap().to_string();
+        for state in bookahead_protocol::State::ALL {
+            assert!(help.contains(state.word()), "{} is not in: {help}", state.word());
+            assert_eq!(states(state.word()).unwrap(), States(vec![state.into()]));
+            assert!(states("accepted").unwrap_err().contains(state.word()));
+        }
+    }
 }

@@ -37,16 +37,18 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
 
 /// The message of a refusal, without commands to copy.
 pub(crate) fn text(problem: &Problem, dates: Option<&Dates>) -> String {
-    with_commands(problem, dates, |_| None)
+    with_commands(problem, dates, None, |_| None)
 }
 
-/// The message of a refusal. `command` returns the command line for an alternative, if there is one.
+/// The message of a refusal. `parts` is the number of parts of the request, if known; `command` returns the command
+/// line for an alternative, if there is one.
 pub(crate) fn with_commands(
     problem: &Problem,
     dates: Option<&Dates>,
+    parts: Option<usize>,
     command: impl Fn(&Request) -> Option<String>,
 ) -> String {
-    let mut lines = vec![format!("{}: {}", problem.code, problem.detail)];
+    let mut lines = vec![format!("{}: {}", problem.code, counted(&problem.detail, parts))];
     if let Some(dates) = dates {
         let blockers = problem.blockers.iter().map(|blocker| in_the_way(blocker, dates));
         lines.extend(blockers.map(|blocker| format!("  blocked by {blocker}")));
@@ -66,6 +68,28 @@ pub(crate) fn with_commands(
         lines.extend(Code::named(&problem.code).map(|code| format!("  {}", code.remedy())));
     }
     lines.join("\n")
+}
+
+/// A message of the server in the words of the command line: `parts[0]` is part 1, `constraints[0]` is constraint 1, and
+/// the only part is not named.
+pub(crate) fn counted(detail: &str, parts: Option<usize>) -> String {
+    let detail = if parts == Some(1) { detail.strip_prefix("parts[0]: ").unwrap_or(detail) } else { detail };
+    from_one(&from_one(detail, "part"), "constraint")
+}
+
+/// Replaces `parts[0]` by `part 1`.
+fn from_one(text: &str, noun: &str) -> String {
+    let opening = format!("{noun}s[");
+    let mut pieces = text.split(&opening);
+    let mut counted = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let place = piece.split_once(']').and_then(|(place, rest)| Some((place.parse::<u32>().ok()?, rest)));
+        match place {
+            Some((place, rest)) => counted.push_str(&format!("{noun} {}{rest}", u64::from(place) + 1)),
+            None => counted.push_str(&format!("{opening}{piece}")),
+        }
+    }
+    counted
 }
 
 fn in_the_way(blocker: &Blocker, dates: &Dates) -> String {
@@ -147,9 +171,19 @@ mod tests {
                 format!("--capacity 64 --duration 2h --from 2026-11-16T07:30:00+01:00 --until {noon}"),
             ]
         );
-        let text = with_commands(&problem, Some(&dates), command);
+        let text = with_commands(&problem, Some(&dates), Some(1), command);
         let begins =
             "no-room: there is no room\n  it would fit if it may end 30m 00s later:\n    --capacity 64";
         assert!(text.starts_with(begins), "{text}");
+    }
+
+    #[test]
+    fn parts_are_counted_from_one_and_the_only_one_is_not_named() {
+        let detail = "parts[1]: the capacity is 0; request at least 1";
+        assert_eq!(counted(detail, Some(2)), "part 2: the capacity is 0; request at least 1");
+        assert_eq!(counted(&detail.replace('1', "0"), Some(1)), "the capacity is 0; request at least 0");
+        let pair = "constraints[0] names parts[4], but the request has 2";
+        assert_eq!(counted(pair, None), "constraint 1 names part 5, but the request has 2");
+        assert_eq!(counted("parts[x]: as it is", None), "parts[x]: as it is");
     }
 }

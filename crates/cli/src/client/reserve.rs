@@ -62,7 +62,8 @@ pub(crate) fn with_commands(
     let command = |request: &Request| Some(session.command(&words(request.parts.first()?)));
     match error.downcast::<Refused>() {
         Ok(Refused { problem, .. }) => {
-            let text = refusal::with_commands(&problem, Some(&session.dates()), command);
+            let text =
+                refusal::with_commands(&problem, Some(&session.dates()), Some(request.parts.len()), command);
             Refused { problem, text }.into()
         }
         Err(other) => other,

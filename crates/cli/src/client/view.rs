@@ -122,7 +122,7 @@ fn state_colour(word: &str) -> Option<&'static str> {
     const YELLOW: &str = "33";
     const RED: &str = "31";
     const DIM: &str = "2";
-    let first = word.split([' ', ',']).next().unwrap_or("");
+    let first = word.split([' ', ',', ':']).next().unwrap_or("");
     match first {
         _ if word.contains("broken") || word.contains("degraded") => Some(RED),
         "committed" | "active" | "running" | "up" => Some(GREEN),
@@ -133,8 +133,11 @@ fn state_colour(word: &str) -> Option<&'static str> {
     }
 }
 
-/// `held for 4:59`; `left` converts to the user's clock.
+/// `held for 4:59`, `rejected: no-room`; `left` converts to the user's clock.
 fn state(reservation: &Reservation, left: impl Fn(FineSeconds) -> i64) -> String {
+    if let Some(refused) = &reservation.refused {
+        return format!("{}: {}", state_word(reservation.state), refused.code);
+    }
     match reservation.held_for_seconds {
         Some(held) => format!("held for {}", countdown(left(held))),
         None if reservation.condition == Condition::Whole => state_word(reservation.state).to_owned(),
@@ -210,6 +213,7 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
             ("cost", cost(slot.cost)),
         ]);
     }
+    lines.extend(reservation.refused.iter().map(|refused| ("reason", refused.detail.clone())));
     let several = reservation.slots.len() > 1;
     lines.extend(reservation.losses.iter().map(|one| ("lost", loss(one, several, &dates))));
     lines.extend(reservation.replaced.iter().map(|one| ("replaced", replacement(one, several, &dates))));

@@ -46,9 +46,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     loop {
         let event = session.run(next(&session, id, &mut watch))?;
         print(&event, &session)?;
-        if event.kind == "reset" {
-            say!("note: events were missed; list your reservations to see their current state");
-        }
         if id.is_some() && event.state.is_some_and(is_over) {
             return Ok(());
         }
@@ -103,6 +100,12 @@ fn print(event: &Event, session: &Session) -> io::Result<()> {
 fn line(event: &Event, dates: &Dates) -> String {
     let at = event.at.moment().second().try_into().map_or_else(|_| event.at.to_string(), |at| dates.wall(at));
     let mut words = vec![at, event.kind.clone()];
+    if event.kind == "reset" {
+        words.push(format!(
+            "events up to {} are not sent again; `bookahead list` shows the current state",
+            event.sequence
+        ));
+    }
     words.extend(event.reservation.map(|id| id.to_string()));
     words.extend(event.owner.as_ref().map(|owner| format!("of {owner}")));
     words.extend(event.state.map(|state| format!("now {}", state_word(state))));
@@ -120,6 +123,17 @@ mod tests {
     use super::*;
     use bookahead_protocol::Moment;
     use jiff::tz::TimeZone;
+
+    #[test]
+    fn a_reset_says_what_is_missing() {
+        let event = Event::new(7, Moment(1_794_819_600_250), "reset").unwrap();
+        let line = line(&event, &Dates::new(TimeZone::UTC, "2026-11-15T15:30:00Z".parse().unwrap()));
+        assert!(
+            line.ends_with(
+                "reset  events up to 7 are not sent again; `bookahead list` shows the current state"
+            )
+        );
+    }
 
     #[test]
     fn an_event_is_one_line() {

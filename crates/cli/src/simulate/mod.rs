@@ -4,7 +4,7 @@
 use crate::output::{Progress, named_for, save_and_tell, say, threads};
 use crate::placement::{NoticeArguments, PlacementArguments};
 use crate::times::{Instant, length};
-use crate::trace::{TraceArguments, clock, file_not_stdout, unit_name};
+use crate::trace::{TraceArguments, clock, file_not_stdout, instant, unit_name};
 use anyhow::{Context, Result, bail, ensure};
 use bookahead_figure::{Bar, BarKind, Chart, Gantt, Panel, Series, Style};
 use bookahead_plan::metrics::{Completed, Summary, backlog_over_time, utilisation_over_time};
@@ -45,6 +45,10 @@ pub(crate) struct Arguments {
     /// Number of threads; does not change the results [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
 
     /// Print the results as JSON
     #[arg(long, help_heading = "Output")]
@@ -143,7 +147,7 @@ fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Resul
         policies.iter().map(|&policy| Site { policy, capacity: trace.machine, overrun }).collect();
     let jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
     let threads = threads(arguments.threads);
-    let progress = Progress::new((jobs.len() * sites.len()) as u64, "jobs");
+    let progress = Progress::new((jobs.len() * sites.len()) as u64, "jobs", arguments.quiet);
     let observe = |ended| progress.add(ended as u64);
     let notice = arguments.notice.rule()?;
     let outcomes = if arguments.placement.is_given() {
@@ -208,6 +212,9 @@ fn write_files(arguments: &Arguments, trace: &Trace, requests: &[Request], runs:
         if let Some(path) = named(&arguments.gantt) {
             let range = gantt_range(arguments, trace, run).with_context(|| arguments.trace.name())?;
             save_and_tell(&path, &gantt(&arguments.trace.name(), trace, requests, run, range))?;
+            if let Some(note) = part_of_gantt(trace, run, range) {
+                say!("  {note}; choose another part with --gantt-from and --gantt-to");
+            }
         }
     }
     if let Some(path) = &arguments.svg {
@@ -235,6 +242,21 @@ fn gantt_range(arguments: &Arguments, trace: &Trace, run: &Run) -> Result<Interv
         "the end of the Gantt chart ({end}) is not after its start ({begin}); check --gantt-from and --gantt-to"
     );
     Ok(Interval::new(begin, end))
+}
+
+/// What a Gantt chart of a part of the trace shows.
+fn part_of_gantt(trace: &Trace, run: &Run, range: Interval) -> Option<String> {
+    let whole = run.extent();
+    let shown = |time: Time| instant(trace, time);
+    (range.begin > whole.begin || range.end < whole.end).then(|| {
+        format!(
+            "it shows {} to {} of {} to {}",
+            shown(range.begin),
+            shown(range.end),
+            shown(whole.begin),
+            shown(whole.end)
+        )
+    })
 }
 
 /// Points of a chart: about one for every other pixel.
@@ -307,6 +329,11 @@ fn gantt(name: &str, trace: &Trace, requests: &[Request], run: &Run, range: Inte
     });
     let bars: Vec<Bar> = jobs.chain(reservations).collect();
     let unit = unit_name(trace).to_owned();
-    let title = format!("{name}, {}", run.policy);
+    let part = if part_of_gantt(trace, run, range).is_some() {
+        format!(" ({} to {})", instant(trace, range.begin), instant(trace, range.end))
+    } else {
+        String::new()
+    };
+    let title = format!("{name}, {}{part}", run.policy);
     Gantt { clock: clock(trace), range: Some(range), unit, ..Gantt::new(title, trace.machine, bars) }.to_svg()
 }

@@ -20,6 +20,12 @@ pub(crate) struct Answer<'a> {
     pub(crate) refusal: Option<Refusal>,
 }
 
+/// Printed below the table.
+const LEGEND: &str = "\
+in all, at most: sum and longest of the delays of waiting jobs
+last end: how much later (+) or earlier (-) the last waiting job would end
+idle processor-h: processor-hours that are unused until then";
+
 impl Answer<'_> {
     pub(crate) fn print_table(&self) -> Result<()> {
         let mut out = stdout().lock();
@@ -53,6 +59,7 @@ impl Answer<'_> {
         }
         if !good.is_empty() {
             write!(out, "{table}")?;
+            writeln!(out, "{LEGEND}")?;
         }
         if !bad.is_empty() {
             writeln!(out, "{} examined but not available", plural(bad.len() as u64, "slot"))?;

@@ -49,7 +49,11 @@ fn binary_garbage_is_no_trace() {
     })
     .take(5000)
     .collect();
-    check_trace(&garbage, &["give the number of processors"]);
+    check_trace(&garbage, &["trace.swf:1: not a log in Standard Workload Format", "18 numbers"]);
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    check_trace(png, &["trace.swf:1: not a log", "looks like an image"]);
+    check_trace(&gzip(b"job,submit,run\n1,2,3\n"), &["trace.swf:1: not a log", "CSV"]);
+    check_trace(b"{\"jobs\": []}\n", &["trace.swf:1: not a log", "JSON"]);
     let with_header = [b"; MaxProcs: 10\n".as_slice(), &garbage].concat();
     check_trace(&with_header, &["no job is left", "malformed-line", "check the file"]);
 }

@@ -32,6 +32,8 @@ fn every_experiment_adds_its_page_to_one_report() {
     }
     let report = folder.text("report/index.html");
     assert_eq!(report.matches("<section id=").count(), 5);
+    let origin = "Made with bookahead experiment cosy --quick --seeds 1 (seed 1), Bookahead ";
+    assert!(report.contains(origin), "{report}");
     assert!(report.contains("drawn from the Lublin-Feitelson model"), "it says that the log was not at hand");
 }
 
@@ -55,7 +57,9 @@ fn threads_do_not_change_a_result() {
     for name in ["gridsim", "co-reservation"] {
         let run = |threads: u32| {
             folder
-                .succeed(&format!("experiment {name} --quick --threads {threads} --out {name}{threads}"))
+                .succeed(&format!(
+                    "experiment {name} --quick --date 2026-11-16 --threads {threads} --out {name}{threads}"
+                ))
                 .out
         };
         assert_eq!(run(1), run(2));

@@ -12,6 +12,8 @@ use rustls::server::WebPkiClientVerifier;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 fn fixture(name: &str) -> PathBuf {
@@ -94,4 +96,19 @@ async fn files_that_cannot_be_used_are_named() {
         assert!(matches!(error, ClientError::BadFile { .. }) && error.to_string().contains(name), "{error}");
         assert!(Client::new("http://127.0.0.1:1", wrong).is_ok(), "without TLS they are not read");
     }
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_not_said_to_have_a_wrong_certificate() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let _ = socket.read(&mut [0; 1_000]).await;
+        let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    });
+    let client = Client::new(&url, Options { ca: Some(fixture("authority.pem")), ..options() }).unwrap();
+    let error = client.resources().await.unwrap_err().to_string();
+    assert!(error.contains("does not speak TLS; try http://"), "{error}");
+    assert!(!error.contains("certificate"), "{error}");
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::batch::{Backing, BatchError, BatchOrder, Look, OrderId, Seen, Tagged};
 use crate::step::{Level, Notice, Remark};
 use bookahead_plan::{Capacity, Seconds, Span, Time};
-use bookahead_protocol::ledger::{self, shortfall};
+use bookahead_protocol::ledger::{self, Event, What, shortfall};
 use bookahead_protocol::problem::Why;
 use bookahead_protocol::{Answer, Call, Caller, Moment, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,41 @@ const UNKNOWN_OWNER: &str = "unknown";
 /// Largest tolerated difference of clocks in seconds. Beyond it, reservations start noticeably earlier or
 /// later than promised.
 const MOST_SKEW: u64 = 2;
+
+/// Most reservations named one by one in the log at a start.
+const MOST_NAMED: usize = 100;
+
+impl Site {
+    /// The capacity that each degraded reservation misses.
+    pub(super) fn missing(&self) -> BTreeMap<ReservationId, Capacity> {
+        let resources = self.rules.resources.iter().map(|offered| &offered.resource.name);
+        let degraded = resources.flat_map(|resource| self.ledger.degraded(resource));
+        degraded.filter_map(|id| Some((id, self.ledger.entry(id)?.missing))).collect()
+    }
+}
+
+/// Logs the reservations that lost capacity because the configured capacity is below what was promised, and how many
+/// got capacity back. `before` is what they missed.
+pub(super) fn say_missing(before: &BTreeMap<ReservationId, Capacity>, events: &[Event], step: &mut Step) {
+    let changed = events.iter().filter_map(|event| match event.what {
+        What::Missing { id, capacity } => Some((id, capacity, before.get(&id).copied().unwrap_or_default())),
+        _ => None,
+    });
+    let (lost, back): (Vec<_>, Vec<_>) = changed.partition(|(_, now, before)| now > before);
+    for (id, now, _) in lost.iter().take(MOST_NAMED) {
+        let why = format!("the configured capacity is below the promised capacity; {now} are missing");
+        step.remark(Remark::new(Level::Warn, "promises_exceed_capacity", why).of(*id));
+    }
+    if let Some(more) = lost.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        let why =
+            format!("the configured capacity is below the promised capacity of {more} more reservations");
+        step.remark(Remark::new(Level::Warn, "promises_exceed_capacity", why));
+    }
+    if !back.is_empty() {
+        let why = format!("{} degraded reservations got capacity back", back.len());
+        step.remark(Remark::new(Level::Info, "promises_kept_again", why));
+    }
+}
 
 impl Site {
     /// The spans to keep in the batch system: everything promised, even if some of it is missing. A claim on
@@ -518,4 +553,30 @@ impl Site {
 /// batch system shows it.
 fn is_same(one: &[Span], other: &[Span], now: Time) -> bool {
     shortfall(one, other, now) == 0 && shortfall(other, one, now) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lost_capacity_is_a_warning_and_it_names_its_reservation() {
+        let event = |id: u128, missing: u32| Event {
+            at: Moment(0),
+            what: What::Missing { id: ReservationId(id), capacity: Capacity(missing) },
+        };
+        let before = BTreeMap::from([(ReservationId(1), Capacity(4)), (ReservationId(2), Capacity(1))]);
+        let mut step = Step::new(Moment(0));
+        say_missing(&before, &[event(1, 0), event(2, 3), event(3, 2)], &mut step);
+        let said = step.out.remarks.iter().map(|remark| (remark.level, remark.event, remark.reservation));
+        let lost = "promises_exceed_capacity";
+        assert_eq!(
+            said.collect::<Vec<_>>(),
+            [
+                (Level::Warn, lost, Some(ReservationId(2))),
+                (Level::Warn, lost, Some(ReservationId(3))),
+                (Level::Info, "promises_kept_again", None)
+            ]
+        );
+    }
 }

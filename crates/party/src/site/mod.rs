@@ -21,11 +21,12 @@ pub use queries::SiteFacts;
 
 use crate::batch::{Backing, BatchOrder, BatchReport, OrderId};
 use crate::register::{Changes, Heartbeat};
-use crate::step::{CallId, Input, Level, Missing, Notice, Output, Party, Remark, Reply};
+use crate::step::{CallId, Input, Missing, Notice, Output, Party, Reply};
 use bookahead_plan::{Seconds, Span};
 use bookahead_protocol::ledger::{self, Change, Ledger, Rules, RulesError, What};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Call, Envelope, JobId, Millis, Moment, ReservationId};
+use keeping::say_missing;
 use orders::Orders;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -506,11 +507,9 @@ impl Party for Site {
         let ticked = self.ledger.tick(now);
         self.book(ticked.events, Vec::new(), &mut step);
         self.ledger.check_resources().map_err(|why| why.to_string())?;
+        let before = self.missing();
         let fitted = self.ledger.fit_rules(now);
-        if !fitted.events.is_empty() {
-            let why = "the configured capacity is below the promised capacity; the newest reservations are degraded";
-            step.remark(Remark::new(Level::Warn, "promises_exceed_capacity", why));
-        }
+        say_missing(&before, &fitted.events, &mut step);
         self.book(fitted.events, Vec::new(), &mut step);
         if !self.asks() {
             self.met = true;

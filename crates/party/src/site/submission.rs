@@ -7,6 +7,7 @@ use crate::step::{CallId, Level, Remark};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
 use bookahead_protocol::ledger::JobUsage;
+use bookahead_protocol::missing::Missing;
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Answer, Call, Caller, Envelope, JobId, Key, Moment, Name, Part, ReservationId};
 use std::collections::BTreeMap;
@@ -114,7 +115,11 @@ impl Site {
         let (kind, requirements) = (asked.kind.clone(), asked.requirements.clone());
         let part = Part { requirements, resource: asked.resource.clone(), ..Part::new(wanted, kind) };
         let suits = self.rules.resources.iter().find(|offered| offered.resource.suits(&part));
-        let none = || Problem::new(Why::NoSuchResource { part: 0, kind: asked.kind.clone() });
+        let none = || {
+            let all = self.rules.resources.iter().map(|one| (one.resource.name.clone(), &one.resource));
+            let missing = Missing::of(&part, &all.collect::<Vec<_>>());
+            Problem::new(Why::no_such_resource(0, 1, asked.kind.clone(), missing))
+        };
         suits.map(|offered| offered.resource.name.clone()).ok_or_else(none)
     }
 

@@ -76,7 +76,7 @@ fn a_refusal_says_the_notice_needed_and_given() {
     assert_eq!((refusal.needed, refusal.given), (Seconds(1200), Seconds(1199)));
     assert_eq!(
         refusal.to_string(),
-        "a notice of 1199 s is too short; it needs 1200 s, because it would wait 600 s in the queue \
+        "a notice of 19m 59s is too short; it needs 20m, because it would wait 10m in the queue \
          (history: jobs of all sizes, 1 of them); start later, or submit it as a job"
     );
 }

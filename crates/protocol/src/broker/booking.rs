@@ -361,6 +361,10 @@ impl Booking {
                 .collect(),
             replaced: self.replaced.clone(),
             given_up: self.given_up(),
+            refused: match &self.outcome {
+                Some(Outcome::Refused(problem)) => Some((&problem.why).into()),
+                _ => None,
+            },
             version: self.version,
         }
     }

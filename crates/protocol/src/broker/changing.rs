@@ -332,8 +332,13 @@ impl Broker {
                     }
                 }
                 Some(Answer::Problem(problem)) => {
-                    let forgotten =
-                        matches!(problem.why, Why::Unknown(_) | Why::CancelledBefore(_) | Why::NotOwner(_));
+                    let forgotten = matches!(
+                        problem.why,
+                        Why::Unknown(_)
+                            | Why::CancelledBefore(_)
+                            | Why::NothingToCancel(_)
+                            | Why::NotOwner(_)
+                    );
                     let why = if forgotten { Lost::Forgotten } else { Lost::NotChanged };
                     self.not_changed(id, part, why, step);
                 }

@@ -227,7 +227,7 @@ impl Broker {
                 if self.cancelled_before.get(&(id, user.clone())).is_none() {
                     self.note(Event::CancelledBefore { id, user, at }, step);
                 }
-                step.refuse(client, Why::CancelledBefore(id));
+                step.refuse(client, Why::NothingToCancel(id));
             }
             Err(why) => step.refuse(client, why),
         }

@@ -12,6 +12,7 @@ use crate::clock::Moment;
 use crate::ids::{Key, Name, ReservationId};
 use crate::level::{Permission, Probing};
 use crate::message::{Answer, Caller, Envelope, Offer, Rating, Slot};
+use crate::missing::Missing;
 use crate::problem::{Problem, Why};
 use crate::request::{Constraint, Objective, Part, Request};
 use bookahead_plan::{Capacity, Seconds, Time};
@@ -89,7 +90,7 @@ impl Broker {
             if survey.to_ask.len() == before {
                 // Without a suitable peer for one part the whole request fails; probing for the others would
                 // be a waste.
-                let nobody = Why::NoSuchResource { part: at, kind: part.kind.clone() };
+                let nobody = self.no_such_resource(&survey, at);
                 let why = if survey.silent.is_empty() { nobody } else { Why::Silence };
                 return self.no_offers(survey.purpose, Problem::new(why), step);
             }
@@ -110,6 +111,14 @@ impl Broker {
             there.is_some_and(|there| peer.resources.iter().any(|resource| resource.suits(&there)))
         });
         peers.map(|(name, _)| name)
+    }
+
+    fn no_such_resource(&self, survey: &Survey, at: usize) -> Why {
+        let known = self.peers.iter().flat_map(|(peer, known)| {
+            known.resources.iter().map(|resource| (name_here(peer, &resource.name), resource))
+        });
+        let (parts, known) = (&survey.request.parts, known.collect::<Vec<_>>());
+        Why::no_such_resource(at, parts.len(), parts[at].kind.clone(), Missing::of(&parts[at], &known))
     }
 
     fn go_on_asking(&mut self, number: u64, step: &mut Step) {
@@ -189,10 +198,25 @@ impl Broker {
         survey.beside_what_stands();
         survey.booking().and_then(|id| self.booking_surveys.remove(&id));
         self.calls.forget(About::probes(number));
-        if let Some(problem) = nothing_found(&survey) {
+        if let Some(problem) = self.nothing_found(&survey) {
             return self.no_offers(survey.purpose, problem, step);
         }
         self.search_found(step.now, survey);
+    }
+
+    /// The reason why there can be no candidate: a part without any slot. Picks the most informative answer for
+    /// such a part.
+    fn nothing_found(&self, survey: &Survey) -> Option<Problem> {
+        let found = &survey.found;
+        let missing = found.iter().position(Vec::is_empty)?;
+        let said = survey.problems.iter().filter(|(part, _)| found[*part].is_empty());
+        let told = said.max_by_key(|(_, problem)| telling(problem));
+        let (part, problem) = told.cloned().unwrap_or_else(|| (missing, Problem::new(Why::Silence)));
+        // A peer that would only forward the probe back has no resource of its own for it.
+        if problem.why == Why::Circle {
+            return Some(Problem::new(self.no_such_resource(survey, part)));
+        }
+        Some(problem)
     }
 
     /// The search found no candidate. Surveys once more if other starts might match.
@@ -358,22 +382,6 @@ fn tie_rule(Found { peer, slot }: &Found) -> (Reverse<Rating>, u64, (Seconds, u3
     let names = [slot.site.clone(), peer.clone(), slot.resource.clone()];
     let rating = slot.rating.unwrap_or(Rating(0));
     (Reverse(rating), slot.cost, (impact.total_delay, impact.delayed), slot.interval.begin, names)
-}
-
-/// The reason why there can be no candidate: a part without any slot. Picks the most informative answer for
-/// such a part.
-fn nothing_found(survey: &Survey) -> Option<Problem> {
-    let found = &survey.found;
-    let missing = found.iter().position(Vec::is_empty)?;
-    let said = survey.problems.iter().filter(|(part, _)| found[*part].is_empty());
-    let told = said.max_by_key(|(_, problem)| telling(problem));
-    let (part, problem) = told.cloned().unwrap_or_else(|| (missing, Problem::new(Why::Silence)));
-    // A peer that would only forward the probe back has no resource of its own for it.
-    if problem.why == Why::Circle {
-        let kind = survey.request.parts[part].kind.clone();
-        return Some(Problem::new(Why::NoSuchResource { part, kind }));
-    }
-    Some(problem)
 }
 
 /// How informative a refusal is: a reason ranks above a temporary problem, and suggested alternatives rank

@@ -186,7 +186,9 @@ impl Broker {
                 // The site has dropped it after its end; the booking ends here too in a moment.
                 Why::Unknown(_) if over => return,
                 // A site that lost its journal may have adopted the reservation for another owner.
-                Why::Unknown(_) | Why::CancelledBefore(_) | Why::NotOwner(_) => Some((Lost::Forgotten, all)),
+                Why::Unknown(_) | Why::CancelledBefore(_) | Why::NothingToCancel(_) | Why::NotOwner(_) => {
+                    Some((Lost::Forgotten, all))
+                }
                 _ => return,
             },
             Answer::Offers(_) => return,

@@ -251,11 +251,14 @@ impl Ledger {
         // A cancel for an unknown id leaves a tombstone: the reserve call may still be on its way, and must
         // not book when it arrives.
         if self.entries.contains_key(&id) {
-        } else if let Some(Denied { owner, refusal: Some(_), .. }) = self.known_denied(id, caller) {
-            return Ok(Decision::say(Answer::Reservation(rejected(id, owner.clone()))));
+        } else if let Some(Denied { owner, refusal: Some((_, problem)), .. }) = self.known_denied(id, caller)
+        {
+            let refused = Some((&problem.why).into());
+            let shown = Reservation { refused, ..rejected(id, owner.clone()) };
+            return Ok(Decision::say(Answer::Reservation(shown)));
         } else if self.denied_to(id, &caller.user).is_none() {
             let tombstone = What::CancelledBefore { id, owner: caller.user.clone() };
-            return Ok(Decision::say_after(vec![tombstone], Problem::new(Why::CancelledBefore(id))));
+            return Ok(Decision::say_after(vec![tombstone], Problem::new(Why::NothingToCancel(id))));
         }
         let entry = self.owned(id, caller)?;
         let because = entry.given_up_by(caller);
@@ -326,6 +329,7 @@ fn rejected(id: ReservationId, owner: Name) -> Reservation {
         losses: Vec::new(),
         replaced: Vec::new(),
         given_up: None,
+        refused: None,
         version: 0,
     }
 }

@@ -8,10 +8,12 @@ use super::commands::Context;
 use super::rules::{Usage, UserLimits};
 use super::sight::{Looker, Sight};
 use super::slots::{Candidate, Search};
+use super::within_limits::within_limits;
 use crate::flaw::Flaw;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::Move;
 use crate::message::Caller;
+use crate::missing::Missing;
 use crate::problem::{Blocker, BlockerKind, Limit, Problem, Why};
 use crate::request::{Objective, Part, Request};
 use bookahead_plan::placement::relax::{Trial, busy_for, relaxations};
@@ -104,10 +106,17 @@ impl Ledger {
     pub(super) fn place(&mut self, wish: &Wish<'_>, search: &Search<'_>) -> Result<Vec<Candidate>, Problem> {
         let suitable = self.suitable(wish);
         if suitable.is_empty() {
-            return Err(Problem::new(Why::NoSuchResource { part: 0, kind: wish.part.kind.clone() }));
+            let (all, bound_to) = (self.rules.resources.iter(), wish.stays_on.as_ref());
+            let all = all.map(|offered| (offered.resource.name.clone(), &offered.resource));
+            let all: Vec<_> = all.filter(|(name, _)| bound_to.is_none_or(|bound| bound == name)).collect();
+            let missing = Missing::of(wish.part, &all);
+            return Err(Problem::new(Why::no_such_resource(0, 1, wish.part.kind.clone(), missing)));
         }
         wish.limits.check_count(&wish.usage)?;
-        let allowed = wish.allowed(&wish.part.wanted)?;
+        let allowed = match wish.allowed(&wish.part.wanted) {
+            Ok(allowed) => allowed,
+            Err(why) => return Err(within_limits(self, wish, &suitable, why)),
+        };
         let found = self.found(&suitable, wish, &allowed, search, true);
         if !found.is_empty() {
             return Ok(found);
@@ -117,7 +126,8 @@ impl Ledger {
         if wish.limits.share.is_some() {
             let beyond = self.found(&suitable, wish, &allowed, &Search::FIRST, false);
             if let Some(first) = beyond.first() {
-                return Err(Problem::new(self.beyond_share(wish, first)));
+                let why = self.beyond_share(wish, first);
+                return Err(within_limits(self, wish, &suitable, why));
             }
         }
         Err(refuse(self, wish, &suitable))
@@ -205,7 +215,7 @@ struct Refusal {
     relaxations: Vec<Relaxation>,
 }
 
-fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -> Problem {
+pub(super) fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -> Problem {
     let tell_blockers = ledger.rules.reveal.blockers;
     let mut all: Option<Refusal> = None;
     for &at in suitable {
@@ -260,7 +270,7 @@ fn size(relaxation: &Relaxation) -> i64 {
 }
 
 /// The search for alternatives on one resource.
-struct Way<'a, 's, 'w> {
+pub(super) struct Way<'a, 's, 'w> {
     sight: &'a mut Sight<'s>,
     wish: &'a Wish<'w>,
     wanted: placement::Request,
@@ -268,7 +278,7 @@ struct Way<'a, 's, 'w> {
 }
 
 impl<'a, 's, 'w> Way<'a, 's, 'w> {
-    fn new(sight: &'a mut Sight<'s>, wish: &'a Wish<'w>) -> Way<'a, 's, 'w> {
+    pub(super) fn new(sight: &'a mut Sight<'s>, wish: &'a Wish<'w>) -> Way<'a, 's, 'w> {
         let wanted = wish.part.wanted;
         Way { sight, wish, wanted, from: wanted.earliest_start.max(wish.first_begin) }
     }

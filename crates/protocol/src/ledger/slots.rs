@@ -295,6 +295,7 @@ impl Ledger {
             losses: Vec::new(),
             replaced: Vec::new(),
             given_up,
+            refused: None,
             version,
         }
     }

@@ -12,8 +12,8 @@ use bookahead_lrms::batch::Finding;
 use bookahead_lrms::worker::Worker;
 use bookahead_party::queries::BatchState;
 use bookahead_party::site::{OnLostJournal, Site, SiteOptions};
-use bookahead_party::{BatchOrder, BatchReport, Input, Queries};
-use bookahead_protocol::Moment;
+use bookahead_party::{BatchOrder, BatchReport, Heartbeat, Input, Queries};
+use bookahead_protocol::{Moment, Value};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +25,14 @@ use tokio::task::JoinSet;
 /// of a command.
 const FIRST_LOOK: Duration = Duration::from_secs(15);
 
+/// Brokers refuse programs if they know no site that runs them.
+fn say_if_no_programs(config: &SiteConfig, about: &mut Heartbeat) {
+    if config.batch.is_none() && !config.jobs.processes {
+        let none = Value::Text(Heartbeat::NO_PROGRAMS.into());
+        about.attributes.entry(Heartbeat::PROGRAMS.into()).or_insert(none);
+    }
+}
+
 /// Starts a site. Paths are relative to `base`. `on_lost_journal` decides what to do with reservations in the batch
 /// system if the journal is new.
 pub async fn site(
@@ -34,7 +42,8 @@ pub async fn site(
 ) -> Result<Running, DaemonError> {
     config.check()?;
     let state = config.state(base);
-    let front = Common::from(config).listen(base, &state).await?;
+    let mut front = Common::from(config).listen(base, &state).await?;
+    say_if_no_programs(config, &mut front.about);
     let outbox = config.notify.outbox(&config.name, base, &state)?;
     let options = PartyOptions {
         outbox: outbox.clone(),

@@ -222,6 +222,7 @@ mod tests {
         let nine = 1_794_819_600;
         let reservation = Reservation {
             given_up: None,
+            refused: None,
             prepared: Vec::new(),
             losses: Vec::new(),
             replaced: Vec::new(),

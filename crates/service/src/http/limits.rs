@@ -10,6 +10,7 @@ use bookahead_api::{
     Heartbeat, Hold, JobsQuery, ListQuery, Part, PrepareChange, Probe, Release, Request, Requirement,
     Reserve, Resource, ScheduleQuery, SubmitJob,
 };
+use bookahead_plan::Seconds;
 use bookahead_protocol::Name;
 use bookahead_protocol::request::{MOST_PARTS, most_constraints};
 use serde::{Deserialize, Serialize};
@@ -202,13 +203,15 @@ fn part(at: usize, part: &Part, limits: &Limits) -> Result<(), Refusal> {
     let most = limits.longest_window.seconds();
     if window > most {
         let why = format!(
-            "the window of part {at}, from its earliest start to its latest end, is {window} seconds; at most {most} are allowed"
+            "parts[{at}]: the window, from the earliest start to the latest end, is {}; at most {} are allowed",
+            window.in_words(),
+            most.in_words()
         );
         return Err(over_limit(why));
     }
-    name(&format!("the kind of part {at}"), &part.kind)?;
-    optional_name(&format!("the resource of part {at}"), part.resource.as_ref())?;
-    requirements(&format!("part {at}"), &part.requirements)
+    name(&format!("parts[{at}]: the kind"), &part.kind)?;
+    optional_name(&format!("parts[{at}]: the resource"), part.resource.as_ref())?;
+    requirements(&format!("parts[{at}]"), &part.requirements)
 }
 
 fn requirements(of: &str, requirements: &[Requirement]) -> Result<(), Refusal> {
@@ -220,7 +223,8 @@ impl Checked for SubmitJob {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
         let (limit, most) = (self.limit_seconds, limits.longest_window.seconds());
         if limit > most.0 {
-            return Err(over_limit(format!("limit_seconds is {limit}; at most {} are allowed", most.0)));
+            let (limit, most) = (Seconds(limit).in_words(), most.in_words());
+            return Err(over_limit(format!("the time limit is {limit}; at most {most} are allowed")));
         }
         name("the kind of resource", &self.kind)?;
         optional_name("the resource", self.resource.as_ref())?;

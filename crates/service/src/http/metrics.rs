@@ -20,7 +20,7 @@ use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Buckets in seconds, from a memory access to the patience of a caller.
@@ -36,7 +36,7 @@ pub(super) struct Metrics {
     turned_away: Family<TurnedAway, Counter>,
     reservations: Family<InState, Gauge>,
     durable: Gauge,
-    busy: Gauge<f64, AtomicU64>,
+    busy: Counter<f64, AtomicU64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -85,7 +85,7 @@ impl Metrics {
             turned_away: Family::default(),
             reservations: Family::default(),
             durable: Gauge::default(),
-            busy: Gauge::default(),
+            busy: Counter::default(),
             registry: Registry::default(),
         };
         let itself = Info::new([("name", about.name.to_string()), ("version", about.version.clone())]);
@@ -142,7 +142,8 @@ impl Metrics {
 
     /// All metrics in the OpenMetrics text format.
     pub(super) fn text(&self, counts: &BTreeMap<State, usize>, durable: u64, busy: Duration) -> String {
-        self.busy.set(busy.as_secs_f64());
+        // The party thread counts; a scrape only copies its sum.
+        self.busy.inner().store(busy.as_secs_f64().to_bits(), Ordering::Relaxed);
         for state in State::ALL {
             let count = counts.get(&state).copied().unwrap_or(0);
             let gauge = self.reservations.get_or_create(&InState { state: state.word() });

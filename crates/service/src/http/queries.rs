@@ -130,8 +130,9 @@ fn window(
     }
     if window.length() > longest {
         let why = format!(
-            "the interval from..until has {} seconds; at most {longest} are allowed",
-            window.length()
+            "the interval from..until is {}; at most {} are allowed",
+            window.length().in_words(),
+            longest.in_words()
         );
         return Err(over_limit(why));
     }

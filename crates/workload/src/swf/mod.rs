@@ -8,5 +8,5 @@ mod reader;
 mod record;
 
 pub use header::{Header, write, write_file, write_file_as};
-pub use reader::{JobLine, Outcome, Reader};
+pub use reader::{JobLine, Malformed, Outcome, Reader};
 pub use record::{Record, UNKNOWN};

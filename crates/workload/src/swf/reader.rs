@@ -39,6 +39,43 @@ pub struct Reader<R: Read> {
     header: Header,
     header_room: usize,
     record: Record,
+    first_malformed: Option<Malformed>,
+}
+
+/// A line that is no job line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// Number of the line in the file; the first is 1.
+    pub line: u64,
+    /// Its first bytes, at most [`Malformed::MOST`]; empty if the line is too long to be kept.
+    pub beginning: Vec<u8>,
+}
+
+impl Malformed {
+    /// Most bytes kept: enough to recognise the format of a file, and for an error message.
+    pub const MOST: usize = 40;
+
+    /// The format of the file, by its first line.
+    pub fn looks_like(&self) -> &'static str {
+        let begins = |with: &[u8]| self.beginning.trim_ascii_start().starts_with(with);
+        if begins(b"\x89PNG") || begins(b"GIF8") || begins(b"\xff\xd8\xff") {
+            "an image"
+        } else if begins(b"PK\x03\x04") || begins(b"BZh") || begins(b"\xfd7zXZ") || begins(b"(\xb5/\xfd") {
+            "an archive; unpack it first, or use gzip"
+        } else if std::str::from_utf8(&self.beginning).is_err_and(|error| error.error_len().is_some())
+            || self.beginning.contains(&0)
+        {
+            "a binary file"
+        } else if begins(b"{") || begins(b"[") {
+            "JSON"
+        } else if begins(b"<") {
+            "HTML or XML"
+        } else if self.beginning.contains(&b',') || self.beginning.contains(&b';') {
+            "a table with separators (CSV)"
+        } else {
+            "text"
+        }
+    }
 }
 
 impl Reader<Box<dyn Read>> {
@@ -60,6 +97,7 @@ impl<R: Read> Reader<R> {
                 header: Header::default(),
                 header_room: LARGEST_HEADER,
                 record: Record::BLANK,
+                first_malformed: None,
             }),
             Err(cause) => Err(FileError::Read { name, line: 1, cause }),
         }
@@ -82,6 +120,11 @@ impl<R: Read> Reader<R> {
         &self.record
     }
 
+    /// The first line that is no job line, as far as the source was read.
+    pub fn first_malformed(&self) -> Option<&Malformed> {
+        self.first_malformed.as_ref()
+    }
+
     /// Drops the rest of the source and returns the header.
     pub fn into_header(self) -> Header {
         self.header
@@ -98,15 +141,29 @@ impl<R: Read> Reader<R> {
                         keep(&mut self.header, &mut self.header_room, bytes);
                         continue;
                     }
-                    Some(_) => Record::parse(bytes),
+                    Some(_) => {
+                        let parsed = Record::parse(bytes);
+                        if parsed == Err(Reason::MalformedLine) && self.first_malformed.is_none() {
+                            let beginning = bytes[..bytes.len().min(Malformed::MOST)].to_vec();
+                            self.first_malformed = Some(Malformed { line: 0, beginning });
+                        }
+                        parsed
+                    }
                 },
-                Ok(Some(Line::TooLong)) => Err(Reason::LineTooLong),
+                Ok(Some(Line::TooLong)) => {
+                    let too_long = || Malformed { line: 0, beginning: Vec::new() };
+                    self.first_malformed.get_or_insert_with(too_long);
+                    Err(Reason::LineTooLong)
+                }
                 Ok(None) => return Ok(None),
                 Err(cause) => return Err(self.failure(cause)),
             };
             // The header ends with the first job line.
             self.header_room = 0;
             let line = self.lines.number();
+            if let Some(malformed) = self.first_malformed.as_mut().filter(|malformed| malformed.line == 0) {
+                malformed.line = line;
+            }
             let outcome = match parsed {
                 Ok((record, mends)) => {
                     self.record = record;

@@ -4,7 +4,7 @@
 
 use crate::files::FileError;
 use crate::reason::{Mends, Reason};
-use crate::swf::Record;
+use crate::swf::{Malformed, Record};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use std::fmt;
@@ -242,6 +242,18 @@ pub enum LoadError {
     NoJobLine {
         /// Path, or "standard input".
         name: String,
+    },
+    /// Nothing in the file is a header or a job line of a log.
+    #[error(
+        "{name}:{}: not a log in Standard Workload Format: a job line has 18 numbers separated by blanks, and this \
+         begins with {:?}; the file looks like {}",
+        malformed.line, String::from_utf8_lossy(&malformed.beginning), malformed.looks_like()
+    )]
+    NotSwf {
+        /// Path, or "standard input".
+        name: String,
+        /// The first line.
+        malformed: Malformed,
     },
     /// All job lines were dropped or not selected.
     #[error("{name}: no job is left ({report}); check the file, the machine size and the range")]

@@ -81,6 +81,12 @@ impl<'a, R: Read> Loading<'a, R> {
 
     fn finish(mut self) -> Result<Trace, LoadError> {
         self.take_jobs()?;
+        let malformed = self.report.count(Reason::MalformedLine) + self.report.count(Reason::LineTooLong);
+        if malformed == self.report.read
+            && let Some(error) = self.not_swf()
+        {
+            return Err(error);
+        }
         let Loading { reader, rules, options, jobs, records, report, .. } = self;
         let name = reader.name().to_owned();
         let Some(rules) = rules else { return Err(LoadError::NoJobLine { name }) };
@@ -103,7 +109,8 @@ impl<'a, R: Read> Loading<'a, R> {
             let Some(job) = self.reader.next_job()? else { break };
             let rules = match self.rules {
                 Some(rules) => rules,
-                None => self.begin()?,
+                // Without a header and with a malformed line, the machine size is not what is missing.
+                None => self.begin().map_err(|error| self.not_swf().unwrap_or(error))?,
             };
             self.report.read += 1;
             let verdict = match job.outcome {
@@ -113,6 +120,14 @@ impl<'a, R: Read> Loading<'a, R> {
             self.settle(job.line, verdict)?;
         }
         Ok(())
+    }
+
+    /// The error for a file without a header whose first line is malformed.
+    #[cold]
+    fn not_swf(&self) -> Option<LoadError> {
+        let malformed = self.reader.first_malformed()?.clone();
+        let headed = self.reader.header().lines().next().is_some();
+        (!headed).then(|| LoadError::NotSwf { name: self.reader.name().to_owned(), malformed })
     }
 
     /// Called at the first job line, when the header is complete.
@@ -305,6 +320,33 @@ mod tests {
         let expected = "log: no job is left (2 job lines read, 0 kept, 1 malformed-line, 1 no-run-time); \
                         check the file, the machine size and the range";
         check_error(&(log(&[(1, 1, 0, 1)]) + "no log\n"), LoadOptions::default(), expected);
+    }
+
+    #[test]
+    fn a_file_of_another_format_is_not_a_log() {
+        let not = "not a log in Standard Workload Format: a job line has 18 numbers separated by blanks, and this \
+                   begins with";
+        for processors in [None, Some(Capacity(8))] {
+            let options = LoadOptions { processors, ..LoadOptions::default() };
+            let csv = "a table with separators (CSV)";
+            check_error(
+                "\njob,submit\n1,2\n",
+                options,
+                &format!("log:2: {not} \"job,submit\"; the file looks like {csv}"),
+            );
+            check_error(
+                "{\"a\": 1}\n",
+                options,
+                &format!("log:1: {not} \"{{\\\"a\\\": 1}}\"; the file looks like JSON"),
+            );
+        }
+        let png = Trace::read("log", &b"\x89PNG\r\n\x1a\n\0\0"[..], &LoadOptions::default()).unwrap_err();
+        assert!(png.to_string().ends_with("looks like an image"), "{png}");
+        let headed = load("; MaxProcs: 8\nno log\n", LoadOptions::default());
+        assert!(matches!(headed, Err(LoadError::NoSoundJob { .. })));
+        let mixed = LoadOptions { processors: Some(Capacity(8)), ..LoadOptions::default() };
+        let text = log(&[(1, 1, 1, 1)]).replace("; MaxProcs: 10", "no log");
+        assert_eq!(load(&text, mixed).unwrap().jobs.len(), 1, "one bad line is dropped");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use super::values::{Gap, Length, Required};
 use crate::client::dates::Reader;
+use crate::client::refusal::counted;
 use crate::client::when::When;
 use bookahead_api::{self as api, Objective, OnLoss, Timestamp};
 use bookahead_plan::{Seconds, Time};
@@ -112,7 +113,9 @@ impl Described {
         let (objective, on_loss, webhook) = (self.objective, self.on_loss, self.webhook.clone());
         let request = api::Request { parts, constraints, objective, on_loss, webhook };
         // The same check as on the server, so that a contradiction is reported before anything is sent.
-        protocol::Request::from(request.clone()).check().map_err(|wrong| whole(wrong.to_string()))?;
+        protocol::Request::from(request.clone())
+            .check()
+            .map_err(|wrong| whole(counted(&wrong.to_string(), Some(request.parts.len()))))?;
         Ok(request)
     }
 
@@ -148,7 +151,7 @@ impl Described {
         let read = |when| reader.read(when).map_err(|unclear| unclear.to_string());
         let from = part.from.as_ref().or(self.from.as_ref());
         let until = part.until.as_ref().or(self.until.as_ref());
-        let begin = from.map_or_else(|| Ok(reader.now()), read)?;
+        let mut begin = from.map_or_else(|| Ok(reader.now()), read)?;
         let end = match (from, until) {
             (_, Some(until)) => read(until)?,
             (Some(from), None) if !from.is_now() => ending(begin, duration)?,
@@ -166,6 +169,9 @@ impl Described {
                 );
             }
         };
+        if until.is_some() && from.is_none_or(When::is_relative) {
+            begin = at_whole_minute(begin, duration, end);
+        }
         // A window may start in the past and then starts now; a window that is entirely in the past is a mistake.
         let last = until.map_or((from, begin), |until| (Some(until), end));
         if let (Some(when), at) = last
@@ -182,6 +188,21 @@ impl Described {
         }
         Ok((begin, end))
     }
+}
+
+/// Shortest duration with a window that begins at a whole minute. A shorter reservation is a trial or a short job, for
+/// which up to a minute is a long wait.
+const ROUNDED_FROM: Seconds = Seconds(600);
+
+/// The next whole minute, if the reservation fits behind it. Otherwise a window from now on, or `+2h`, would yield starts
+/// such as 09:00:17.
+fn at_whole_minute(begin: Timestamp, duration: Seconds, end: Timestamp) -> Timestamp {
+    let Time(second) = begin.time();
+    let Some(minute) = second.checked_add(59).map(|second| Time(second.div_euclid(60) * 60)) else {
+        return begin;
+    };
+    let fits = duration >= ROUNDED_FROM && minute + duration <= end.time();
+    if fits { Timestamp::try_from(minute).unwrap_or(begin) } else { begin }
 }
 
 fn ending(begin: Timestamp, duration: Seconds) -> Result<Timestamp, String> {

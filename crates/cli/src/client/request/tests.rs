@@ -220,7 +220,7 @@ fn what_does_not_fit_together_is_named_with_its_file_and_line() {
         ),
         (
             with("[[constraint]]\njoins = { link = \"a\", ends = [\"a\", \"b\"] }\n"),
-            "r.toml: constraint 0 is between a part and itself",
+            "r.toml: constraint 1 is between a part and itself",
         ),
     ] {
         let error = refused(&text);
@@ -269,4 +269,19 @@ proptest! {
             prop_assert_eq!(required.to_string().parse::<Required>(), Ok(required));
         }
     }
+}
+
+#[test]
+fn a_window_from_now_on_begins_at_a_whole_minute_if_that_costs_little() {
+    let now = "2026-11-15T15:30:17Z".parse().unwrap();
+    let begin = |text: &str| {
+        let file = read(&format!("[[part]]\ncapacity = 1\n{text}"));
+        let request = file.described.request(&Reader::new(now, TimeZone::UTC));
+        request.unwrap_or_else(|fault| panic!("{}", file.usage(&fault))).parts[0].earliest_start
+    };
+    assert_eq!(begin("duration = '1h'\nuntil = '+2h'"), at("2026-11-15T15:31:00Z"));
+    assert_eq!(begin("duration = '1h'\nfrom = '+2h'\nuntil = '+9h'"), at("2026-11-15T17:31:00Z"));
+    assert_eq!(begin("duration = '2h'\nuntil = '+2h'"), now, "there is no time to lose");
+    assert_eq!(begin("duration = '5m'\nuntil = '+2h'"), now, "a minute is long for a short one");
+    assert_eq!(begin("duration = '1h'\nfrom = '+2h'"), at("2026-11-15T17:30:17Z"), "an exact start");
 }

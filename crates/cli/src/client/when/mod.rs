@@ -129,6 +129,11 @@ impl When {
         matches!(self, When::Now) || *self == When::In(Seconds::ZERO)
     }
 
+    /// Whether it is the present, or a length of time from it.
+    pub(crate) fn is_relative(&self) -> bool {
+        matches!(self, When::Now | When::In(_))
+    }
+
     /// Whether it names no zone, so that the user's is assumed.
     pub(crate) fn assumes_zone(&self) -> bool {
         matches!(self, When::Wall { zone: None, .. })

@@ -167,7 +167,7 @@ impl Record {
 /// Places for copies, best first; and the reason if there are none.
 fn entries(now: Moment, id: JobId, job: &JobRequest, mut ranked: Vec<Ranked>) -> (Vec<Entry>, Why) {
     let nowhere = match ranked.is_empty() {
-        true => Why::NoSuchResource { part: 0, kind: job.kind.clone() },
+        true => Why::no_such_resource(0, 1, job.kind.clone(), None),
         false => Why::NoSlot(Reason::NoWindow),
     };
     ranked.retain(|ranked| {

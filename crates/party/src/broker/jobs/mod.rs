@@ -14,7 +14,9 @@ use crate::step::{JobCall, Level, Origin, PeerCall, PeerRequest, Remark};
 use bookahead_plan::Time;
 use bookahead_protocol::broker::Broker as Head;
 use bookahead_protocol::ids::Identities;
-use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobView, JobWord, MOST_COPIES, Mode, Race, choice};
+use bookahead_protocol::jobs::{
+    JobAnswer, JobRequest, JobView, JobWord, MOST_COPIES, Mode, Race, Work, choice,
+};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
 use record::{Course, Record};
@@ -248,6 +250,7 @@ impl Jobs {
             _ => return Err(Problem::new(Why::JobTaken(id))),
         }
         check(&job)?;
+        check_work(&job, around.register)?;
         if self.all.len() - self.over.len() >= MOST_LIVE {
             return Err(Problem::new(Why::Busy));
         }
@@ -418,6 +421,18 @@ impl Record {
     fn origin(&self) -> Origin {
         Origin { trace: None, via: self.via.clone() }
     }
+}
+
+/// Refuses a program if no peer runs programs. With an unknown peer it may run, so the job is accepted.
+fn check_work(job: &JobRequest, register: &Register) -> Result<(), Problem> {
+    let mut peers = register.all().peekable();
+    let pretended = matches!(job.work, Work::Pretended { .. });
+    if pretended || peers.peek().is_none() || !peers.all(|known| known.said.runs_no_programs()) {
+        return Ok(());
+    }
+    let why = "the sites of this broker run no programs; submit a placeholder (--pretend 10m), or use sites with \
+               processes = true or a batch system";
+    Err(Problem::new(Why::JobRefused(why.to_owned())))
 }
 
 fn check(job: &JobRequest) -> Result<(), Problem> {

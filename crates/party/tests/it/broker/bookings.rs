@@ -65,6 +65,7 @@ pub(super) fn granted(site: &Name, envelope: &Envelope) -> Answer {
         losses: Vec::new(),
         replaced: Vec::new(),
         given_up: None,
+        refused: None,
         prepared: Vec::new(),
         version: 1,
     })

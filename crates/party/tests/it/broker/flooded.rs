@@ -2,11 +2,11 @@
 //! is killed.
 
 use super::desk::{DAY, Desk, ID, ada, caller, flooded, name, site};
-use bookahead_party::{Input, JobCall as Ask, Party, PeerRequest, Queries, Viewer};
+use bookahead_party::{Heartbeat, Input, JobCall as Ask, Party, PeerRequest, Queries, Viewer};
 use bookahead_plan::Time;
-use bookahead_protocol::jobs::{JobRequest, JobWord};
+use bookahead_protocol::jobs::{JobRequest, JobWord, Work};
 use bookahead_protocol::problem::Why;
-use bookahead_protocol::{JobId, Key};
+use bookahead_protocol::{JobId, Key, Value};
 
 fn flooding(job: JobRequest, sites: &[&str]) -> Desk {
     let mut desk = Desk::with(sites);
@@ -330,4 +330,31 @@ fn a_copy_for_readers_shows_what_the_broker_shows() {
     assert_eq!(desk.broker.facts().0, before);
     desk.hears(1_000, site("north", 8)).unwrap();
     assert!(desk.broker.facts().0 > before);
+}
+
+#[test]
+fn a_program_is_refused_at_once_if_no_site_runs_programs() {
+    let silent = |site: Heartbeat| {
+        let none = Value::Text(Heartbeat::NO_PROGRAMS.into());
+        Heartbeat { attributes: [(name(Heartbeat::PROGRAMS), none)].into(), ..site }
+    };
+    let program = || {
+        let work = Work::Program {
+            program: "/bin/hostname".into(),
+            arguments: Vec::new(),
+            folder: None,
+            environment: Default::default(),
+        };
+        JobRequest { work, ..flooded() }
+    };
+    let submit = |sites: Vec<Heartbeat>, job: JobRequest| {
+        let mut desk = Desk::new();
+        sites.into_iter().for_each(|site| desk.hears(0, site).unwrap());
+        desk.submit(0, job).map(drop).map_err(|problem| problem.why)
+    };
+    let refused = submit(vec![silent(site("north", 0)), silent(site("south", 0))], program()).unwrap_err();
+    assert_eq!(refused.code(), "job-refused");
+    assert!(refused.to_string().contains("run no programs"), "{refused}");
+    assert!(submit(vec![silent(site("north", 0))], flooded()).is_ok(), "a placeholder");
+    assert!(submit(vec![silent(site("north", 0)), site("south", 0)], program()).is_ok());
 }

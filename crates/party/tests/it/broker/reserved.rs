@@ -53,6 +53,7 @@ fn granted(site: &str, envelope: &Envelope, begin: i64) -> Answer {
         losses: Vec::new(),
         replaced: Vec::new(),
         given_up: None,
+        refused: None,
         prepared: Vec::new(),
         version: 1,
     })

@@ -241,7 +241,7 @@ impl Choice {
     fn why_nowhere(&self) -> Why {
         let Some(order) = self.order.as_deref() else { return Why::Silence };
         if order.ranked.is_empty() {
-            return Why::NoSuchResource { part: 0, kind: order.task.kind.clone() };
+            return Why::no_such_resource(0, 1, order.task.kind.clone(), None);
         }
         if self.lost {
             return Why::PartLost;

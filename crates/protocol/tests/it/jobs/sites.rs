@@ -59,7 +59,7 @@ impl PlainSite {
 
     fn reserve(&mut self, now: Moment, id: ReservationId, hold_for: Millis, envelope: &Envelope) -> Answer {
         if self.book.contains_key(&id) {
-            return Problem::new(Why::CancelledBefore(id)).into();
+            return Problem::new(Why::NothingToCancel(id)).into();
         }
         if self.full {
             return Problem::new(Why::NoSlot(bookahead_plan::placement::Reason::NoRoom)).into();
@@ -91,6 +91,7 @@ impl PlainSite {
             losses: Vec::new(),
             replaced: Vec::new(),
             given_up: None,
+            refused: None,
             prepared: Vec::new(),
             version: 0,
         };
@@ -124,6 +125,7 @@ impl PlainSite {
             losses: Vec::new(),
             replaced: Vec::new(),
             given_up: None,
+            refused: None,
             prepared: Vec::new(),
             version: 0,
         };

@@ -94,7 +94,7 @@ fn what_is_over_is_cancelled_without_effect_and_what_is_completed_cannot_be() {
 fn a_cancel_that_overtakes_its_reservation_wins() {
     let mut site = Site::new(rules());
     let id = ReservationId(7);
-    assert_eq!(problem(&site.cancel(0, "ann", 7)).why, Why::CancelledBefore(id));
+    assert_eq!(problem(&site.cancel(0, "ann", 7)).why, Why::NothingToCancel(id));
     assert_eq!(problem(&site.hold(1, "ann", 7, fixed(10, 20, 1))).why, Why::CancelledBefore(id));
     assert_eq!(problem(&site.commit(2, "ann", 7)).why, Why::CancelledBefore(id));
     assert_eq!(problem(&site.cancel(3, "ann", 7)).why, Why::CancelledBefore(id));

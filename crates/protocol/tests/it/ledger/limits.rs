@@ -91,3 +91,28 @@ fn a_users_own_limits_win_then_the_most_generous_role_then_the_default() {
     assert_eq!(most("bob", &["guest"]), (2, Some(5)));
     assert_eq!(most("bob", &["operator"]), (1, None));
 }
+
+#[test]
+fn a_refusal_by_a_limit_says_what_would_be_within_it() {
+    use bookahead_plan::placement::Relaxation::{Earlier, Fewer, Later, Shorter};
+    let mut area = site(UserLimits { area: Some(1_000), ..UserLimits::default() });
+    area.book(0, "ann", 1, fixed(100, 200, 4));
+    let answer = area.hold(0, "ann", 2, fixed(200, 300, 8));
+    assert_eq!(problem(&answer).relaxations, [Fewer(Capacity(2)), Shorter(Seconds(25))]);
+    assert_eq!(area.hold(0, "ann", 3, fixed(200, 300, 6)).word(), "held");
+    let none = area.hold(0, "ann", 4, fixed(400, 600, 8));
+    assert!(problem(&none).relaxations.is_empty(), "nothing is left");
+
+    let (notice, horizon) = (Some(Seconds(50)), Some(Seconds(200)));
+    let mut times = site(UserLimits { notice, horizon, ..UserLimits::default() });
+    let soon = times.hold(500, "ann", 1, fixed(20, 60, 1));
+    assert_eq!(problem(&soon).relaxations, [Later(Seconds(31))]);
+    let far = times.hold(500, "ann", 2, fixed(150, 210, 1));
+    assert_eq!(problem(&far).relaxations, [Shorter(Seconds(10)), Earlier(Time(140))]);
+    let too_far = times.hold(500, "ann", 3, fixed(250, 300, 1));
+    assert_eq!(problem(&too_far).relaxations, [Earlier(Time(150))]);
+
+    let mut share = site(UserLimits { share: Some(50), ..UserLimits::default() });
+    let wide = share.hold(0, "ann", 1, fixed(100, 200, 7));
+    assert_eq!(problem(&wide).relaxations, [Fewer(Capacity(3))]);
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use bookahead_protocol::ledger::{Reveal, RulesError};
+use bookahead_protocol::missing::Missing;
 
 fn begins(slots: &[Slot]) -> Vec<(i64, i64)> {
     slots.iter().map(|slot| (slot.interval.begin.0, slot.slack.0)).collect()
@@ -101,9 +102,9 @@ fn of_several_resources_the_best_is_taken() {
 #[test]
 fn what_no_resource_could_ever_do_is_refused_at_once() {
     let mut site = Site::new(rules());
-    let kind = Name::from("processors");
     let wide = site.hold(0, "ann", 1, fixed(10, 20, 9));
-    assert_eq!(problem(&wide).why, Why::NoSuchResource { part: 0, kind });
+    let missing = Missing::Capacity { wanted: Capacity(9), largest: Capacity(8) };
+    assert_eq!(problem(&wide).why, Why::no_such_resource(0, 1, "processors".into(), Some(missing)));
     let mut two = fixed(10, 20, 1);
     two.parts.push(two.parts[0].clone());
     assert_eq!(problem(&site.hold(0, "ann", 2, two)).why, Why::OnePartOnly(2));

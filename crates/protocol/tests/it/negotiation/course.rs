@@ -4,8 +4,9 @@ use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Rules};
 use bookahead_protocol::ledger::Ledger;
+use bookahead_protocol::missing::Missing;
 use bookahead_protocol::{
-    Answer, Call, Caller, Constraint, Envelope, JobId, Key, Millis, Moment, Request, Requirement,
+    Answer, Call, Caller, Constraint, Envelope, JobId, Key, Millis, Moment, Part, Request, Requirement,
     Reservation, ReservationId, Resource, State, Test, Why,
 };
 
@@ -134,16 +135,24 @@ fn what_nobody_has_is_refused_with_the_reason() {
     let qpu = Request::single(part("qpu", 1, 100, 300, 100));
     assert_eq!(
         why(town.reserve("broker", 1, qpu, false)),
-        Why::NoSuchResource { part: 0, kind: name("qpu") }
+        Why::no_such_resource(0, 1, name("qpu"), Some(Missing::Kind { offered: vec![name("processors")] }))
     );
     let wide = Request::single(part("processors", 9, 100, 300, 100));
-    assert_eq!(why(town.reserve("broker", 2, wide, false)).code(), "no-such-resource");
+    let wide = why(town.reserve("broker", 2, wide, false));
+    assert!(wide.to_string().ends_with("capacity of 9; the largest has 8"), "{wide}");
+    let elsewhere = Part { resource: Some(name("west/a")), ..part("processors", 1, 100, 300, 100) };
+    let elsewhere = why(town.reserve("broker", 7, Request::single(elsewhere), false));
+    assert!(elsewhere.to_string().starts_with("there is no resource west/a; there is north/"), "{elsewhere}");
     reservation(town.reserve("north", 3, Request::single(part("processors", 8, 0, 500, 500)), true));
     reservation(town.reserve("south", 4, Request::single(part("processors", 8, 0, 500, 500)), true));
     let full = Request::single(part("processors", 8, 100, 300, 100));
     let Some(Answer::Problem(problem)) = town.reserve("broker", 5, full, false) else { panic!("granted") };
     assert_eq!(problem.why.code(), "no-room");
     assert!(!problem.relaxations.is_empty(), "a site's counter-offers are passed on");
+    let shown = reservation(town.call("broker", Call::Show { id: ReservationId(5) }));
+    let refused = shown.refused.unwrap();
+    assert_eq!((shown.state, refused.code.as_str()), (State::Rejected, "no-room"));
+    assert_eq!(refused.detail, problem.why.to_string());
     assert_eq!(why(town.reserve("broker", 6, pair_with(0), false)).code(), "malformed");
 }
 

@@ -142,6 +142,7 @@ fn held(id: ReservationId, state: State, call: &Outgoing) -> Answer {
         losses: Vec::new(),
         replaced: Vec::new(),
         given_up: None,
+        refused: None,
         prepared: Vec::new(),
         version: 1,
     })
@@ -159,7 +160,7 @@ fn a_refusal_that_says_what_would_do_wins_over_all_others() {
 
 #[test]
 fn who_would_only_ask_in_a_circle_has_nothing_and_is_not_silent() {
-    let nothing = Why::NoSuchResource { part: 0, kind: name("processors") };
+    let nothing = Why::no_such_resource(0, 1, name("processors"), None);
     assert_eq!(told_of(&[Some(refused(Why::Circle))]).why, nothing);
     assert_eq!(told_of(&[Some(refused(Why::Circle)), None]).why, Why::Silence);
 }
