@@ -7,6 +7,7 @@
 //! - `dialect`: code shared by several dialects, such as output parsers and job scripts
 //! - [`command`]: runs commands, locally or over ssh
 //! - [`builtin`]: a scheduler for sites without a batch system; it takes the same orders
+//! - `environment`: the variables that tell a job about its reservation
 //! - [`error`]: error types
 //!
 //! The caller passes in the site's time. [`worker`], [`command`] and the dialects also read a clock, but only for
@@ -17,6 +18,7 @@ pub mod batch;
 pub mod builtin;
 pub mod command;
 mod dialect;
+mod environment;
 pub mod error;
 pub mod grid_engine;
 pub mod lsf;
@@ -27,6 +29,7 @@ pub mod worker;
 
 pub use batch::Batch;
 pub use builtin::{Builtin, Hosted};
+pub use environment::Within;
 pub use error::LrmsError;
 pub use worker::Worker;
 

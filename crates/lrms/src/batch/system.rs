@@ -5,6 +5,7 @@
 //! Times are those of the batch system's clock. Amounts are in the [`Unit`] of the resource.
 
 use super::examine::Finding;
+use crate::environment::Within;
 use crate::error::LrmsError;
 use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
@@ -312,6 +313,8 @@ pub struct Submission {
     pub limit: Seconds,
     /// Reservations in which it runs, the next to begin first; empty for the normal queue.
     pub reservations: Vec<Handle>,
+    /// The reservation in our terms, for the environment of the job; None outside of any.
+    pub within: Option<Within>,
     /// Account that runs it; None for the account of the commands.
     pub account: Option<String>,
     /// Project to charge, as [`Wanted::project`].

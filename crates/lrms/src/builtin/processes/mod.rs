@@ -13,6 +13,7 @@ pub(crate) mod command;
 pub(super) mod folder;
 mod system;
 
+use crate::environment::Within;
 use crate::error::LrmsError;
 use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::Time;
@@ -178,9 +179,9 @@ impl Processes {
     }
 
     /// Starts the program of a job; the error is a reason for the user.
-    pub(super) fn start(&mut self, job: &Job, at: Time) -> Result<(), String> {
+    pub(super) fn start(&mut self, job: &Job, within: Option<&Within>, at: Time) -> Result<(), String> {
         let folder = self.folder(job.id);
-        let mut command = command::wrapped(job, &folder, self)?;
+        let mut command = command::wrapped(job, within, &folder, self)?;
         // Before the start, so that its limit is known after a crash.
         self.note_start(job.id, at)?;
         let child = command.spawn().map_err(|why| format!("cannot run /bin/sh: {why}"))?;

@@ -1,12 +1,12 @@
 //! Jobs run as they were written, whatever they contain.
 
 use super::{FactState, Runner, Settings, Site, Slurm, Submission, cores, plain, refusal, start, until};
-use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::tag::job_name;
 use bookahead_lrms::batch::{Handle, JobSystem};
+use bookahead_lrms::{LrmsError, Within};
 use bookahead_party::Work;
-use bookahead_plan::Seconds;
-use bookahead_protocol::JobId;
+use bookahead_plan::{Interval, Seconds, Time};
+use bookahead_protocol::{JobId, ReservationId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -116,6 +116,25 @@ fn without_an_output_folder_jobs_run_and_print_in_the_home_folder() {
     let printed = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     assert_eq!(printed.lines().next(), Some(home.trim()), "{printed}");
+}
+
+#[test]
+fn a_job_and_its_steps_know_their_reservation() {
+    let mut site = plain(&cores());
+    let wanted = site.wanted("ba.one", &cores(), -10, 300, 2);
+    let handle = site.create(&wanted).unwrap();
+    let text = "srun -n 1 sh -c 'echo $BOOKAHEAD_RESERVATION $BOOKAHEAD_BEGIN $BOOKAHEAD_END'
+        echo $BOOKAHEAD_RESERVATION $BOOKAHEAD_BEGIN $BOOKAHEAD_END $BOOKAHEAD_CAPACITY $BOOKAHEAD_JOB";
+    let within = Within { id: ReservationId(0x4f), interval: Interval::new(Time(60), Time(3600)) };
+    let job = Submission {
+        work: Work::Script { text: text.into(), arguments: vec![] },
+        within: Some(within),
+        ..site.submission(&job_name(JobId(0xa12), &"north".into()), &cores(), 2, &[&handle])
+    };
+    let id = site.slurm.submit(&job).unwrap();
+    site.until_state(&id, &FactState::Done { exit: 0 });
+    let known = "rsv_4f 1970-01-01T00:01:00Z 1970-01-01T01:00:00Z";
+    assert_eq!(output(&site, "job_a12"), format!("{known}\n{known} 2 job_a12\n"));
 }
 
 #[test]
