@@ -1,9 +1,10 @@
 //! Pages of reservations, query parameters of lists and schedules, and events.
 
-use crate::description::{NameText, ReservationIdText};
+use crate::description::{JobIdText, NameText, ReservationIdText};
+use crate::job::JobState;
 use crate::reservation::{Reservation, State};
 use crate::time::{FineTimestamp, OutOfCalendar, Timestamp};
-use bookahead_protocol::{Moment, Name, ReservationId, life_cycle};
+use bookahead_protocol::{JobId, Moment, Name, ReservationId, life_cycle};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_with::skip_serializing_none;
 use std::fmt;
@@ -162,16 +163,24 @@ pub struct Event {
     pub at: FineTimestamp,
     /// The same time in milliseconds since 1970.
     pub at_ms: i64,
-    /// Kind of the event, such as "held", "committed", "expired", "begun", "completed", "cancelled".
+    /// Kind of the event, such as "held", "committed", "expired", "begun", "completed", "cancelled". Events of jobs
+    /// are "job-submitted", "job-started", "job-completed", "job-failed" and "job-cancelled".
     #[schema(example = "committed")]
     pub kind: String,
-    /// Id of the reservation, if the event is about one.
+    /// Id of the reservation, if the event is about one, or about a job in one.
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
-    /// Owner of the reservation.
+    /// Id of the job, if the event is about one.
+    #[schema(value_type = Option<JobIdText>)]
+    pub job: Option<JobId>,
+    /// State of the job after the event.
+    pub job_state: Option<JobState>,
+    /// Exit code of the job, once it is done.
+    pub exit: Option<i32>,
+    /// Owner of the reservation or job.
     #[schema(value_type = Option<NameText>, example = "ada")]
     pub owner: Option<Name>,
-    /// State of the reservation after the event.
+    /// State of the reservation after the event. Missing if the event is about a job.
     pub state: Option<State>,
     /// Version of the reservation after the event.
     pub version: Option<u32>,
@@ -188,7 +197,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event without a reservation. The caller fills in the optional fields.
+    /// An event without a reservation or job. The caller fills in the optional fields.
     pub fn new(sequence: u64, at: Moment, kind: &str) -> Result<Event, OutOfCalendar> {
         Ok(Event {
             sequence,
@@ -196,6 +205,9 @@ impl Event {
             at_ms: at.0,
             kind: kind.into(),
             reservation: None,
+            job: None,
+            job_state: None,
+            exit: None,
             owner: None,
             state: None,
             version: None,

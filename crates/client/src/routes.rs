@@ -176,13 +176,19 @@ impl Client {
         self.get(Order::get("/openapi.json")).await
     }
 
-    /// Events of one reservation, or of all that the caller may see: new ones, or those after a known event.
+    /// Events of one reservation, or of everything that the caller may see: new ones, or those after a known event.
     pub async fn watch(
         &self,
         about: Option<ReservationId>,
         after: Option<u64>,
     ) -> Result<Watch, ClientError> {
-        Watch::begin(self.clone(), about, after).await
+        let path = about.map_or_else(|| "/v1/events".into(), |id| format!("/v1/reservations/{id}/events"));
+        Watch::begin(self.clone(), path, after).await
+    }
+
+    /// Events of one job: new ones, or those after a known event.
+    pub async fn watch_job(&self, id: JobId, after: Option<u64>) -> Result<Watch, ClientError> {
+        Watch::begin(self.clone(), format!("/v1/jobs/{id}/events"), after).await
     }
 
     async fn get<T: DeserializeOwned>(&self, order: Order) -> Result<T, ClientError> {

@@ -32,6 +32,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(reservations::release))
         .routes(routes!(watch::one))
         .routes(routes!(watch::everything))
+        .routes(routes!(watch::job))
         .routes(routes!(calendar::calendar))
         .routes(routes!(queries::resources))
         .routes(routes!(queries::schedule))

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 22] = [
+const ROUTES: [(&str, &[&str]); 23] = [
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
     ("/v1/calendar.ics", &["get"]),
@@ -15,6 +15,7 @@ const ROUTES: [(&str, &[&str]); 22] = [
     ("/v1/health", &["get"]),
     ("/v1/jobs", &["get", "post"]),
     ("/v1/jobs/{id}", &["delete", "get"]),
+    ("/v1/jobs/{id}/events", &["get"]),
     ("/v1/jobs/{id}/go", &["post"]),
     ("/v1/probes", &["post"]),
     ("/v1/reservations", &["get", "post"]),
