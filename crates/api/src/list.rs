@@ -70,6 +70,29 @@ pub struct JobsQuery {
     pub cursor: Option<String>,
 }
 
+/// Part of the output of a job.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct OutputQuery {
+    /// What to read. Default: `stdout`.
+    pub stream: Option<OutputStream>,
+    /// First byte to read, counted from 0. Default: 0.
+    pub from: Option<u64>,
+}
+
+/// What a job prints to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputStream {
+    /// Standard output.
+    #[default]
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
 /// Filters for schedules.
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]

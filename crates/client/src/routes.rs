@@ -5,7 +5,7 @@
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::make;
-use crate::message::{Order, Reply};
+use crate::message::{JobOutput, Order, Reply};
 use crate::watch::Watch;
 use bookahead_api as api;
 use bookahead_api::operation::Method;
@@ -140,6 +140,23 @@ impl Client {
     /// A page of jobs.
     pub async fn jobs(&self, query: &api::JobsQuery) -> Result<api::Jobs, ClientError> {
         self.get(Order::get("/v1/jobs").with_query(query)?).await
+    }
+
+    /// Part of what a job has printed, from a byte on.
+    pub async fn job_output(
+        &self,
+        id: JobId,
+        stream: api::OutputStream,
+        from: u64,
+    ) -> Result<JobOutput, ClientError> {
+        let query = api::OutputQuery { stream: Some(stream), from: Some(from) };
+        let reply = self.ask(&Order::get(format!("/v1/jobs/{id}/output")).with_query(&query)?).await?;
+        if !reply.is_success() {
+            return Err(reply.refusal());
+        }
+        let (size, ended) = reply.output.ok_or_else(|| reply.not_our_kind())?;
+        let next = from.saturating_add(reply.body.len() as u64);
+        Ok(JobOutput { bytes: reply.body, next, size, ended })
     }
 
     /// Cancels a job.

@@ -8,6 +8,7 @@
 //! - [`command`]: runs commands, locally or over ssh
 //! - [`builtin`]: a scheduler for sites without a batch system; it takes the same orders
 //! - `environment`: the variables that tell a job about its reservation
+//! - [`output`]: reads what jobs print
 //! - [`error`]: error types
 //!
 //! The caller passes in the site's time. [`worker`], [`command`] and the dialects also read a clock, but only for
@@ -23,6 +24,7 @@ pub mod error;
 pub mod grid_engine;
 pub mod lsf;
 pub mod maui;
+pub mod output;
 pub mod pbs;
 pub mod slurm;
 pub mod worker;

@@ -7,6 +7,7 @@
 use super::examine::Finding;
 use crate::environment::Within;
 use crate::error::LrmsError;
+use crate::output::Files;
 use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Name;
@@ -80,6 +81,11 @@ pub trait JobSystem {
 
     /// The state of a job that [`BatchSystem::look`] no longer shows; None if it is unknown.
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError>;
+
+    /// Where the output of a job goes, if the batch system tells. None if it goes where the submission said.
+    fn output(&self, _native: &str) -> Result<Option<Files>, LrmsError> {
+        Ok(None)
+    }
 }
 
 /// Limits and abilities of a kind of batch system.

@@ -52,7 +52,18 @@ pub(crate) fn job_script(
 /// The file for standard output and standard error of a job, named after its id: in `folder`, or else relative to the
 /// home folder.
 pub(crate) fn output_file(job: &Submission, folder: Option<&Path>) -> String {
-    let file = format!("{}.out", id_of(job).map_or_else(|| job.name.clone(), |id| id.to_string()));
+    match id_of(job) {
+        Some(id) => file_of(id, folder),
+        None => within(folder, format!("{}.out", job.name)),
+    }
+}
+
+/// The same for a job of ours.
+pub(crate) fn file_of(id: JobId, folder: Option<&Path>) -> String {
+    within(folder, format!("{id}.out"))
+}
+
+fn within(folder: Option<&Path>, file: String) -> String {
     folder.map_or(file.clone(), |folder| folder.join(file).to_string_lossy().into_owned())
 }
 

@@ -18,6 +18,7 @@ use crate::dialect::script::{by_shell, from_home, job_script, output_file};
 use crate::dialect::{Tools, ended, refused, submitted, the_job};
 use crate::environment::Within;
 use crate::error::LrmsError;
+use crate::output::Files;
 use bookahead_party::Work;
 use std::path::Path;
 
@@ -82,6 +83,10 @@ impl JobSystem for Slurm {
 
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
         outcome::outcome(&self.tools, native, &self.settings)
+    }
+
+    fn output(&self, native: &str) -> Result<Option<Files>, LrmsError> {
+        outcome::files(&self.tools, native)
     }
 }
 

@@ -7,8 +7,8 @@ use crate::config::{Length, Wrong};
 use crate::security::name::is_visible;
 use bookahead_api::{
     Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FinishChange, Heartbeat, Hold,
-    JobsQuery, ListQuery, Part, PrepareChange, Probe, Release, Request, Requirement, Reserve, Resource,
-    ScheduleQuery, SubmitJob,
+    JobsQuery, ListQuery, OutputQuery, Part, PrepareChange, Probe, Release, Request, Requirement, Reserve,
+    Resource, ScheduleQuery, SubmitJob,
 };
 use bookahead_protocol::Name;
 use bookahead_protocol::request::{MOST_PARTS, most_constraints};
@@ -154,7 +154,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(Attach, Release, Extend, FinishChange);
+as_it_is!(Attach, Release, Extend, FinishChange, OutputQuery);
 
 impl Checked for Commit {
     fn check(&self, _: &Limits) -> Result<(), Refusal> {

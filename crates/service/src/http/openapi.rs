@@ -1,7 +1,7 @@
 //! The routes and their OpenAPI document: both come from the attributes of the handlers, so that every route is
 //! described. Headers and refusals that several routes share are described here.
 
-use super::{Shared, calendar, health, jobs, queries, reservations, watch};
+use super::{Shared, calendar, health, jobs, output, queries, reservations, watch};
 use bookahead_api as api;
 use bookahead_api::problem::MEDIA_TYPE;
 use std::collections::BTreeMap;
@@ -40,6 +40,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::show, jobs::cancel))
         .routes(routes!(jobs::go))
+        .routes(routes!(output::output))
 }
 
 /// Routes without authentication.

@@ -14,6 +14,7 @@ use crate::environment::{self, Within};
 use crate::error::LrmsError;
 use bookahead_party::{Job, Work};
 use bookahead_plan::{Capacity, Seconds};
+use bookahead_protocol::JobId;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -122,13 +123,7 @@ pub(super) fn wrapped(
     let (environment, shared) = (environment(job, within, folder, inherited), shared.as_deref());
     let path = environment.get("PATH").map_or(OsStr::new(""), OsString::as_os_str);
     let (place, program, arguments) = parts(&job.work, folder, shared, path)?;
-    let (output, error) = match shared {
-        Some(shared) => {
-            let file = shared.join(format!("{}.out", job.id));
-            (file.clone(), file)
-        }
-        None => (folder.run().join("output"), folder.run().join("error")),
-    };
+    let (output, error) = output_files(job.id, folder, shared);
     // Only then is the wrapper's right to write the same as ours.
     if account.is_none() {
         can_append_to(&output)?;
@@ -143,6 +138,17 @@ pub(super) fn wrapped(
     }
     system::lead_a_group(&mut command);
     Ok(command)
+}
+
+/// Standard output and standard error of a job.
+pub(super) fn output_files(id: JobId, folder: &JobFolder, shared: Option<&Path>) -> (PathBuf, PathBuf) {
+    match shared {
+        Some(shared) => {
+            let file = shared.join(format!("{id}.out"));
+            (file.clone(), file)
+        }
+        None => (folder.run().join("output"), folder.run().join("error")),
+    }
 }
 
 /// Existing content is kept.

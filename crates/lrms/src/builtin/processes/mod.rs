@@ -13,8 +13,10 @@ pub(crate) mod command;
 pub(super) mod folder;
 mod system;
 
+use crate::command::{Command, Outcome, run_process};
 use crate::environment::Within;
 use crate::error::LrmsError;
+use crate::output::{Files, ProcessOutputs};
 use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::Time;
 use bookahead_protocol::{JobId, Millis, Moment};
@@ -23,7 +25,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command as Process};
+use std::time::Duration;
 use system::Signal;
 
 /// Time between SIGTERM and SIGKILL, for programs to save their state.
@@ -131,6 +134,12 @@ impl Processes {
     /// after the jobs: `job_7d2e.out`.
     pub fn with_output(self, shared: Option<PathBuf>) -> Processes {
         Processes { shared, ..self }
+    }
+
+    /// Reads what the programs print.
+    pub fn outputs(&self) -> ProcessOutputs {
+        let (jobs, shared, account) = (self.jobs.clone(), self.shared.clone(), self.account.clone());
+        ProcessOutputs { jobs, shared, account }
     }
 
     /// All stored jobs in order of submission. Running programs are watched; those that should not run are ended.
@@ -259,6 +268,28 @@ impl Processes {
     fn folder(&self, id: JobId) -> JobFolder {
         JobFolder::of(id, &self.jobs)
     }
+}
+
+/// Where the output of a program goes.
+pub(crate) fn output_files(id: JobId, jobs: &Path, shared: Option<&Path>) -> Files {
+    let (output, error) = command::output_files(id, &JobFolder::of(id, jobs), shared);
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    Files { output: text(output), error: text(error) }
+}
+
+/// Runs a command with the rights of the account of the programs, if it is not ours.
+pub(crate) fn run_as_account(
+    wanted: &Command,
+    account: Option<&Account>,
+    within: Duration,
+) -> Result<Outcome, LrmsError> {
+    let mut process = Process::new(&wanted.program);
+    process.args(&wanted.arguments).current_dir("/").env_clear();
+    process.envs(command::inherited(account)).env("LC_ALL", "C");
+    if let Some(Account { user, group, .. }) = account {
+        system::run_as(&mut process, *user, *group);
+    }
+    run_process(process, within)
 }
 
 /// State of a program whose wrapper is not our child.

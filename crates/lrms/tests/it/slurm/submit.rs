@@ -2,10 +2,12 @@
 
 use super::{FactState, Runner, Settings, Site, Slurm, Submission, cores, plain, refusal, start, until};
 use bookahead_lrms::batch::tag::job_name;
-use bookahead_lrms::batch::{Handle, JobSystem};
+use bookahead_lrms::batch::{Accounts, Handle, JobSystem};
+use bookahead_lrms::output::{BatchOutputs, OutputError, Outputs, Stream};
 use bookahead_lrms::{LrmsError, Within};
 use bookahead_party::Work;
-use bookahead_plan::{Interval, Seconds, Time};
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::jobs::{JobView, JobWord};
 use bookahead_protocol::{JobId, ReservationId};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -135,6 +137,48 @@ fn a_job_and_its_steps_know_their_reservation() {
     site.until_state(&id, &FactState::Done { exit: 0 });
     let known = "rsv_4f 1970-01-01T00:01:00Z 1970-01-01T01:00:00Z";
     assert_eq!(output(&site, "job_a12"), format!("{known}\n{known} 2 job_a12\n"));
+}
+
+#[test]
+fn the_output_of_a_job_is_read_where_slurm_put_it() {
+    let mut site = plain(&cores());
+    let (id, errors) = (JobId(0xa13), site.cluster.folder().join("my errors"));
+    let text = format!("#!/bin/sh\n#SBATCH --error=\"{}\"\necho printed\necho oh >&2\n", errors.display());
+    let native = submit(&mut site, &job_name(id, &"north".into()), Work::Script { text, arguments: vec![] });
+    site.until_state(&native, &FactState::Done { exit: 0 });
+    let runner = || Runner::local(Duration::from_secs(30));
+    let settings = Settings { conf: Some(site.cluster.conf()), ..Settings::new(vec![cores()]) };
+    let slurm = Slurm::new(runner(), Settings { bin: site.cluster.commands(), ..settings });
+    let accounts = Accounts::Service(site.account());
+    let folder = site.cluster.folder().to_owned();
+    let outputs = BatchOutputs::new(Box::new(slurm), runner(), accounts, Some(folder));
+    let job = |native: Option<&str>| JobView {
+        id,
+        owner: "ada".into(),
+        site: None,
+        resource: None,
+        reservation: None,
+        capacity: Capacity(2),
+        limit: Seconds(600),
+        state: JobWord::Done,
+        submitted: Time(0),
+        started: None,
+        ended: None,
+        expected_start: None,
+        exit: Some(0),
+        native_id: native.map(str::to_owned),
+        detail: None,
+    };
+    let read = |native, stream| outputs.read(&job(native), stream, 0).map(|piece| piece.bytes);
+    // Before Slurm is asked: the file that the submission named.
+    assert_eq!(read(None, Stream::Output).unwrap(), b"printed\n");
+    assert!(matches!(read(None, Stream::Error), Err(OutputError::OneFile)));
+    assert_eq!(read(Some(&native), Stream::Output).unwrap(), b"printed\n");
+    assert_eq!(read(Some(&native), Stream::Error).unwrap(), b"oh\n");
+    std::fs::remove_file(&errors).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", &errors).unwrap();
+    let told = read(Some(&native), Stream::Error).unwrap_err().to_string();
+    assert!(told.contains("is a symbolic link"), "{told}");
 }
 
 #[test]

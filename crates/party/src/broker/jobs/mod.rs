@@ -409,6 +409,11 @@ impl Jobs {
         record.job.reservation.zip(record.part().map(|part| part.number))
     }
 
+    /// The peer that has a job, and its id there.
+    pub(super) fn place_of(&self, id: JobId) -> Option<(Name, JobId)> {
+        self.all.get(&id)?.job_place()
+    }
+
     pub(super) fn job(&self, id: JobId) -> Option<JobView> {
         self.all.get(&id).map(|record| record.shown(&self.seen))
     }
