@@ -1,5 +1,5 @@
 //! HTTP headers of the API: idempotency key, version, user and roles of a forwarded call, brokers that forwarded
-//! it, and the server's clock.
+//! it, the server's clock, and the position in the output of a job.
 //! Client and server share this code, so both sides read a header the same way.
 
 use bookahead_protocol::Name;
@@ -18,6 +18,13 @@ pub const NOW: &str = "bookahead-now";
 /// In an answer: speed of the server's clock, if it is not 1. In a request: the speed that its times were computed
 /// for; a server with another speed refuses the request.
 pub const CLOCK_SPEED: &str = "bookahead-clock-speed";
+
+/// In an answer with the output of a job: the position after it.
+pub const OUTPUT_NEXT: &str = "bookahead-output-next";
+/// In an answer with the output of a job: the size of the whole output so far.
+pub const OUTPUT_SIZE: &str = "bookahead-output-size";
+/// In an answer with the output of a job: `true` if the job is over and nothing follows.
+pub const OUTPUT_ENDED: &str = "bookahead-output-ended";
 
 /// Most brokers that a call may pass through. A call with a longer chain is refused, and the register keeps no
 /// resource that is farther away.

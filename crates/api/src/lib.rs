@@ -28,7 +28,10 @@ pub mod time;
 
 pub use decimal::{Cost, FineSeconds, Price, Rating};
 pub use job::{Job, JobState, Jobs, Mode, SubmitJob, Work};
-pub use list::{CalendarQuery, Event, JobsQuery, ListQuery, Reservations, ScheduleQuery, States};
+pub use list::{
+    CalendarQuery, Event, JobsQuery, ListQuery, OutputQuery, OutputStream, Reservations, ScheduleQuery,
+    States,
+};
 pub use notice::Notice;
 pub use offer::{Impact, Offer, Offers, Probe, Slot};
 pub use operation::Operation;

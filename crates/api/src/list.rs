@@ -1,9 +1,10 @@
 //! Pages of reservations, query parameters of lists and schedules, and events.
 
-use crate::description::{NameText, ReservationIdText};
+use crate::description::{JobIdText, NameText, ReservationIdText};
+use crate::job::JobState;
 use crate::reservation::{Reservation, State};
 use crate::time::{FineTimestamp, OutOfCalendar, Timestamp};
-use bookahead_protocol::{Moment, Name, ReservationId, life_cycle};
+use bookahead_protocol::{JobId, Moment, Name, ReservationId, life_cycle};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_with::skip_serializing_none;
 use std::fmt;
@@ -67,6 +68,29 @@ pub struct JobsQuery {
     pub limit: Option<u32>,
     /// Cursor: `next` of the previous page.
     pub cursor: Option<String>,
+}
+
+/// Part of the output of a job.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct OutputQuery {
+    /// What to read. Default: `stdout`.
+    pub stream: Option<OutputStream>,
+    /// First byte to read, counted from 0. Default: 0.
+    pub from: Option<u64>,
+}
+
+/// What a job prints to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputStream {
+    /// Standard output.
+    #[default]
+    Stdout,
+    /// Standard error.
+    Stderr,
 }
 
 /// Filters for schedules.
@@ -202,16 +226,24 @@ pub struct Event {
     pub sequence: u64,
     /// Time of the event, to the millisecond.
     pub at: FineTimestamp,
-    /// Kind of the event, such as "held", "committed", "expired", "begun", "completed", "cancelled".
+    /// Kind of the event, such as "held", "committed", "expired", "begun", "completed", "cancelled". Events of jobs
+    /// are "job-submitted", "job-started", "job-completed", "job-failed" and "job-cancelled".
     #[schema(example = "committed")]
     pub kind: String,
-    /// Id of the reservation, if the event is about one.
+    /// Id of the reservation, if the event is about one, or about a job in one.
     #[schema(value_type = Option<ReservationIdText>)]
     pub reservation: Option<ReservationId>,
-    /// Owner of the reservation.
+    /// Id of the job, if the event is about one.
+    #[schema(value_type = Option<JobIdText>)]
+    pub job: Option<JobId>,
+    /// State of the job after the event.
+    pub job_state: Option<JobState>,
+    /// Exit code of the job, once it is done.
+    pub exit: Option<i32>,
+    /// Owner of the reservation or job.
     #[schema(value_type = Option<NameText>, example = "ada")]
     pub owner: Option<Name>,
-    /// State of the reservation after the event.
+    /// State of the reservation after the event. Missing if the event is about a job.
     pub state: Option<State>,
     /// Version of the reservation after the event.
     pub version: Option<u32>,
@@ -228,13 +260,16 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event without a reservation. The caller fills in the optional fields.
+    /// An event without a reservation or job. The caller fills in the optional fields.
     pub fn new(sequence: u64, at: Moment, kind: &str) -> Result<Event, OutOfCalendar> {
         Ok(Event {
             sequence,
             at: at.try_into()?,
             kind: kind.into(),
             reservation: None,
+            job: None,
+            job_state: None,
+            exit: None,
             owner: None,
             state: None,
             version: None,

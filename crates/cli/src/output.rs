@@ -64,6 +64,11 @@ pub(crate) fn escaped(text: &str) -> String {
     String::from_utf8_lossy(&out.0).into_owned()
 }
 
+/// A text with the same escapes, except that a carriage return stays: programs use it to show their progress.
+pub(crate) fn escape_except_returns(text: &str) -> String {
+    text.split('\r').map(escaped).collect::<Vec<_>>().join("\r")
+}
+
 fn is_unsafe(character: char) -> bool {
     let directs = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let breaks_line = matches!(character, '\u{2028}' | '\u{2029}');

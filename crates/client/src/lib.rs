@@ -23,7 +23,7 @@ mod watch;
 pub use client::Client;
 pub use error::ClientError;
 pub use get::{Document, Getter};
-pub use message::ServerClock;
+pub use message::{JobOutput, ServerClock};
 pub use options::{Identity, Options, TokenMinter};
 pub use post::Poster;
 pub use reqwest::Url;

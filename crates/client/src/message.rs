@@ -111,6 +111,8 @@ pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
     /// Shortest wait before the next attempt, from `Retry-After`.
     pub(crate) retry_after: Option<Duration>,
+    /// Size of a job's output, and whether the job is over and this is the end.
+    pub(crate) output: Option<(u64, bool)>,
 }
 
 impl Reply {
@@ -122,6 +124,7 @@ impl Reply {
     ) -> Result<Reply, ClientError> {
         let url = response.url().to_string();
         let (status, retry_after) = (response.status().as_u16(), retry_after(&response));
+        let output = output_position(response.headers());
         let too_large = || ClientError::TooLarge { url: url.clone(), most };
         // `Content-Length` may be missing or wrong, so the loop below counts the bytes as well.
         if response
@@ -141,7 +144,7 @@ impl Reply {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Reply { url, status, body, retry_after })
+        Ok(Reply { url, status, body, retry_after, output })
     }
 
     pub(crate) fn is_success(&self) -> bool {
@@ -184,6 +187,24 @@ impl Reply {
 /// The first bytes of a body, for error messages. A character cut in half is replaced.
 pub(crate) fn beginning(body: &[u8]) -> String {
     String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned()
+}
+
+fn output_position(headers: &HeaderMap) -> Option<(u64, bool)> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    Some((text(header::OUTPUT_SIZE)?.parse().ok()?, text(header::OUTPUT_ENDED)?.parse().ok()?))
+}
+
+/// Part of the output of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobOutput {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// Position after them.
+    pub next: u64,
+    /// Size of the whole output so far.
+    pub size: u64,
+    /// Whether the job is over and these bytes are the last ones.
+    pub ended: bool,
 }
 
 /// Reads seconds only. The HTTP date form is too rare to support.

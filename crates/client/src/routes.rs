@@ -5,7 +5,7 @@
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::make;
-use crate::message::{Order, Reply};
+use crate::message::{JobOutput, Order, Reply};
 use crate::watch::Watch;
 use bookahead_api as api;
 use bookahead_api::operation::Method;
@@ -142,6 +142,23 @@ impl Client {
         self.get(Order::get("/v1/jobs").with_query(query)?).await
     }
 
+    /// Part of what a job has printed, from a byte on.
+    pub async fn job_output(
+        &self,
+        id: JobId,
+        stream: api::OutputStream,
+        from: u64,
+    ) -> Result<JobOutput, ClientError> {
+        let query = api::OutputQuery { stream: Some(stream), from: Some(from) };
+        let reply = self.ask(&Order::get(format!("/v1/jobs/{id}/output")).with_query(&query)?).await?;
+        if !reply.is_success() {
+            return Err(reply.refusal());
+        }
+        let (size, ended) = reply.output.ok_or_else(|| reply.not_our_kind())?;
+        let next = from.saturating_add(reply.body.len() as u64);
+        Ok(JobOutput { bytes: reply.body, next, size, ended })
+    }
+
     /// Cancels a job.
     pub async fn cancel_job(&self, id: JobId) -> Result<api::Job, ClientError> {
         let order = Order::new(Method::Delete, format!("/v1/jobs/{id}"));
@@ -176,13 +193,19 @@ impl Client {
         self.get(Order::get("/openapi.json")).await
     }
 
-    /// Events of one reservation, or of all that the caller may see: new ones, or those after a known event.
+    /// Events of one reservation, or of everything that the caller may see: new ones, or those after a known event.
     pub async fn watch(
         &self,
         about: Option<ReservationId>,
         after: Option<u64>,
     ) -> Result<Watch, ClientError> {
-        Watch::begin(self.clone(), about, after).await
+        let path = about.map_or_else(|| "/v1/events".into(), |id| format!("/v1/reservations/{id}/events"));
+        Watch::begin(self.clone(), path, after).await
+    }
+
+    /// Events of one job: new ones, or those after a known event.
+    pub async fn watch_job(&self, id: JobId, after: Option<u64>) -> Result<Watch, ClientError> {
+        Watch::begin(self.clone(), format!("/v1/jobs/{id}/events"), after).await
     }
 
     async fn get<T: DeserializeOwned>(&self, order: Order) -> Result<T, ClientError> {

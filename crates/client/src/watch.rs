@@ -5,7 +5,6 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::message::{Order, Reply, beginning};
 use bookahead_api::Event;
-use bookahead_protocol::ReservationId;
 use reqwest::Response;
 use reqwest::header::{ACCEPT, HeaderName};
 use std::collections::VecDeque;
@@ -38,13 +37,9 @@ struct Stream {
 impl Watch {
     pub(crate) async fn begin(
         client: Client,
-        about: Option<ReservationId>,
+        path: String,
         after: Option<u64>,
     ) -> Result<Watch, ClientError> {
-        let path = match about {
-            None => "/v1/events".into(),
-            Some(id) => format!("/v1/reservations/{id}/events"),
-        };
         let (messages, pause) = (VecDeque::new(), FIRST_PAUSE);
         let mut watch = Watch { client, path, last: after, stream: None, messages, pause };
         watch.stream = Some(watch.connect().await?);

@@ -7,6 +7,8 @@
 //! - `dialect`: code shared by several dialects, such as output parsers and job scripts
 //! - [`command`]: runs commands, locally or over ssh
 //! - [`builtin`]: a scheduler for sites without a batch system; it takes the same orders
+//! - `environment`: the variables that tell a job about its reservation
+//! - [`output`]: reads what jobs print
 //! - [`error`]: error types
 //!
 //! The caller passes in the site's time. [`worker`], [`command`] and the dialects also read a clock, but only for
@@ -17,16 +19,19 @@ pub mod batch;
 pub mod builtin;
 pub mod command;
 mod dialect;
+mod environment;
 pub mod error;
 pub mod grid_engine;
 pub mod lsf;
 pub mod maui;
+pub mod output;
 pub mod pbs;
 pub mod slurm;
 pub mod worker;
 
 pub use batch::Batch;
 pub use builtin::{Builtin, Hosted};
+pub use environment::Within;
 pub use error::LrmsError;
 pub use worker::Worker;
 

@@ -24,6 +24,6 @@ pub use crate::broker::{Broker, BrokerEvent, BrokerState, JobEvent, JobRules};
 pub use crate::queries::{Filter, Queries, Viewer};
 pub use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 pub use crate::step::{
-    CallId, Input, JobCall, Level, Missing, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark,
-    Reply,
+    CallId, Input, JobCall, JobNews, Level, Missing, Notice, Origin, Output, Party, PeerCall, PeerRequest,
+    Remark, Reply,
 };

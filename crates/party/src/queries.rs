@@ -33,6 +33,10 @@ pub trait Queries {
     fn job(&self, id: JobId) -> Option<JobView>;
     /// Jobs submitted to it, newest last.
     fn jobs(&self, viewer: &Viewer) -> Vec<JobView>;
+    /// Of a broker: the peer that has a job, and its id there. None while it has no place.
+    fn job_place(&self, _id: JobId) -> Option<(Name, JobId)> {
+        None
+    }
     /// Number of reservations by state.
     fn counts(&self) -> BTreeMap<State, usize>;
     /// Answers a call that changes nothing. None if only the party itself can answer it.

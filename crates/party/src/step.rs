@@ -6,7 +6,7 @@ use crate::batch::{BatchOrder, BatchReport};
 use crate::queries::Queries;
 use crate::register::Heartbeat;
 use bookahead_plan::{Capacity, Time};
-use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobView};
+use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobView, JobWord};
 use bookahead_protocol::problem::Problem;
 use bookahead_protocol::{Answer, Caller, Envelope, JobId, Key, Moment, Name, ReservationId, State};
 use serde::Serialize;
@@ -159,11 +159,13 @@ pub struct Notice {
     pub at: Moment,
     /// Stable name of the event.
     pub kind: &'static str,
-    /// The reservation it is about.
+    /// The reservation it is about. For a job, the one that it runs in.
     pub id: Option<ReservationId>,
-    /// Its owner.
+    /// The job it is about, with its state afterwards.
+    pub job: Option<JobNews>,
+    /// Owner of the reservation or job.
     pub owner: Option<Name>,
-    /// Its state afterwards.
+    /// State of the reservation afterwards.
     pub state: Option<State>,
     /// Its version afterwards.
     pub version: Option<u32>,
@@ -173,6 +175,17 @@ pub struct Notice {
     pub because: Option<&'static str>,
     /// URL to notify, in addition to the event stream.
     pub webhook: Option<Box<str>>,
+}
+
+/// News of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobNews {
+    /// The job.
+    pub id: JobId,
+    /// Its state.
+    pub state: JobWord,
+    /// Exit code, if it ended by itself.
+    pub exit: Option<i32>,
 }
 
 /// Missing capacity of a reservation.
@@ -319,6 +332,7 @@ impl Notice {
             at,
             kind,
             id: Some(id),
+            job: None,
             owner: None,
             state: None,
             version: None,
@@ -328,9 +342,39 @@ impl Notice {
         }
     }
 
+    /// About a job in its current state.
+    pub fn about_job(at: Moment, job: &JobView) -> Notice {
+        let kind = match job.state {
+            JobWord::Placing | JobWord::Waiting | JobWord::Claiming => "job-submitted",
+            JobWord::Running => "job-started",
+            JobWord::Done if job.exit == Some(0) => "job-completed",
+            JobWord::Cancelled => "job-cancelled",
+            JobWord::Done
+            | JobWord::OutOfTime
+            | JobWord::ReservationOver
+            | JobWord::Lost
+            | JobWord::CouldNotStart => "job-failed",
+        };
+        Notice {
+            at,
+            kind,
+            id: job.reservation,
+            job: Some(JobNews { id: job.id, state: job.state, exit: job.exit }),
+            owner: Some(job.owner.clone()),
+            state: None,
+            version: None,
+            missing: None,
+            because: None,
+            webhook: None,
+        }
+    }
+
     /// The stable name under which the owner is notified, by webhook or command. None if the event changes
-    /// nothing for the owner. New kinds of events are sent unless excluded here.
+    /// nothing for the owner, or is about a job. New kinds of events are sent unless excluded here.
     pub fn told_owner(&self) -> Option<&'static str> {
+        if self.job.is_some() {
+            return None;
+        }
         self.id.and(self.owner.as_ref())?;
         Some(match self.kind {
             // Intermediate steps, or results that the caller already has.

@@ -10,7 +10,7 @@ use crate::peer_clock;
 use crate::security::{CallsKey, carries_tokens};
 use crate::thread::{PartyHandle, ReadKind};
 use bookahead_api as api;
-use bookahead_client::{Client, ClientError, Options, TokenMinter};
+use bookahead_client::{Client, ClientError, JobOutput, Options, TokenMinter};
 use bookahead_party::{Heartbeat, Input, JobCall, Origin, PeerCall, PeerRequest};
 use bookahead_protocol::jobs::JobRequest;
 use bookahead_protocol::problem::{Problem, Why};
@@ -183,6 +183,22 @@ impl PeerCalls {
                 None => ended(),
             }
         });
+    }
+
+    /// Reads the output of a job at a peer. None if the peer is not known.
+    pub async fn job_output(
+        &self,
+        to: &Name,
+        caller: &Caller,
+        origin: &Origin,
+        (id, stream, from): (JobId, api::OutputStream, u64),
+    ) -> Option<Result<JobOutput, ClientError>> {
+        if !self.peers().contains_key(to) {
+            self.learn_registered();
+        }
+        let client = self.peers().get(to)?.client.clone();
+        let via: Vec<Name> = origin.via.iter().chain([&self.identity]).cloned().collect();
+        Some(client.via(&via).on_behalf_of(caller).job_output(id, stream, from).await)
     }
 
     fn ended(&self, to: &Name, key: Key) {

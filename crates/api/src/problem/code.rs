@@ -108,6 +108,8 @@ codes! {
         "Make a new id for every new job.";
     JobRefused = "job-refused", 422, "Job refused by the batch system",
         "Correct the job; the detail says what is wrong.";
+    NoOutput = "no-output", 404, "No output",
+        "The detail says why there is none, or where the output of the job should be.";
     BadRequest = "bad-request", 400, "Invalid request",
         "Correct the request; the detail says what is wrong.";
     BadJson = "bad-json", 400, "Invalid body",

@@ -220,7 +220,7 @@ pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
         let change = ["change".to_owned(), id.to_string()];
         change.into_iter().chain(terms_of(part, &session.dates())).collect()
     };
-    let changed = answer.map_err(|error| with_commands(error, &session, again))?;
+    let changed = answer.map_err(|error| with_commands(error, &session, terms.request.parts.len(), again))?;
     show(&session, &changed)
 }
 

@@ -4,13 +4,15 @@
 //! - [`place`]: server and credentials; [`session`]: the connection to one server
 //! - [`when`], [`dates`]: parsing and formatting of times
 //! - [`request`]: requests from options or from a file
-//! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`wait`], [`submit`]: the commands
+//! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`wait`], [`submit`], [`logs`]: the
+//!   commands
 //! - [`view`]: tables; [`refusal`]: errors and exit codes
 
 mod dates;
 mod holding;
 mod ids;
 mod list;
+mod logs;
 mod looking;
 mod place;
 mod refusal;
@@ -71,6 +73,9 @@ pub(crate) enum Command {
     /// List jobs
     #[command(after_help = EXIT_CODES)]
     Jobs(Box<list::JobsArguments>),
+    /// Print what a job has printed
+    #[command(after_help = EXIT_CODES)]
+    Logs(Box<logs::Arguments>),
     /// List sites and brokers with their resources
     #[command(after_help = EXIT_CODES)]
     Sites(Box<looking::SitesArguments>),
@@ -100,6 +105,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Watch(arguments) => watch::run(arguments),
         Command::Submit(arguments) => submit::run(arguments),
         Command::Jobs(arguments) => list::jobs(arguments),
+        Command::Logs(arguments) => logs::run(arguments),
         Command::Sites(arguments) => looking::sites(arguments),
         Command::Wait(arguments) => wait::run(arguments),
         Command::Schedule(arguments) => schedule::run(arguments),

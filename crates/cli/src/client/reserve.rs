@@ -42,7 +42,8 @@ fn probe(arguments: &ProbeArguments, wanted: &Description, session: &Session) ->
     let probe = Probe { request, most: arguments.most, starts: Vec::new() };
     let answer = session.ask("probing", session.timed_client().probe(&probe));
     let again = |part: &Part| asking("probe", part, probe.request.objective, session);
-    let offers = answer.map_err(|error| with_commands(error, session, again))?;
+    let parts = probe.request.parts.len();
+    let offers = answer.map_err(|error| with_commands(error, session, parts, again))?;
     session.print(&offers, || view::print_offers(&offers, &session.dates()))?;
     if offers.offers.is_empty() {
         let problem = Box::new(Problem::new(Code::NoCandidate, "there is no offer for this request"));
@@ -57,13 +58,14 @@ fn probe(arguments: &ProbeArguments, wanted: &Description, session: &Session) ->
 pub(crate) fn with_commands(
     error: anyhow::Error,
     session: &Session,
+    parts: usize,
     words: impl Fn(&Part) -> Vec<String>,
 ) -> anyhow::Error {
     let command = |request: &Request| Some(session.command(&words(request.parts.first()?)));
     match error.downcast::<Refused>() {
         Ok(Refused { problem, .. }) => {
             let text =
-                refusal::with_commands(&problem, Some(&session.dates()), Some(request.parts.len()), command);
+                refusal::with_commands(&problem, Some(&session.dates()), Some(parts), command);
             Refused { problem, text }.into()
         }
         Err(other) => other,
@@ -151,7 +153,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
         // Before the error is converted below: its original type tells whether the call was sent.
         say_if_uncertain(&error, session, id);
         let again = |part: &Part| again(arguments, part, &reserve, session);
-        with_commands(error, session, again)
+        with_commands(error, session, reserve.request.parts.len(), again)
     })?;
     show(session, &reservation)?;
     if reservation.state != State::Held {

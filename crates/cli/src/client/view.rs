@@ -278,12 +278,16 @@ fn print_unless_empty(table: &Table, otherwise: &str) -> io::Result<()> {
 }
 
 pub(crate) fn job_word(job: &Job) -> String {
-    let word = match job.state {
+    job_state_word(job.state, job.exit)
+}
+
+pub(crate) fn job_state_word(state: JobState, exit: Option<i32>) -> String {
+    let word = match state {
         JobState::Placing => "placing",
         JobState::Waiting => "waiting",
         JobState::Claiming => "waiting for permission to start",
         JobState::Running => "running",
-        JobState::Done => return or_nothing(job.exit, |exit| format!("done, exit code {exit}")),
+        JobState::Done => return or_nothing(exit, |exit| format!("done, exit code {exit}")),
         JobState::Cancelled => "cancelled",
         JobState::OutOfTime => "out of time",
         JobState::ReservationOver => "ended with its reservation",

@@ -16,6 +16,7 @@ mod experiments;
 mod faults;
 mod folder;
 mod grid;
+mod job_output;
 mod output_files;
 mod schedules;
 mod service;

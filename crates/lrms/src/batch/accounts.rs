@@ -51,7 +51,7 @@ impl Accounts {
     }
 
     /// The account that runs an owner's jobs; None for the account that commands run as.
-    pub(super) fn runs_as(&self, owner: &Name) -> Result<Option<String>, LrmsError> {
+    pub(crate) fn runs_as(&self, owner: &Name) -> Result<Option<String>, LrmsError> {
         match self {
             Accounts::Service(_) => Ok(None),
             Accounts::Owners { .. } => self.of(owner).map(Some),

@@ -44,6 +44,11 @@ impl Pieces {
         self.all(id).iter().map(|piece| piece.span.interval.end).max()
     }
 
+    /// The terms of all pieces.
+    pub(super) fn spans(&self, id: ReservationId) -> impl Iterator<Item = &Span> + Clone {
+        self.all(id).iter().map(|piece| &piece.span)
+    }
+
     pub(super) fn owner_of(&self, handle: &Handle) -> Option<ReservationId> {
         let has = |pieces: &[Piece]| pieces.iter().any(|piece| piece.handle == *handle);
         self.known.iter().find(|(_, pieces)| has(pieces)).map(|(id, _)| *id)

@@ -6,6 +6,7 @@ use super::system::{Handle, Place, Submission};
 use super::tag::job_name;
 use super::{Batch, State};
 use crate::builtin::processes::command;
+use crate::environment::Within;
 use crate::error::LrmsError;
 use bookahead_party::{Ended, Job, JobState};
 use bookahead_plan::{Capacity, Seconds};
@@ -156,6 +157,7 @@ impl State {
             amount: job.capacity.0,
             limit: job.limit,
             reservations,
+            within: job.reservation.map(|id| Within::of(id, self.pieces.spans(id))),
             account: self.settings.accounts.runs_as(&job.user)?,
             project: self.settings.projects.of(&job.user),
             work: job.work.clone(),

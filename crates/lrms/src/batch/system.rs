@@ -5,7 +5,9 @@
 //! Times are those of the batch system's clock. Amounts are in the [`Unit`] of the resource.
 
 use super::examine::Finding;
+use crate::environment::Within;
 use crate::error::LrmsError;
+use crate::output::Files;
 use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Name;
@@ -79,6 +81,11 @@ pub trait JobSystem {
 
     /// The state of a job that [`BatchSystem::look`] no longer shows; None if it is unknown.
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError>;
+
+    /// Where the output of a job goes, if the batch system tells. None if it goes where the submission said.
+    fn output(&self, _native: &str) -> Result<Option<Files>, LrmsError> {
+        Ok(None)
+    }
 }
 
 /// Limits and abilities of a kind of batch system.
@@ -312,6 +319,8 @@ pub struct Submission {
     pub limit: Seconds,
     /// Reservations in which it runs, the next to begin first; empty for the normal queue.
     pub reservations: Vec<Handle>,
+    /// The reservation in our terms, for the environment of the job; None outside of any.
+    pub within: Option<Within>,
     /// Account that runs it; None for the account of the commands.
     pub account: Option<String>,
     /// Project to charge, as [`Wanted::project`].

@@ -1,13 +1,15 @@
 //! Advances the built-in scheduler: time passes on all resources, programs are started and watched, and changes of
 //! jobs are recorded, written to disk and queued for reports.
 
+use super::cluster::Cluster;
 use super::processes::Stored;
 use super::processes::folder::{Over, Record};
 use super::{Builtin, Phase};
+use crate::environment::Within;
 use crate::error::LrmsError;
 use bookahead_party::{Ended, Job, JobChange, JobState, JobStatus, Work};
 use bookahead_plan::{Seconds, Time};
-use bookahead_protocol::{JobId, Moment};
+use bookahead_protocol::{JobId, Moment, Name};
 use std::collections::{BTreeMap, VecDeque};
 
 impl Builtin {
@@ -124,7 +126,10 @@ impl Builtin {
         {
             let started = match pretended(&entry.job) {
                 Some(_) => processes.note_start(id, at),
-                None => processes.start(&entry.job, at),
+                None => {
+                    let within = within(&entry.job, &self.clusters);
+                    processes.start(&entry.job, within.as_ref(), at)
+                }
             };
             if let Err(why) = started {
                 return self.leave(id, JobState::Killed(Ended::CouldNotStart(why)), at);
@@ -168,6 +173,13 @@ impl Builtin {
             }
         }
     }
+}
+
+/// The reservation of a job with its present times.
+fn within(job: &Job, clusters: &BTreeMap<Name, Cluster>) -> Option<Within> {
+    let id = job.reservation?;
+    let spans = clusters.get(&job.resource).map_or(&[][..], |cluster| cluster.reserved.spans(id));
+    Some(Within::of(id, spans.iter()))
 }
 
 /// Run time of a simulated job.

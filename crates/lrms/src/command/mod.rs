@@ -21,6 +21,7 @@ mod transport;
 pub use runner::{MOST_AT_ONCE, Runner};
 pub use ssh::{LONGEST_CONTROL_FOLDER, Ssh};
 pub(crate) use transport::is_variable;
+pub(crate) use transport::run_process;
 pub use transport::{MOST_OUTPUT, ProgramUsage, Usage, quoted};
 
 use std::collections::BTreeMap;

@@ -152,6 +152,18 @@ impl Transport {
     }
 }
 
+/// Runs a process on this machine, outside of any batch system.
+pub(crate) fn run_process(process: Process, within: Duration) -> Result<Outcome, LrmsError> {
+    let program = process.get_program().to_string_lossy().into_owned();
+    let limits = Limits { until: Instant::now() + within, most_bytes: MOST_OUTPUT, stop: None };
+    match local::run(process, None, limits) {
+        Ok(End::Exited { code, out, err }) => Ok(Outcome { code, out, err }),
+        Ok(End::TimedOut) => Err(LrmsError::Silent { what: program, after: within, said: None }),
+        Ok(_) => Err(failed(program, "it was ended before its exit".into())),
+        Err(source) => Err(LrmsError::cannot_run(program, source)),
+    }
+}
+
 fn failed(command: String, said: String) -> LrmsError {
     LrmsError::Failed { command, code: None, said }
 }

@@ -11,6 +11,7 @@
 use crate::batch::{NO_GO, Submission};
 use crate::builtin::processes::command;
 use crate::command::{Command, quoted};
+use crate::environment::{is_own, variables};
 use crate::error::LrmsError;
 use bookahead_party::Work;
 use bookahead_plan::Seconds;
@@ -42,6 +43,7 @@ pub(crate) fn job_script(
         first.push_str(&enter(folder)?);
     }
     if !matches!(job.work, Work::Pretended { .. }) {
+        first.push_str(&exports(job));
         first.push_str(THREADS);
     }
     script(&job.work, directive, &first)
@@ -50,9 +52,30 @@ pub(crate) fn job_script(
 /// The file for standard output and standard error of a job, named after its id: in `folder`, or else relative to the
 /// home folder.
 pub(crate) fn output_file(job: &Submission, folder: Option<&Path>) -> String {
-    let id = job.name.rsplit_once('_').filter(|(id, _)| id.parse::<JobId>().is_ok());
-    let file = format!("{}.out", id.map_or(job.name.as_str(), |(id, _)| id));
+    match id_of(job) {
+        Some(id) => file_of(id, folder),
+        None => within(folder, format!("{}.out", job.name)),
+    }
+}
+
+/// The same for a job of ours.
+pub(crate) fn file_of(id: JobId, folder: Option<&Path>) -> String {
+    within(folder, format!("{id}.out"))
+}
+
+fn within(folder: Option<&Path>, file: String) -> String {
     folder.map_or(file.clone(), |folder| folder.join(file).to_string_lossy().into_owned())
+}
+
+/// The id in the name of a job.
+fn id_of(job: &Submission) -> Option<JobId> {
+    job.name.rsplit_once('_').and_then(|(id, _)| id.parse().ok())
+}
+
+/// Shell lines that set the variables of the job.
+fn exports(job: &Submission) -> String {
+    let all = variables(id_of(job), job.amount, job.within.as_ref());
+    all.into_iter().map(|(name, value)| format!("export {name}={value}\n")).collect()
 }
 
 /// Makes a submit command run in the home folder of its account, as relative paths are relative to its working
@@ -129,7 +152,8 @@ fn of_program(
     if let Some(folder) = folder {
         text.push_str(&enter(folder)?);
     }
-    let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
+    let given = environment.iter().filter(|(name, _)| !is_own(name));
+    let variables = given.map(|(name, value)| format!("{name}={value}"));
     let words = variables.chain([program.to_owned()]).chain(arguments.iter().cloned());
     let words: Vec<String> = words.map(|plain| word(&plain)).collect::<Result<_, _>>()?;
     let _ = writeln!(text, "exec env -- {}", words.join(" "));
@@ -181,6 +205,9 @@ fn word(plain: &str) -> Result<String, LrmsError> {
 mod tests {
     use super::*;
     use crate::batch::{Place, Unit};
+    use crate::environment::Within;
+    use bookahead_plan::{Interval, Time};
+    use bookahead_protocol::ReservationId;
     use std::io::Write as _;
     use std::process::{Command as Process, Output, Stdio};
 
@@ -244,27 +271,35 @@ mod tests {
         assert_eq!(run(&program("sh", arguments, &[])), bracketed() + "/\n");
     }
 
-    /// The output of a job whose batch system sets these variables and this list of hosts.
-    fn printed_with(work: Work, variables: &[(&str, &str)], hosts: &str) -> String {
-        let folder = tempfile::tempdir().unwrap();
-        let list = folder.path().join("hosts");
-        std::fs::write(&list, hosts).unwrap();
+    fn submission(work: Work) -> Submission {
         let place =
             Place { resource: "cpu".into(), unit: Unit::Cores, partition: None, features: Vec::new() };
-        let job = Submission {
+        Submission {
             name: "job".into(),
             place,
             amount: 4,
             limit: Seconds(60),
             reservations: Vec::new(),
+            within: None,
             account: None,
             project: None,
             work,
             go_within: None,
-        };
+        }
+    }
+
+    fn printed_with(work: Work, variables: &[(&str, &str)], hosts: &str) -> String {
+        printed(&submission(work), variables, hosts)
+    }
+
+    /// The output of a job whose batch system sets these variables and this list of hosts.
+    fn printed(job: &Submission, variables: &[(&str, &str)], hosts: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("hosts");
+        std::fs::write(&list, hosts).unwrap();
         let mut shell = Process::new("/bin/sh");
         shell.env_remove("OMP_NUM_THREADS").env_remove("NCPUS").envs(variables.iter().copied());
-        shell.args(["-c", &job_script(&job, None, None, "").unwrap()]).env("PBS_NODEFILE", &list);
+        shell.args(["-c", &job_script(job, None, None, "").unwrap()]).env("PBS_NODEFILE", &list);
         String::from_utf8(shell.output().unwrap().stdout).unwrap()
     }
 
@@ -279,6 +314,16 @@ mod tests {
         assert_eq!(printed_with(shows(), &[("OMP_NUM_THREADS", "2"), ("NCPUS", "1")], "n1\nn1\n"), "2,1\n");
         let owns = program("printenv", vec!["OMP_NUM_THREADS".into()], &[("OMP_NUM_THREADS", "1")]);
         assert_eq!(printed_with(owns, &of_pbs, "n1\nn1\n"), "1\n", "what the user says counts");
+    }
+
+    #[test]
+    fn a_job_knows_its_reservation_and_cannot_choose_another() {
+        let interval = Interval::new(Time(0), Time(3600));
+        let within = Some(Within { id: ReservationId(0x4f), interval });
+        let names = ["BOOKAHEAD_JOB", "BOOKAHEAD_CAPACITY", "BOOKAHEAD_RESERVATION", "BOOKAHEAD_END"];
+        let work = program("printenv", names.map(String::from).into(), &names.map(|name| (name, "own")));
+        let job = Submission { name: "job_7_north".into(), within, ..submission(work) };
+        assert_eq!(printed(&job, &[], ""), "job_7\n4\nrsv_4f\n1970-01-01T01:00:00Z\n");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::{Settings, jobs};
 use crate::batch::JobFact;
 use crate::dialect::{Tools, resources_in};
 use crate::error::LrmsError;
+use crate::output::Files;
 use bookahead_plan::{Seconds, Time};
 
 /// Columns of the `sacct` query.
@@ -32,6 +33,24 @@ pub(super) fn outcome(
     let printed = tools.ask(&reader(tools, "sacct").args(words))?;
     // `-D` also lists earlier jobs with the same id; the last line is the latest.
     Ok(printed.lines().rev().find_map(|line| accounted(line, native, settings)))
+}
+
+/// The files of a job that the controller remembers.
+pub(super) fn files(tools: &Tools, native: &str) -> Result<Option<Files>, LrmsError> {
+    let Some(native) = named(native) else { return Ok(None) };
+    let shown = tools.ask_for(&scontrol(tools, ["show", "job", native]), &["Invalid job id"])?;
+    Ok(shown.and_then(|shown| printed_to(&shown)))
+}
+
+/// The paths are on lines of their own. The last one counts: lines that a user wrote come before it.
+fn printed_to(shown: &str) -> Option<Files> {
+    let path = |key: &str| {
+        let mut lines = shown.lines().rev().map(str::trim_start);
+        lines.find_map(|line| line.strip_prefix(key)).filter(|path| path.starts_with('/')).map(str::to_owned)
+    };
+    let output = path("StdOut=")?;
+    let error = path("StdErr=").unwrap_or_else(|| output.clone());
+    Some(Files { output, error })
 }
 
 /// The results of both parsers.
@@ -141,6 +160,18 @@ JobId=27 JobName=x JobState=COMPLETED
    Command=/dev/stdin JobState=RUNNING
    WorkDir=/x JobState=RUNNING
 ";
+
+    #[test]
+    fn the_files_of_a_job_are_those_that_slurm_names() {
+        let files = |rest: &str| printed_to(&format!("{SHOWN}   Comment=x\nStdOut=/etc/shadow\n{rest}"));
+        let shown =
+            "   StdErr=/x/my errors\n   StdIn=/dev/null\n   StdOut=/x/job_7.out\n   TresPerTask=cpu=1\n";
+        let expected = Files { output: "/x/job_7.out".into(), error: "/x/my errors".into() };
+        assert_eq!(files(shown), Some(expected));
+        assert_eq!(files("   StdOut=/x/y\n"), Some(Files::one("/x/y".into())));
+        assert_eq!(printed_to(SHOWN), None);
+        assert_eq!(files("   StdOut=relative\n"), None);
+    }
 
     #[test]
     fn what_people_wrote_is_not_taken_for_what_slurm_says() {

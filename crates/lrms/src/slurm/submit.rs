@@ -3,7 +3,7 @@
 //! size.
 //!
 //! A job gets `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL` and `LANG` of the submitting account, the job's own
-//! variables and Slurm's; nothing else of our environment.
+//! variables, Slurm's, and those of its reservation; nothing else of our environment.
 //!
 //! A claiming job polls its own comment with `squeue` and runs once it contains the go-ahead. Operators may change
 //! comments of jobs.
@@ -16,7 +16,9 @@ use crate::batch::{Handle, JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
 use crate::dialect::script::{by_shell, from_home, job_script, output_file};
 use crate::dialect::{Tools, ended, refused, submitted, the_job};
+use crate::environment::Within;
 use crate::error::LrmsError;
+use crate::output::Files;
 use bookahead_party::Work;
 use std::path::Path;
 
@@ -81,6 +83,10 @@ impl JobSystem for Slurm {
 
     fn outcome(&self, native: &str) -> Result<Option<JobFact>, LrmsError> {
         outcome::outcome(&self.tools, native, &self.settings)
+    }
+
+    fn output(&self, native: &str) -> Result<Option<Files>, LrmsError> {
+        outcome::files(&self.tools, native)
     }
 }
 
@@ -170,7 +176,7 @@ fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: Strin
         format!("--job-name={}", job.name),
         format!("--time={minutes}"),
         format!("--output={output}"),
-        format!("--export={EXPORTED}"),
+        exported(job),
         "--no-requeue".to_owned(),
         // Overrides a script's own array, in any spelling: an array would be many jobs under one id.
         "--array=".to_owned(),
@@ -202,6 +208,13 @@ fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: Strin
         // belongs to that account.
         Some(account) => by_shell(command, "cat | \"$@\"").account(Some(account.clone())),
     }
+}
+
+/// Job steps started by `srun` get only the variables that are named here, so those of the reservation are as well.
+fn exported(job: &Submission) -> String {
+    let within = job.within.iter().flat_map(Within::variables);
+    let within: String = within.map(|(name, value)| format!(",{name}={value}")).collect();
+    format!("--export={EXPORTED}{within}")
 }
 
 /// One task for each core, on any number of nodes; or whole nodes, exclusively.

@@ -120,7 +120,8 @@ pub(crate) fn alive(folder: &Path, id: u128) -> Vec<u32> {
 fn a_script_runs_in_its_reservation_and_what_it_wrote_and_how_it_ended_is_known() {
     let (folder, mut builtin) = fresh();
     builtin.back(at(0), &backing(5, &[span(10, 50, 2)])).unwrap();
-    let text = "echo \"$1 in $BOOKAHEAD_RESERVATION with $BOOKAHEAD_CAPACITY\"; echo oh >&2; exit 7";
+    let text = "echo \"$1 in $BOOKAHEAD_RESERVATION with $BOOKAHEAD_CAPACITY\"; echo oh >&2
+        echo \"$BOOKAHEAD_BEGIN to $BOOKAHEAD_END\"; exit 7";
     builtin.submit(at(0), &inside(script(0x101, text, &["runs"]), 5)).unwrap();
     builtin.pass(at(9));
     assert_eq!(state(&mut builtin, 0x101), JobState::Waiting);
@@ -128,7 +129,10 @@ fn a_script_runs_in_its_reservation_and_what_it_wrote_and_how_it_ended_is_known(
     assert_eq!(state(&mut builtin, 0x101), JobState::Running);
     assert!(builtin.next_event().is_some_and(|next| next <= at(11)), "it wants to be looked after");
     until_state(&mut builtin, 11, 0x101, &JobState::Done { exit: 7 });
-    assert_eq!(read(folder.path(), 0x101, "output"), "runs in rsv_5 with 1\n");
+    assert_eq!(
+        read(folder.path(), 0x101, "output"),
+        "runs in rsv_5 with 1\n1970-01-01T00:00:10Z to 1970-01-01T00:00:50Z\n"
+    );
     assert_eq!(read(folder.path(), 0x101, "error"), "oh\n");
     let status = status(&mut builtin, 0x101);
     assert_eq!((status.started, status.ended), (Some(Time(10)), Some(Time(11))));
@@ -280,6 +284,7 @@ fn a_program_sees_what_the_job_gives_and_nothing_else() {
     given.insert("BOOKAHEAD_JOB".into(), "job_1".into());
     given.insert("BOOKAHEAD_FOLDER".into(), "/".into());
     given.insert("BOOKAHEAD_RESERVATION".into(), "rsv_1".into());
+    given.insert("BOOKAHEAD_END".into(), "never".into());
     let work = Work::Program {
         program: "env".into(),
         arguments: vec!["-0".into()],

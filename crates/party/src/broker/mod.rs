@@ -167,11 +167,16 @@ impl Broker {
     }
 
     fn carry_out_for_jobs(&mut self, effects: jobs::Effects, step: &mut Step) {
-        for event in effects.events {
+        let mut notices = effects.notices.into_iter().peekable();
+        for (number, event) in effects.events.into_iter().enumerate() {
+            while let Some((_, notice)) = notices.next_if(|(at, _)| *at <= number) {
+                step.out.notices.push((step.out.events.len(), notice));
+            }
             let handed = matches!(event, JobEvent::Handed { .. }).then(|| event.id());
             step.out.events.push(BrokerEvent::Job(event));
             handed.into_iter().for_each(|job| self.attach(job, step));
         }
+        step.out.notices.extend(notices.map(|(_, notice)| (step.out.events.len(), notice)));
         step.out.calls.extend(effects.calls);
         step.out.remarks.extend(effects.remarks);
     }

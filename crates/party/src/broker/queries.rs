@@ -85,6 +85,10 @@ impl Queries for Broker {
         std::iter::once(itself).chain(self.register.all().map(told)).collect()
     }
 
+    fn job_place(&self, id: JobId) -> Option<(Name, JobId)> {
+        self.jobs.place_of(id)
+    }
+
     fn job(&self, id: JobId) -> Option<JobView> {
         self.jobs.job(id)
     }

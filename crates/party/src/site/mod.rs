@@ -318,6 +318,8 @@ impl Site {
 
     fn note_job(&mut self, event: JobEvent, step: &mut Step) {
         self.jobs.apply(&event, self.rules.retention);
+        let notice = self.job_notice(step.now, &event);
+        step.out.notices.extend(notice.map(|notice| (step.out.events.len(), notice)));
         step.out.events.push(SiteEvent::Job(event));
     }
 
@@ -434,6 +436,7 @@ impl Site {
             at: event.at,
             kind: event.what.word(),
             id,
+            job: None,
             owner: entry.map(|entry| entry.owner.clone()),
             state: entry.map(|entry| entry.state),
             version: entry.map(|entry| entry.version),

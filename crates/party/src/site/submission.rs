@@ -3,7 +3,7 @@
 
 use super::{JobEvent, LOOK_AGAIN, Record, Site, SiteFlaw, Step};
 use crate::batch::{BatchError, BatchOrder, Ended, Job, JobChange, JobState, Look, OrderId};
-use crate::step::{CallId, Level, Remark};
+use crate::step::{CallId, Level, Notice, Remark};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
 use bookahead_protocol::ledger::JobUsage;
@@ -317,6 +317,16 @@ impl Site {
     fn shown(&self, id: JobId) -> Result<JobView, Problem> {
         let record = self.jobs.get(id).ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
         Ok(self.show_job(record))
+    }
+
+    /// The notice of an event that was just applied.
+    pub(super) fn job_notice(&self, now: Moment, event: &JobEvent) -> Option<Notice> {
+        let (id, at) = match event {
+            JobEvent::Submitted { job, .. } => (job.id, now),
+            JobEvent::Started { id, at } | JobEvent::Over { id, at, .. } => (*id, Moment::of(*at)),
+            _ => return None,
+        };
+        self.jobs.get(id).map(|record| Notice::about_job(at, &self.show_job(record)))
     }
 
     /// A job as its owner may see it.

@@ -11,6 +11,7 @@ use bookahead_lrms::command::{Command, Runner, Ssh};
 use bookahead_lrms::grid_engine::GridEngine;
 use bookahead_lrms::lsf::Lsf;
 use bookahead_lrms::maui::Maui;
+use bookahead_lrms::output::{BatchOutputs, ProcessOutputs};
 use bookahead_lrms::pbs::Pbs;
 use bookahead_lrms::slurm::Slurm;
 use bookahead_lrms::{Batch, Builtin, LrmsError, grid_engine, lsf, maui, pbs, slurm};
@@ -27,10 +28,14 @@ const CONNECTIONS: &str = "ssh";
 /// How long to wait for Slurm to release a reservation after its jobs were cancelled.
 const LET_GO_WITHIN: Duration = Duration::from_secs(3);
 
+/// Commands in progress that read the output of jobs. They must not crowd out those of the batch system.
+const OUTPUTS_AT_ONCE: usize = 4;
+
 /// A batch system, and the runner of its commands, which measures their duration.
 pub(super) struct Driven {
     pub(super) batch: Batch,
     pub(super) runner: Runner,
+    pub(super) outputs: BatchOutputs,
 }
 
 /// Connects to the batch system of a site. `state` is the state folder. May run commands and wait for them.
@@ -53,13 +58,17 @@ fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) ->
     });
     let places: Vec<(Place, Capacity)> = places.collect();
     let accounts = accounts(batch, &runner)?;
-    let named = places.iter().map(|(place, _)| place.clone()).collect();
+    let named: Vec<Place> = places.iter().map(|(place, _)| place.clone()).collect();
     let projects = Projects { usual: batch.project.clone(), map: batch.projects.clone() };
+    let reading = self::runner(batch, base, state)?.at_most(OUTPUTS_AT_ONCE);
+    let told = system(batch, base, Vec::clone(&named), BTreeMap::new(), reading.clone());
+    let folder = batch.output.as_ref().map(|path| base.join(path));
+    let outputs = BatchOutputs::new(told, reading, accounts.clone(), folder);
     let system = system(batch, base, named, projects.members(&accounts), runner.clone());
     let end_jobs_early = batch.end_jobs_early.seconds();
     let settings =
         Settings { projects, end_jobs_early, ..Settings::new(config.name.as_str().into(), places, accounts) };
-    Ok(Driven { batch: Batch::new(system, settings)?, runner })
+    Ok(Driven { batch: Batch::new(system, settings)?, runner, outputs })
 }
 
 fn runner(batch: &BatchConfig, base: &Path, state: &Path) -> Result<Runner, DaemonError> {
@@ -191,13 +200,13 @@ fn let_through(state: &Path) -> Result<(), DaemonError> {
     std::fs::set_permissions(state, std::fs::Permissions::from_mode(mode | 0o011)).map_err(failed)
 }
 
-/// The built-in scheduler. `state` is the folder for programs.
+/// The built-in scheduler, and the output of its programs. `state` is the folder for programs.
 pub(super) fn scheduler(
     config: &SiteConfig,
     base: &Path,
     state: &Path,
     now: Moment,
-) -> Result<Builtin, DaemonError> {
+) -> Result<(Builtin, Option<ProcessOutputs>), DaemonError> {
     let account = job_account(config)?;
     if account.is_some() {
         let_through(state)?;
@@ -206,6 +215,7 @@ pub(super) fn scheduler(
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let output = config.jobs.output.as_ref().map(|path| absolute(base.join(path)));
     let processes = processes.map(|processes| processes.with_output(output));
+    let outputs = processes.as_ref().map(Processes::outputs);
     // Local jobs start in the past, so that the machines are busy at the start.
     let warm_ups = config.resources.iter().filter_map(|resource| resource.jobs.as_ref());
     let earliest = warm_ups.map(|jobs| jobs.warm_up.seconds()).max().unwrap_or(Seconds::ZERO);
@@ -214,7 +224,8 @@ pub(super) fn scheduler(
         let source = source(resource, base, now).map_err(|wrong| wrong.within(at).within("resource"))?;
         host(resource, source)
     });
-    Ok(Builtin::new(hosted.collect::<Result<_, DaemonError>>()?, start.min(now), processes)?)
+    let hosted = hosted.collect::<Result<_, DaemonError>>()?;
+    Ok((Builtin::new(hosted, start.min(now), processes)?, outputs))
 }
 
 /// A scheduler without jobs, for checks that do not start the site.

@@ -5,6 +5,7 @@ use super::calls_key::calls_key;
 use super::front::{Credentials, Watched, start};
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::{BrokerConfig, Calls, Common, PeerLink, url_below};
+use crate::http::JobOutputs;
 use crate::peers::{Heartbeats, PeerCalls, watch_peers};
 use crate::replace_file::replace_file;
 use crate::thread::{BatchSide, Outlets, PartyOptions};
@@ -61,8 +62,9 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let every = config.heartbeat.duration();
     let mut tasks = JoinSet::new();
     tasks.spawn(watch_peers(calls.clone(), Heartbeats { every, misses: MISSES }));
-    tasks.spawn(renew(calls, peers, every));
-    Ok(front.open(thread, tasks, Watched::default(), outbox))
+    tasks.spawn(renew(calls.clone(), peers, every));
+    let watched = Watched { outputs: JobOutputs::AtPeers(calls), ..Watched::default() };
+    Ok(front.open(thread, tasks, watched, outbox))
 }
 
 /// A broker without bookings. `maker` is the secret that its ids are derived from.

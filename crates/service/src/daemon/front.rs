@@ -6,7 +6,7 @@ use super::{DaemonError, VERSION};
 use crate::config::{BrokerLink, Calls, Common, url_below};
 use crate::http::listener::{Listen, Listener, UNIX};
 use crate::http::serve::Bounds;
-use crate::http::{About, Limits, Served, Stop, answer, router, serve};
+use crate::http::{About, JobOutputs, Limits, Served, Stop, answer, router, serve};
 use crate::notify::{Outbox, deliver};
 use crate::peer_answers::plain;
 use crate::peer_clock;
@@ -123,13 +123,15 @@ pub(super) struct Front {
     pub(super) identity: Option<Name>,
 }
 
-/// Information about the batch system of a site for the routes.
+/// Information about the batch system of a site, or the peers of a broker, for the routes.
 #[derive(Default)]
 pub(super) struct Watched {
     /// Runner of its commands, for metrics.
     pub(super) commands: Option<Runner>,
     /// How often the site polls it.
     pub(super) look_every: Option<Millis>,
+    /// Where the output of jobs is read.
+    pub(super) outputs: JobOutputs,
 }
 
 impl Front {
@@ -171,7 +173,7 @@ impl Front {
             proxies: limits.trusted_proxies.iter().map(IpAddr::to_canonical).collect(),
             ..Bounds::default()
         };
-        let Watched { commands, look_every } = batch;
+        let Watched { commands, look_every, outputs } = batch;
         outbox.iter().for_each(|outbox| deliver(outbox, &mut tasks));
         let served = Served {
             party: party.clone(),
@@ -182,6 +184,7 @@ impl Front {
             commands,
             look_every,
             outbox,
+            outputs,
         };
         let router = router(served, stop.clone());
         let mut stopping = stop;

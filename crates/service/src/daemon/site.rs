@@ -5,6 +5,7 @@ use super::batch::{Driven, driven, idle, job_account, scheduler};
 use super::front::{Credentials, Watched, exposed_state, start};
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::{Common, SiteConfig, url_below};
+use crate::http::JobOutputs;
 use crate::http::listener::Listen;
 use crate::journal;
 use crate::thread::{BatchSide, Liveness, Outlets, PartyHandle, PartyOptions, ReadKind};
@@ -52,14 +53,16 @@ pub async fn site(
     let (thread, watched) = match &config.batch {
         None => {
             let site = Site::new(config.rules()?, front.about.clone(), SiteOptions::default())?;
-            let scheduler = scheduler(config, base, &state, options.clock.now())?;
+            let (scheduler, outputs) = scheduler(config, base, &state, options.clock.now())?;
+            let outputs = outputs.map_or(JobOutputs::None, |outputs| JobOutputs::Here(Arc::new(outputs)));
             let batch = BatchSide::Inline(Box::new(scheduler));
-            (start(options, site, move |_| Outlets::only(batch)).await?, Watched::default())
+            let thread = start(options, site, move |_| Outlets::only(batch)).await?;
+            (thread, Watched { outputs, ..Watched::default() })
         }
         Some(batch) => {
             let (look_every, at_once) = (batch.look_every.0, batch.at_once);
             let move_after = batch.move_after.0;
-            let Driven { batch, runner } = driven(config, batch, base, &state).await?;
+            let Driven { batch, runner, outputs } = driven(config, batch, base, &state).await?;
             let (on_lost_journal, binds_jobs) = (Some(on_lost_journal), batch.binds_jobs());
             let site_options = SiteOptions { on_lost_journal, look_every, move_after, binds_jobs };
             let site = Site::new(config.rules()?, front.about.clone(), site_options)?;
@@ -80,7 +83,8 @@ pub async fn site(
                     move |orders: Vec<BatchOrder>| orders.into_iter().for_each(|order| worker.order(order));
                 Outlets::only(BatchSide::Worker(Box::new(sink)))
             };
-            let watched = Watched { commands: Some(runner), look_every: Some(look_every) };
+            let outputs = JobOutputs::Here(Arc::new(outputs));
+            let watched = Watched { commands: Some(runner), look_every: Some(look_every), outputs };
             let thread = start(options, site, connect).await?;
             first_look(thread.handle()).await;
             (thread, watched)

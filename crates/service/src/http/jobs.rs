@@ -108,10 +108,7 @@ pub(super) async fn show(
     requester: Requester,
     Id(id): Id<JobId>,
 ) -> Result<Response, Refusal> {
-    let viewer = requester.viewer();
-    let found = shared.read(|queries, _| queries.job(id)).filter(|job| viewer.sees(&job.owner));
-    // The same answer for a job of another user: an id must not reveal that it exists.
-    let found = found.ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
+    let found = shared.visible_job(&requester, id)?;
     written(&api::Job::try_from(found).map_err(out_of_calendar)?)
 }
 
@@ -154,6 +151,14 @@ impl Command<JobId> {
 }
 
 impl Shared {
+    /// A job that the requester may see.
+    pub(super) fn visible_job(&self, requester: &Requester, id: JobId) -> Result<JobView, Problem> {
+        let viewer = requester.viewer();
+        let found = self.read(|queries, _| queries.job(id)).filter(|job| viewer.sees(&job.owner));
+        // The same answer for a job of another user: an id must not reveal that it exists.
+        found.ok_or_else(|| Problem::new(Why::UnknownJob(id)))
+    }
+
     /// Executes a call about a job.
     async fn job_call(
         self: &Arc<Self>,

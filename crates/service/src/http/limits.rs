@@ -7,7 +7,7 @@ use crate::config::{Length, Wrong};
 use crate::security::name::is_visible;
 use bookahead_api::{
     Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FineSeconds, FinishChange,
-    Heartbeat, Hold, JobsQuery, ListQuery, Part, PrepareChange, Probe, Release, Request, Requirement,
+    Heartbeat, Hold, JobsQuery, ListQuery, OutputQuery, Part, PrepareChange, Probe, Release, Request, Requirement,
     Reserve, Resource, ScheduleQuery, SubmitJob,
 };
 use bookahead_plan::Seconds;
@@ -175,7 +175,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(Attach, Release, Extend, FinishChange);
+as_it_is!(Attach, Release, Extend, FinishChange, OutputQuery);
 
 impl Checked for Commit {
     fn check(&self, _: &Limits) -> Result<(), Refusal> {

@@ -5,7 +5,7 @@
 //!
 //! - in: [`observe`] (trace, metrics, audit), [`requester`] (caller, rate, brokers), [`request`] (contents),
 //!   [`limits`]
-//! - routes: [`reservations`], [`queries`], [`jobs`], [`watch`], [`calendar`], [`health`], [`pages`]
+//! - routes: [`reservations`], [`queries`], [`jobs`], [`output`], [`watch`], [`calendar`], [`health`], [`pages`]
 //! - out: [`call`] (to the party and back), [`answer`]
 
 pub(crate) mod answer;
@@ -18,6 +18,7 @@ pub mod listener;
 mod metrics;
 mod observe;
 mod openapi;
+mod output;
 mod pages;
 mod queries;
 mod request;
@@ -29,6 +30,7 @@ mod watch;
 
 pub use limits::Limits;
 pub use openapi::openapi;
+pub use output::JobOutputs;
 pub use serve::{Stop, Stopper};
 
 use crate::notify::Outbox;
@@ -75,6 +77,8 @@ pub struct Served {
     pub look_every: Option<Millis>,
     /// Notices to owners. `None` if none are configured.
     pub outbox: Option<Arc<Outbox>>,
+    /// Where the output of jobs is read.
+    pub outputs: JobOutputs,
 }
 
 /// Name, role and URL of a service.
@@ -164,6 +168,10 @@ struct Shared {
     large_bodies: Arc<Semaphore>,
     /// Slots for requests in progress.
     places: Shares<Name>,
+    /// Where the output of jobs is read.
+    outputs: JobOutputs,
+    /// Slots for reading the output of jobs.
+    output_reads: Shares<Name>,
     /// Slots for event streams.
     watchers: Shares<Name>,
     /// Requests through trusted proxies, by client address.
@@ -176,7 +184,8 @@ struct Shared {
 
 impl Shared {
     fn new(served: Served, stop: Stop) -> Shared {
-        let Served { party, authenticator, accounts, limits, about, commands, look_every, outbox } = served;
+        let Served { party, authenticator, accounts, limits, about, commands, look_every, outbox, outputs } =
+            served;
         Shared {
             metrics: Metrics::new(&about, commands, outbox.clone(), authenticator.provider().cloned()),
             under_way: Arc::default(),
@@ -197,6 +206,8 @@ impl Shared {
             nudged: Mutex::new(None),
             stop,
             outbox,
+            outputs,
+            output_reads: Shares::quarters(output::MOST_READS),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The routes and their OpenAPI document: both come from the attributes of the handlers, so that every route is
 //! described. Headers and refusals that several routes share are described here.
 
-use super::{Shared, calendar, health, jobs, queries, reservations, watch};
+use super::{Shared, calendar, health, jobs, output, queries, reservations, watch};
 use bookahead_api as api;
 use bookahead_api::description::complete;
 use bookahead_api::problem::MEDIA_TYPE;
@@ -34,6 +34,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(reservations::release))
         .routes(routes!(watch::one))
         .routes(routes!(watch::everything))
+        .routes(routes!(watch::job))
         .routes(routes!(calendar::calendar))
         .routes(routes!(queries::resources))
         .routes(routes!(queries::schedule))
@@ -41,6 +42,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::show, jobs::cancel))
         .routes(routes!(jobs::go))
+        .routes(routes!(output::output))
 }
 
 /// Routes without authentication.

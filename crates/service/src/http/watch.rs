@@ -5,7 +5,7 @@
 //! If a client does not read, its task waits, and the events that it misses become a `reset`.
 
 use super::answer::Refusal;
-use super::openapi::{OfReservation, Refused};
+use super::openapi::{OfJob, OfReservation, Refused};
 use super::request::Id;
 use super::requester::Requester;
 use super::shares::{Full, Place};
@@ -18,10 +18,11 @@ use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
-use bookahead_api::description::ReservationIdText;
+use bookahead_api::description::{JobIdText, ReservationIdText};
 use bookahead_api::list::EVENT_KINDS;
 use bookahead_party::{Notice, Viewer};
-use bookahead_protocol::{Call, Moment, Name, Reservation, ReservationId};
+use bookahead_protocol::jobs::JobView;
+use bookahead_protocol::{Call, JobId, Moment, Name, Reservation, ReservationId};
 use hyper::body::{Body as HttpBody, Bytes, Frame};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -33,8 +34,8 @@ use tokio::sync::{broadcast, mpsc};
 
 /// Watch all events
 ///
-/// Server-sent events until the client disconnects. Users get events of their own reservations; operators and
-/// readers get all events.
+/// Server-sent events until the client disconnects. Users get events of their own reservations and jobs; operators
+/// and readers get all events.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "watch", tag = "events",
     params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,20}$", description = "Resume after this event")),
@@ -59,7 +60,8 @@ pub(super) async fn everything(
 
 /// Watch one reservation
 ///
-/// Server-sent events until the client disconnects. The first is `state`, the current state.
+/// Server-sent events until the client disconnects, those of jobs in the reservation included. The first is
+/// `state`, the current state.
 #[utoipa::path(
     get, path = "/v1/reservations/{id}/events", operation_id = "watch_reservation", tag = "events",
     params(
@@ -91,10 +93,45 @@ pub(super) async fn one(
     Ok(begun.go_on(&shared, place, seen, first, Sees::One(shown.id)))
 }
 
+/// Watch one job
+///
+/// Server-sent events until the client disconnects. The first is `state`, the current state.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}/events", operation_id = "watch_job", tag = "events",
+    params(
+        ("id" = JobIdText, Path, description = "Id of the job"),
+        ("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,20}$", description = "Resume after this event"),
+    ),
+    responses(
+        (status = 200, content_type = "text/event-stream", body = api::Event,
+            description = "`id` is the sequence of an event, `event` its kind, and `data` an Event. The first is \
+                `state`, unless the client resumes after an event that is still known."),
+        Refused, OfJob
+    )
+)]
+pub(super) async fn job(
+    State(shared): State<Arc<Shared>>,
+    requester: Requester,
+    Id(id): Id<JobId>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let place = shared.watching_place(&requester)?;
+    let seen = last_seen(&headers)?;
+    // Before the state is read, as in `one`.
+    let mut begun = shared.begin_watching(seen);
+    let job = shared.visible_job(&requester, id)?;
+    let goes_on = seen.is_some() && !begun.anew;
+    begun.anew |= !goes_on;
+    let first = (!goes_on).then(|| Line::job_state(&shared, begun.up_to, &job)).transpose()?;
+    Ok(begun.go_on(&shared, place, seen, first, Sees::Job(id)))
+}
+
 enum Sees {
     Viewer(Viewer),
     /// Events of this reservation, which the client may see.
     One(ReservationId),
+    /// Events of this job, which the client may see.
+    Job(JobId),
 }
 
 impl Sees {
@@ -102,6 +139,7 @@ impl Sees {
         match self {
             Sees::Viewer(viewer) => notice.owner.as_ref().map_or(viewer.sees_all, |owner| viewer.sees(owner)),
             Sees::One(id) => notice.id == Some(*id),
+            Sees::Job(id) => notice.job.is_some_and(|job| job.id == *id),
         }
     }
 }
@@ -215,10 +253,26 @@ impl Line {
         }))
     }
 
+    /// The event `state` of a job.
+    fn job_state(shared: &Shared, up_to: u64, shown: &JobView) -> Result<Line, Refusal> {
+        let event = event(up_to, shared.party.clock().now(), "state")?;
+        Ok(Line::of(&api::Event {
+            reservation: shown.reservation,
+            job: Some(shown.id),
+            job_state: Some(shown.state.into()),
+            exit: shown.exit,
+            owner: Some(shown.owner.clone()),
+            ..event
+        }))
+    }
+
     fn happened(Numbered { sequence, notice }: Numbered) -> Result<Line, Refusal> {
         let event = event(sequence, notice.at, notice.kind)?;
         Ok(Line::of(&api::Event {
             reservation: notice.id,
+            job: notice.job.map(|job| job.id),
+            job_state: notice.job.map(|job| job.state.into()),
+            exit: notice.job.and_then(|job| job.exit),
             owner: notice.owner,
             state: notice.state.map(Into::into),
             version: notice.version,

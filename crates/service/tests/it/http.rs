@@ -19,7 +19,7 @@ use bookahead_protocol::ledger::{Offered, Rules};
 use bookahead_protocol::{Millis, Resource};
 use bookahead_service::clock::Clock;
 use bookahead_service::http::listener::Listener;
-use bookahead_service::http::{About, Limits, Served, Stop, Stopper, router, serve};
+use bookahead_service::http::{About, JobOutputs, Limits, Served, Stop, Stopper, router, serve};
 use bookahead_service::security::{
     Accounts, Authenticator, Claims, Keys, Role, Secret, Security, TokenRules, mint,
 };
@@ -97,6 +97,7 @@ impl North {
             commands: None,
             look_every,
             outbox: None,
+            outputs: JobOutputs::None,
         };
         let router = router(served, stop.clone());
         let mut stopping = stop;

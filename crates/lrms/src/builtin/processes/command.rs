@@ -4,15 +4,17 @@
 //!
 //! A program runs as the user of the daemon or as another account, without input. Its environment consists of `PATH`,
 //! `HOME` and `LANG` of the daemon or the account, the job's own variables, and `BOOKAHEAD_JOB`, `BOOKAHEAD_FOLDER`,
-//! `BOOKAHEAD_CAPACITY` and, inside a reservation, `BOOKAHEAD_RESERVATION`.
+//! `BOOKAHEAD_CAPACITY` and, inside a reservation, `BOOKAHEAD_RESERVATION`, `BOOKAHEAD_BEGIN` and `BOOKAHEAD_END`.
 
 use super::folder::JobFolder;
 use super::system::{self, FOLDER_VARIABLE};
 use super::{Account, Processes};
 use crate::command::is_variable;
+use crate::environment::{self, Within};
 use crate::error::LrmsError;
 use bookahead_party::{Job, Work};
 use bookahead_plan::{Capacity, Seconds};
+use bookahead_protocol::JobId;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -114,19 +116,14 @@ pub(super) fn inherited(account: Option<&Account>) -> BTreeMap<String, OsString>
 /// to a file named after its id in the `shared` folder, which is also the working folder of jobs without one.
 pub(super) fn wrapped(
     job: &Job,
+    within: Option<&Within>,
     folder: &JobFolder,
     Processes { inherited, shared, account, .. }: &Processes,
 ) -> Result<Command, String> {
-    let (environment, shared) = (environment(job, folder, inherited), shared.as_deref());
+    let (environment, shared) = (environment(job, within, folder, inherited), shared.as_deref());
     let path = environment.get("PATH").map_or(OsStr::new(""), OsString::as_os_str);
     let (place, program, arguments) = parts(&job.work, folder, shared, path)?;
-    let (output, error) = match shared {
-        Some(shared) => {
-            let file = shared.join(format!("{}.out", job.id));
-            (file.clone(), file)
-        }
-        None => (folder.run().join("output"), folder.run().join("error")),
-    };
+    let (output, error) = output_files(job.id, folder, shared);
     // Only then is the wrapper's right to write the same as ours.
     if account.is_none() {
         can_append_to(&output)?;
@@ -143,6 +140,17 @@ pub(super) fn wrapped(
     Ok(command)
 }
 
+/// Standard output and standard error of a job.
+pub(super) fn output_files(id: JobId, folder: &JobFolder, shared: Option<&Path>) -> (PathBuf, PathBuf) {
+    match shared {
+        Some(shared) => {
+            let file = shared.join(format!("{id}.out"));
+            (file.clone(), file)
+        }
+        None => (folder.run().join("output"), folder.run().join("error")),
+    }
+}
+
 /// Existing content is kept.
 fn can_append_to(file: &Path) -> Result<(), String> {
     let opened = OpenOptions::new().create(true).append(true).open(file);
@@ -151,20 +159,18 @@ fn can_append_to(file: &Path) -> Result<(), String> {
 
 fn environment(
     job: &Job,
+    within: Option<&Within>,
     folder: &JobFolder,
     inherited: &BTreeMap<String, OsString>,
 ) -> BTreeMap<String, OsString> {
     let mut all = inherited.clone();
     if let Work::Program { environment, .. } = &job.work {
-        all.extend(environment.iter().map(|(name, value)| (name.clone(), value.into())));
+        let others = environment.iter().filter(|(name, _)| !environment::is_own(name));
+        all.extend(others.map(|(name, value)| (name.clone(), value.into())));
     }
     all.insert(FOLDER_VARIABLE.into(), folder.path().into());
-    all.insert("BOOKAHEAD_JOB".into(), job.id.to_string().into());
-    all.insert("BOOKAHEAD_CAPACITY".into(), job.capacity.to_string().into());
-    match job.reservation {
-        Some(id) => all.insert("BOOKAHEAD_RESERVATION".into(), id.to_string().into()),
-        None => all.remove("BOOKAHEAD_RESERVATION"),
-    };
+    let own = environment::variables(Some(job.id), job.capacity.0, within);
+    all.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value.into())));
     all
 }
 

@@ -13,7 +13,10 @@ pub(crate) mod command;
 pub(super) mod folder;
 mod system;
 
+use crate::command::{Command, Outcome, run_process};
+use crate::environment::Within;
 use crate::error::LrmsError;
+use crate::output::{Files, ProcessOutputs};
 use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::Time;
 use bookahead_protocol::{JobId, Millis, Moment};
@@ -22,7 +25,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command as Process};
+use std::time::Duration;
 use system::Signal;
 
 /// Time between SIGTERM and SIGKILL, for programs to save their state.
@@ -132,6 +136,12 @@ impl Processes {
         Processes { shared, ..self }
     }
 
+    /// Reads what the programs print.
+    pub fn outputs(&self) -> ProcessOutputs {
+        let (jobs, shared, account) = (self.jobs.clone(), self.shared.clone(), self.account.clone());
+        ProcessOutputs { jobs, shared, account }
+    }
+
     /// All stored jobs in order of submission. Running programs are watched; those that should not run are ended.
     pub(super) fn load(&mut self, now: Moment) -> Result<Vec<Stored>, LrmsError> {
         let alive = system::processes(&self.jobs);
@@ -178,9 +188,9 @@ impl Processes {
     }
 
     /// Starts the program of a job; the error is a reason for the user.
-    pub(super) fn start(&mut self, job: &Job, at: Time) -> Result<(), String> {
+    pub(super) fn start(&mut self, job: &Job, within: Option<&Within>, at: Time) -> Result<(), String> {
         let folder = self.folder(job.id);
-        let mut command = command::wrapped(job, &folder, self)?;
+        let mut command = command::wrapped(job, within, &folder, self)?;
         // Before the start, so that its limit is known after a crash.
         self.note_start(job.id, at)?;
         let child = command.spawn().map_err(|why| format!("cannot run /bin/sh: {why}"))?;
@@ -258,6 +268,28 @@ impl Processes {
     fn folder(&self, id: JobId) -> JobFolder {
         JobFolder::of(id, &self.jobs)
     }
+}
+
+/// Where the output of a program goes.
+pub(crate) fn output_files(id: JobId, jobs: &Path, shared: Option<&Path>) -> Files {
+    let (output, error) = command::output_files(id, &JobFolder::of(id, jobs), shared);
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    Files { output: text(output), error: text(error) }
+}
+
+/// Runs a command with the rights of the account of the programs, if it is not ours.
+pub(crate) fn run_as_account(
+    wanted: &Command,
+    account: Option<&Account>,
+    within: Duration,
+) -> Result<Outcome, LrmsError> {
+    let mut process = Process::new(&wanted.program);
+    process.args(&wanted.arguments).current_dir("/").env_clear();
+    process.envs(command::inherited(account)).env("LC_ALL", "C");
+    if let Some(Account { user, group, .. }) = account {
+        system::run_as(&mut process, *user, *group);
+    }
+    run_process(process, within)
 }
 
 /// State of a program whose wrapper is not our child.

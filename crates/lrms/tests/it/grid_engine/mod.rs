@@ -48,6 +48,7 @@ fn job(amount: u32, limit: i64, reservation: Option<&Handle>, work: Work) -> Sub
         amount,
         limit: Seconds(limit),
         reservations: reservation.cloned().into_iter().collect(),
+        within: None,
         account: None,
         project: None,
         work,

@@ -18,6 +18,7 @@ fn submission() -> Submission {
         amount: 4,
         limit: Seconds(90),
         reservations: vec![handle(), Handle("ba_77_1".into())],
+        within: None,
         account: None,
         project: None,
         work: Work::Pretended { run: Seconds(5) },

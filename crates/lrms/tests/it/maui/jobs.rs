@@ -16,6 +16,7 @@ fn submission() -> Submission {
         amount: 4,
         limit: Seconds(90),
         reservations: vec![handle(), Handle("ba.7.1.0".into())],
+        within: None,
         account: None,
         project: None,
         work: Work::Pretended { run: Seconds(5) },

@@ -17,6 +17,7 @@ fn job(unit: Unit, reserved: bool) -> Submission {
         amount: 2,
         limit: Seconds(3723),
         reservations,
+        within: None,
         account: None,
         project: None,
         work: Work::Script { text: "#PBS -t 1-100\necho 'x'".into(), arguments: vec!["a b".into()] },

@@ -155,6 +155,7 @@ impl Site {
             amount,
             limit: Seconds(600),
             reservations: inside.iter().map(|handle| (*handle).clone()).collect(),
+            within: None,
             account: None,
             project: None,
             work: Work::Pretended { run: Seconds(300) },

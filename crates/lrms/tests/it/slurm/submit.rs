@@ -1,12 +1,14 @@
 //! Jobs run as they were written, whatever they contain.
 
 use super::{FactState, Runner, Settings, Site, Slurm, Submission, cores, plain, refusal, start, until};
-use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::tag::job_name;
-use bookahead_lrms::batch::{Handle, JobSystem};
+use bookahead_lrms::batch::{Accounts, Handle, JobSystem};
+use bookahead_lrms::output::{BatchOutputs, OutputError, Outputs, Stream};
+use bookahead_lrms::{LrmsError, Within};
 use bookahead_party::Work;
-use bookahead_plan::Seconds;
-use bookahead_protocol::JobId;
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::jobs::{JobView, JobWord};
+use bookahead_protocol::{JobId, ReservationId};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -116,6 +118,67 @@ fn without_an_output_folder_jobs_run_and_print_in_the_home_folder() {
     let printed = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     assert_eq!(printed.lines().next(), Some(home.trim()), "{printed}");
+}
+
+#[test]
+fn a_job_and_its_steps_know_their_reservation() {
+    let mut site = plain(&cores());
+    let wanted = site.wanted("ba.one", &cores(), -10, 300, 2);
+    let handle = site.create(&wanted).unwrap();
+    let text = "srun -n 1 sh -c 'echo $BOOKAHEAD_RESERVATION $BOOKAHEAD_BEGIN $BOOKAHEAD_END'
+        echo $BOOKAHEAD_RESERVATION $BOOKAHEAD_BEGIN $BOOKAHEAD_END $BOOKAHEAD_CAPACITY $BOOKAHEAD_JOB";
+    let within = Within { id: ReservationId(0x4f), interval: Interval::new(Time(60), Time(3600)) };
+    let job = Submission {
+        work: Work::Script { text: text.into(), arguments: vec![] },
+        within: Some(within),
+        ..site.submission(&job_name(JobId(0xa12), &"north".into()), &cores(), 2, &[&handle])
+    };
+    let id = site.slurm.submit(&job).unwrap();
+    site.until_state(&id, &FactState::Done { exit: 0 });
+    let known = "rsv_4f 1970-01-01T00:01:00Z 1970-01-01T01:00:00Z";
+    assert_eq!(output(&site, "job_a12"), format!("{known}\n{known} 2 job_a12\n"));
+}
+
+#[test]
+fn the_output_of_a_job_is_read_where_slurm_put_it() {
+    let mut site = plain(&cores());
+    let (id, errors) = (JobId(0xa13), site.cluster.folder().join("my errors"));
+    let text = format!("#!/bin/sh\n#SBATCH --error=\"{}\"\necho printed\necho oh >&2\n", errors.display());
+    let native = submit(&mut site, &job_name(id, &"north".into()), Work::Script { text, arguments: vec![] });
+    site.until_state(&native, &FactState::Done { exit: 0 });
+    let runner = || Runner::local(Duration::from_secs(30));
+    let settings = Settings { conf: Some(site.cluster.conf()), ..Settings::new(vec![cores()]) };
+    let slurm = Slurm::new(runner(), Settings { bin: site.cluster.commands(), ..settings });
+    let accounts = Accounts::Service(site.account());
+    let folder = site.cluster.folder().to_owned();
+    let outputs = BatchOutputs::new(Box::new(slurm), runner(), accounts, Some(folder));
+    let job = |native: Option<&str>| JobView {
+        id,
+        owner: "ada".into(),
+        site: None,
+        resource: None,
+        reservation: None,
+        capacity: Capacity(2),
+        limit: Seconds(600),
+        state: JobWord::Done,
+        submitted: Time(0),
+        started: None,
+        ended: None,
+        expected_start: None,
+        exit: Some(0),
+        native_id: native.map(str::to_owned),
+        detail: None,
+    };
+    let read = |native, stream| outputs.read(&job(native), stream, 0).map(|piece| piece.bytes);
+    // Before Slurm is asked: the file that the submission named.
+    assert_eq!(read(None, Stream::Output).unwrap(), b"printed\n");
+    assert!(matches!(read(None, Stream::Error), Err(OutputError::OneFile)));
+    assert_eq!(read(Some(&native), Stream::Output).unwrap(), b"printed\n");
+    assert_eq!(read(Some(&native), Stream::Error).unwrap(), b"oh\n");
+    std::fs::remove_file(&errors).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", &errors).unwrap();
+    let told = read(Some(&native), Stream::Error).unwrap_err().to_string();
+    assert!(told.contains("is a symbolic link"), "{told}");
 }
 
 #[test]

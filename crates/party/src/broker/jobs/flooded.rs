@@ -51,7 +51,7 @@ impl Jobs {
         if let Ok(view) = answer
             && is_shown
         {
-            self.note_seen(id, from, view);
+            self.note_seen(id, from, view, effects);
         }
         let answer = Incoming { from: from.clone(), copy, asked, report };
         self.race(id, effects, |race, now, pace| race.on_answer(now, answer, pace));

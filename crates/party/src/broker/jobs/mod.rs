@@ -10,7 +10,7 @@ mod sites;
 use super::event::{JobEvent, JobRules};
 use crate::queries::Viewer;
 use crate::register::Register;
-use crate::step::{JobCall, Level, Origin, PeerCall, PeerRequest, Remark};
+use crate::step::{JobCall, Level, Notice, Origin, PeerCall, PeerRequest, Remark};
 use bookahead_plan::Time;
 use bookahead_protocol::broker::Broker as Head;
 use bookahead_protocol::ids::Identities;
@@ -61,12 +61,14 @@ pub(super) struct Effects {
     now: Moment,
     pub(super) events: Vec<JobEvent>,
     pub(super) calls: Vec<PeerCall>,
+    /// Each with the index of its event.
+    pub(super) notices: Vec<(usize, Notice)>,
     pub(super) remarks: Vec<Remark>,
 }
 
 impl Effects {
     pub(super) fn new(now: Moment) -> Effects {
-        Effects { now, events: Vec::new(), calls: Vec::new(), remarks: Vec::new() }
+        Effects { now, events: Vec::new(), calls: Vec::new(), notices: Vec::new(), remarks: Vec::new() }
     }
 }
 
@@ -199,13 +201,20 @@ impl Jobs {
         }
     }
 
-    /// Records a site's report about a job that is not over.
-    fn note_seen(&mut self, id: JobId, site: &Name, view: Box<JobView>) {
+    /// Records a site's report about a job that is not over. Reports are not events, so a broker tells once more
+    /// after its restart that a job has started.
+    fn note_seen(&mut self, id: JobId, site: &Name, view: Box<JobView>, effects: &mut Effects) {
         let place = (id, site.clone());
         // Most reports show nothing new. The map is shared with readers, so it is copied only for changes.
         if self.seen.get(&place).is_none_or(|known| **known != *view) {
+            let running = |jobs: &Jobs| jobs.job(id).filter(|job| job.state == JobWord::Running);
+            let ran = running(self).is_some();
             Arc::make_mut(&mut self.seen).insert(place, Arc::from(view));
             self.seen_changes += 1;
+            if let Some(job) = running(self).filter(|_| !ran) {
+                let at = job.started.map_or(effects.now, Moment::of);
+                effects.notices.push((effects.events.len(), Notice::about_job(at, &job)));
+            }
         }
     }
 
@@ -226,6 +235,11 @@ impl Jobs {
 
     fn note(&mut self, event: JobEvent, effects: &mut Effects) {
         self.apply(&event);
+        if matches!(event, JobEvent::Submitted { .. } | JobEvent::Over { .. })
+            && let Some(job) = self.job(event.id())
+        {
+            effects.notices.push((effects.events.len(), Notice::about_job(effects.now, &job)));
+        }
         effects.events.push(event);
     }
 
@@ -396,6 +410,11 @@ impl Jobs {
     pub(super) fn part_of(&self, id: JobId) -> Option<(ReservationId, usize)> {
         let record = self.all.get(&id)?;
         record.job.reservation.zip(record.part().map(|part| part.number))
+    }
+
+    /// The peer that has a job, and its id there.
+    pub(super) fn place_of(&self, id: JobId) -> Option<(Name, JobId)> {
+        self.all.get(&id)?.job_place()
     }
 
     pub(super) fn job(&self, id: JobId) -> Option<JobView> {

@@ -159,6 +159,18 @@ impl Record {
         }
     }
 
+    /// Its site, and its id there. A flooded job has a place once a copy may run.
+    pub(super) fn job_place(&self) -> Option<(Name, JobId)> {
+        match &self.course {
+            Course::Part(..) | Course::Reserved(..) => self.place().map(|(site, ..)| (site, self.id)),
+            Course::Flooded(race) => {
+                let site = race.granted()?;
+                let copy = race.places().find(|(entry, _)| entry.site == *site)?;
+                Some((site.clone(), copy.1))
+            }
+        }
+    }
+
     /// A site's view of the job in the broker's terms. If its owner named a reservation, it shows that one
     /// and the broker's name for the resource.
     pub(super) fn as_here(&self, site: &Name, view: JobView) -> JobView {

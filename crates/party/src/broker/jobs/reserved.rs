@@ -107,7 +107,7 @@ impl Jobs {
                     return self.give_back(id, effects);
                 }
                 record.visits().into_iter().for_each(|visits| visits.next = next);
-                self.note_seen(id, from, view);
+                self.note_seen(id, from, view, effects);
             }
             Err(Problem { why: Why::UnknownJob(_), .. }) if under_way => {}
             Err(problem) if problem.why.is_final() => {

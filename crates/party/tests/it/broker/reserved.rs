@@ -99,6 +99,25 @@ fn the_best_of_three_gets_the_job_and_the_reservation_is_given_back_early() {
 }
 
 #[test]
+fn a_broker_tells_of_its_jobs_and_knows_where_they_are() {
+    let told = |desk: &Desk| desk.out.notices.iter().map(|(_, notice)| notice.kind).collect::<Vec<_>>();
+    let mut desk = Desk::with(&["north"]);
+    desk.submit(0, job()).unwrap();
+    assert_eq!((told(&desk), desk.broker.job_place(ID)), (vec!["job-submitted"], None));
+    let (mut desk, _) = booked();
+    assert_eq!(desk.broker.job_place(ID), Some((name("north"), ID)));
+    desk.tell(300, "north", Ask::Submit, JobWord::Waiting, None);
+    assert_eq!(told(&desk), Vec::<&str>::new());
+    desk.tell(60_000, "north", Ask::Look, JobWord::Running, Some(50));
+    assert_eq!(told(&desk), ["job-started"]);
+    desk.tell(70_000, "north", Ask::Look, JobWord::Running, Some(50));
+    assert_eq!(told(&desk), Vec::<&str>::new(), "once");
+    desk.tell(130_000, "north", Ask::Look, JobWord::Done, Some(50));
+    assert_eq!(told(&desk), ["job-completed"]);
+    assert_eq!(desk.broker.job_place(ID), Some((name("north"), ID)), "its output is there");
+}
+
+#[test]
 fn answers_find_their_job_among_many_and_strangers_change_nothing() {
     let mut desk = Desk::with(&["north"]);
     let mut reserves = Vec::new();

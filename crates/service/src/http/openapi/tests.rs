@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 23] = [
+const ROUTES: [(&str, &[&str]); 25] = [
     ("/docs", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
@@ -16,7 +16,9 @@ const ROUTES: [(&str, &[&str]); 23] = [
     ("/v1/health", &["get"]),
     ("/v1/jobs", &["get", "post"]),
     ("/v1/jobs/{id}", &["delete", "get"]),
+    ("/v1/jobs/{id}/events", &["get"]),
     ("/v1/jobs/{id}/go", &["post"]),
+    ("/v1/jobs/{id}/output", &["get"]),
     ("/v1/probes", &["post"]),
     ("/v1/reservations", &["get", "post"]),
     ("/v1/reservations/{id}", &["delete", "get", "put"]),
