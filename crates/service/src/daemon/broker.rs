@@ -43,6 +43,7 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let outbox = config.notify.outbox(&config.name, base, &state)?;
     let options = PartyOptions {
         outbox: outbox.clone(),
+        history: Common::from(config).history(&state),
         ..PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock())
     };
     let broker = broker_value(config, front.about.clone(), maker, identity.clone());

@@ -38,6 +38,7 @@ pub async fn site(
     let outbox = config.notify.outbox(&config.name, base, &state)?;
     let options = PartyOptions {
         outbox: outbox.clone(),
+        history: Common::from(config).history(&state),
         ..PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock())
     };
     let (thread, watched) = match &config.batch {

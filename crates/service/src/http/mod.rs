@@ -5,7 +5,8 @@
 //!
 //! - in: [`observe`] (trace, metrics, audit), [`requester`] (caller, rate, brokers), [`request`] (contents),
 //!   [`limits`]
-//! - routes: [`reservations`], [`queries`], [`jobs`], [`watch`], [`calendar`], [`health`]
+//! - routes: [`reservations`], [`queries`], [`jobs`], [`watch`], [`calendar`], [`usage`],
+//!   [`health`]
 //! - out: [`call`] (to the party and back), [`answer`]
 
 pub(crate) mod answer;
@@ -24,6 +25,7 @@ mod requester;
 mod reservations;
 pub mod serve;
 mod shares;
+mod usage;
 mod watch;
 
 pub use limits::Limits;

@@ -1,7 +1,7 @@
 //! The routes and their OpenAPI document: both come from the attributes of the handlers, so that every route is
 //! described. Headers and refusals that several routes share are described here.
 
-use super::{Shared, calendar, health, jobs, queries, reservations, watch};
+use super::{Shared, calendar, health, jobs, queries, reservations, usage, watch};
 use bookahead_api as api;
 use bookahead_api::problem::MEDIA_TYPE;
 use std::collections::BTreeMap;
@@ -39,6 +39,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::show, jobs::cancel))
         .routes(routes!(jobs::go))
+        .routes(routes!(usage::usage))
 }
 
 /// Routes without authentication.
@@ -109,6 +110,7 @@ pub(super) fn text() -> String {
         (name = "resources", description = "Resources and their schedules"),
         (name = "sites", description = "Sites and brokers"),
         (name = "jobs", description = "Jobs"),
+        (name = "usage", description = "Booked and used capacity"),
         (name = "events", description = "Event streams"),
         (name = "operation", description = "Health, metrics and this document"),
     ),
