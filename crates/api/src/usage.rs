@@ -1,4 +1,4 @@
-//! Usage by user, site, resource and month.
+//! Usage by user, project, site, resource and month.
 
 use crate::description::NameText;
 use crate::time::Timestamp;
@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct UsageQuery {
-    /// Columns to group by, separated by commas: `user`, `site`, `resource`, `month`. Default: `user`.
+    /// Columns to group by, separated by commas: `user`, `project`, `site`, `resource`, `month`. Default: `user`.
     #[param(example = "user,month", max_length = 64)]
     pub by: Option<String>,
     /// Only what was booked or used from then on. Default: the beginning of the current month.
@@ -66,6 +66,9 @@ pub struct Usage {
 pub struct UsageRow {
     /// Owner of the reservations and jobs. Only if grouped by user.
     pub user: Option<String>,
+    /// Project of the owner, as the site has it configured for its batch system; empty if there is none. Only if
+    /// grouped by project.
+    pub project: Option<String>,
     /// Site of the resource. Only if grouped by site.
     pub site: Option<String>,
     /// The resource. Only if grouped by resource.

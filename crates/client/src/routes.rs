@@ -109,7 +109,7 @@ impl Client {
         self.get(Order::get("/v1/schedule").with_query(query)?).await
     }
 
-    /// Usage by user, site, resource and month.
+    /// Usage by user, project, site, resource and month.
     pub async fn usage(&self, query: &api::UsageQuery) -> Result<api::Usage, ClientError> {
         self.get(Order::get("/v1/usage").with_query(query)?).await
     }

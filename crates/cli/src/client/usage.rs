@@ -1,4 +1,4 @@
-//! `bookahead usage`: booked and used capacity by user, site, resource or month.
+//! `bookahead usage`: booked and used capacity by user, project, site, resource or month.
 
 use super::place::Place;
 use super::session::{Session, by_clock};
@@ -13,7 +13,7 @@ use std::io::{self, Write as _};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Columns to group by, separated by commas: user, site, resource, month
+    /// Columns to group by, separated by commas: user, project, site, resource, month
     #[arg(long, value_name = "COLUMNS", default_value = "user")]
     by: String,
 
@@ -99,6 +99,7 @@ fn table(usage: &Usage) -> Table {
 fn value<'a>(row: &'a UsageRow, by: &str) -> &'a str {
     let value = match by {
         "user" => &row.user,
+        "project" => &row.project,
         "site" => &row.site,
         "resource" => &row.resource,
         "month" => &row.month,

@@ -93,7 +93,7 @@ fn usage_is_added_up_by_user_and_month() {
     // By default it is this month, in which nothing may be booked yet on its last day.
     asking.ends(0, &["usage"]);
     let wrong = asking.ends(3, &["usage", "--by", "shoe-size"]);
-    assert!(wrong.err.contains("user, site, resource or month"), "{wrong:?}");
+    assert!(wrong.err.contains("user, project, site, resource or month"), "{wrong:?}");
 }
 
 #[test]

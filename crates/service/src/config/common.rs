@@ -11,6 +11,7 @@ use crate::http;
 use crate::http::listener::{Listen, UNIX};
 use crate::security::Security;
 use bookahead_api::{AttributeValue, Timestamp};
+use bookahead_lrms::batch::accounts::Projects;
 use bookahead_party::Role;
 use bookahead_protocol::{Millis, Moment, Name};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -301,9 +302,9 @@ impl Common<'_> {
     }
 
     /// The usage history. `None` if none is kept.
-    pub(crate) fn history(&self, state: &Path) -> Option<Arc<History>> {
+    pub(crate) fn history(&self, state: &Path, projects: Projects) -> Option<Arc<History>> {
         let (keep, retention) = (self.history.seconds(), self.retention.seconds());
-        (keep.0 > 0).then(|| Arc::new(History::new(self.name.into(), state, keep, retention)))
+        (keep.0 > 0).then(|| Arc::new(History::new(self.name.into(), state, keep, retention, projects)))
     }
 
     pub(crate) fn tcp_addresses(&self) -> impl Iterator<Item = SocketAddr> {

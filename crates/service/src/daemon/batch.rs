@@ -54,7 +54,7 @@ fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) ->
     let places: Vec<(Place, Capacity)> = places.collect();
     let accounts = accounts(batch, &runner)?;
     let named = places.iter().map(|(place, _)| place.clone()).collect();
-    let projects = Projects { usual: batch.project.clone(), map: batch.projects.clone() };
+    let projects = projects(batch);
     let system = system(batch, base, named, projects.members(&accounts), runner.clone());
     let end_jobs_early = batch.end_jobs_early.seconds();
     let settings =
@@ -117,6 +117,11 @@ fn accounts(batch: &BatchConfig, runner: &Runner) -> Result<Accounts, DaemonErro
         return Err(LrmsError::Misconfigured(why).into());
     }
     Ok(Accounts::Service(account.to_owned()))
+}
+
+/// Projects of owners.
+pub(super) fn projects(batch: &BatchConfig) -> Projects {
+    Projects { usual: batch.project.clone(), map: batch.projects.clone() }
 }
 
 /// Creates the dialect. `projects` maps each project to its known users.

@@ -21,6 +21,7 @@ pub(crate) mod sums;
 mod tests;
 
 use crate::thread::{PartyHandle, ReadKind};
+use bookahead_lrms::batch::accounts::Projects;
 use bookahead_party::{BookedPart, Filter, Queries, Role, Subject, Viewer};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::broker::name_here;
@@ -63,6 +64,7 @@ pub struct History {
     path: PathBuf,
     keep: Seconds,
     retention: Seconds,
+    projects: Projects,
     waiting: Mutex<Waiting>,
     /// Signals new ids, written rows, and the end.
     changed: Condvar,
@@ -114,13 +116,14 @@ struct Batch {
 
 impl History {
     /// The history in a state folder. Rows are kept for `keep` after their end; the party forgets ended
-    /// reservations after `retention`.
-    pub fn new(party: Name, state: &Path, keep: Seconds, retention: Seconds) -> History {
+    /// reservations after `retention`. Rows have the project of their owner.
+    pub fn new(party: Name, state: &Path, keep: Seconds, retention: Seconds, projects: Projects) -> History {
         History {
             party,
             path: state.join(FILE),
             keep,
             retention,
+            projects,
             waiting: Mutex::default(),
             changed: Condvar::new(),
             queries: Arc::new(Semaphore::new(QUERIES)),
@@ -204,7 +207,8 @@ impl History {
         let mut failed = false;
         let mut tidied: Option<Instant> = None;
         while let Some(batch) = self.next(failed) {
-            let seen = party.read(ReadKind::Short, |queries, now| sightings(queries, now, &batch));
+            let seen =
+                party.read(ReadKind::Short, |queries, now| sightings(queries, now, &batch, &self.projects));
             let mut written = store.write(&seen, batch.up_to);
             if written.is_ok() && tidied.is_none_or(|at| at.elapsed() >= TIDY_EVERY) {
                 tidied = Some(Instant::now());
@@ -351,28 +355,34 @@ impl History {
 }
 
 /// What the party shows of these reservations and jobs.
-fn sightings(queries: &mut dyn Queries, now: Moment, batch: &Batch) -> Sightings {
+fn sightings(queries: &mut dyn Queries, now: Moment, batch: &Batch, projects: &Projects) -> Sightings {
     let kinds: BTreeMap<Name, Name> =
         queries.resources().into_iter().map(|resource| (resource.name, resource.kind)).collect();
     let with_kind = |part: BookedPart| (kind(&kinds, &part.resource), part);
-    let seen = |(id, committed): &(ReservationId, bool)| SeenReservation {
-        id: *id,
-        committed: *committed,
-        parts: queries.booked(*id).into_iter().map(with_kind).collect(),
+    let project = |owner: Option<&Name>| {
+        let project = owner.and_then(|owner| projects.map.get(owner)).or(projects.usual.as_ref());
+        Name::from(project.map_or("", String::as_str))
+    };
+    let seen = |(id, committed): &(ReservationId, bool)| {
+        let parts = queries.booked(*id);
+        let project = project(parts.first().map(|part| &part.owner));
+        let parts = parts.into_iter().map(with_kind).collect();
+        SeenReservation { id: *id, committed: *committed, project, parts }
     };
     let reservations = batch.reservations.iter().map(seen).collect();
     let is_broker = queries.role() == Role::Broker;
-    let job = |id: &JobId| (*id, queries.job(*id).map(|job| job_row(&kinds, is_broker, &job)));
+    let row = |job: JobView| job_row(&kinds, is_broker, project(Some(&job.owner)), &job);
+    let job = |id: &JobId| (*id, queries.job(*id).map(row));
     Sightings { now: now.second(), reservations, jobs: batch.jobs.iter().map(job).collect() }
 }
 
-fn job_row(kinds: &BTreeMap<Name, Name>, is_broker: bool, job: &JobView) -> JobRow {
+fn job_row(kinds: &BTreeMap<Name, Name>, is_broker: bool, project: Name, job: &JobView) -> JobRow {
     let resource = job.resource.clone().unwrap_or_else(|| Name::from(""));
     // In a job, a broker names the resource as its site does.
     let site = job.site.as_ref().filter(|_| is_broker);
     let resource = site.map(|site| name_here(site, &resource)).unwrap_or(resource);
     let kind = kind(kinds, &resource);
-    JobRow::of(job, resource, kind)
+    JobRow::of(job, project, resource, kind)
 }
 
 /// The kind of a resource; empty if it is not known at present.

@@ -38,6 +38,8 @@ pub(super) struct PartRow {
     pub(super) resource: Name,
     pub(super) kind: Name,
     pub(super) owner: Name,
+    /// Empty if there is none.
+    pub(super) project: Name,
     pub(super) state: PartState,
     /// Whether it was ever committed.
     pub(super) committed: bool,
@@ -56,6 +58,8 @@ pub(super) struct JobRow {
     pub(super) resource: Name,
     pub(super) kind: Name,
     pub(super) owner: Name,
+    /// Empty if there is none.
+    pub(super) project: Name,
     pub(super) reservation: Option<ReservationId>,
     pub(super) state: String,
     pub(super) over: bool,
@@ -117,6 +121,7 @@ pub(super) struct Sighting<'a> {
     pub(super) id: ReservationId,
     /// Empty if it is not known at present.
     pub(super) kind: &'a Name,
+    pub(super) project: &'a Name,
     /// Whether an event committed it since the last sighting.
     pub(super) committed: bool,
     pub(super) now: Time,
@@ -124,7 +129,7 @@ pub(super) struct Sighting<'a> {
 
 /// The row of a part after it was seen again.
 pub(super) fn seen_again(old: Option<&PartRow>, sighting: Sighting<'_>, seen: &BookedPart) -> Edit {
-    let Sighting { id, kind, committed, now } = sighting;
+    let Sighting { id, kind, project, committed, now } = sighting;
     let was_committed = old.is_some_and(|old| old.committed);
     let state = PartState::of(seen);
     let must_have_been = matches!(
@@ -159,6 +164,8 @@ pub(super) fn seen_again(old: Option<&PartRow>, sighting: Sighting<'_>, seen: &B
         resource: seen.resource.clone(),
         kind: old.filter(|_| kind.as_str().is_empty()).map_or(kind, |old| &old.kind).clone(),
         owner: seen.owner.clone(),
+        // That of the booking: projects of owners may change.
+        project: old.map_or(project, |old| &old.project).clone(),
         state,
         committed,
         pieced,
@@ -188,12 +195,13 @@ pub(super) fn gone(old: &PartRow, party_has_it: bool, now: Time) -> Edit {
 
 impl JobRow {
     /// From what the party shows.
-    pub(super) fn of(job: &JobView, resource: Name, kind: Name) -> JobRow {
+    pub(super) fn of(job: &JobView, project: Name, resource: Name, kind: Name) -> JobRow {
         JobRow {
             id: job.id,
             resource,
             kind,
             owner: job.owner.clone(),
+            project,
             reservation: job.reservation,
             state: job_word(job.state).to_owned(),
             over: !matches!(

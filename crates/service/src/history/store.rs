@@ -52,6 +52,8 @@ pub(super) struct SeenReservation {
     pub(super) id: ReservationId,
     /// Whether an event committed it since the last sighting.
     pub(super) committed: bool,
+    /// Project of its owner; empty if there is none.
+    pub(super) project: Name,
     pub(super) parts: Vec<(Name, BookedPart)>,
 }
 
@@ -229,7 +231,8 @@ fn write_reservation(writing: &Transaction<'_>, seen: &SeenReservation, now: Tim
     };
     for (kind, part) in &seen.parts {
         let old = old.iter().find(|row| same(row, part));
-        let sighting = Sighting { id: seen.id, kind, committed: seen.committed, now };
+        let (committed, project) = (seen.committed, &seen.project);
+        let sighting = Sighting { id: seen.id, kind, project, committed, now };
         let edit = seen_again(old, sighting, part);
         carry_out(writing, &id, (part.part as u64, &part.resource), edit)?;
     }
@@ -254,13 +257,14 @@ fn carry_out(
         }
         Edit::Write(row) => {
             let Interval { begin, end } = extent(&row.booked, &row.kept);
-            let insert = "INSERT OR REPLACE INTO parts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+            let insert = "INSERT OR REPLACE INTO parts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
             writing.prepare(insert)?.execute((
                 id,
                 row.part,
                 row.resource.as_str(),
                 row.kind.as_str(),
                 row.owner.as_str(),
+                row.project.as_str(),
                 row.state.word(),
                 row.committed,
                 row.pieced,
@@ -277,13 +281,15 @@ fn carry_out(
 
 fn write_job(writing: &Transaction<'_>, job: &JobRow) -> rusqlite::Result<()> {
     let insert = "INSERT OR REPLACE INTO jobs VALUES (?1, ?2, \
-         CASE ?3 WHEN '' THEN coalesce((SELECT kind FROM jobs WHERE job = ?1), '') ELSE ?3 END, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+         CASE ?3 WHEN '' THEN coalesce((SELECT kind FROM jobs WHERE job = ?1), '') ELSE ?3 END, ?4, \
+         coalesce((SELECT project FROM jobs WHERE job = ?1), ?5), ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     let time = |time: Option<Time>| time.map(|time| time.0);
     writing.prepare(insert)?.execute((
         job.id.to_string(),
         job.resource.as_str(),
         job.kind.as_str(),
         job.owner.as_str(),
+        job.project.as_str(),
         job.reservation.map(|id| id.to_string()),
         job.state.as_str(),
         job.over,
@@ -315,6 +321,7 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<PartRow> {
         resource: name(row, "resource")?,
         kind: name(row, "kind")?,
         owner: name(row, "owner")?,
+        project: name(row, "project")?,
         state: state.ok_or_else(|| unreadable(&word))?,
         committed: row.get("committed")?,
         pieced: row.get("pieced")?,
@@ -332,6 +339,7 @@ fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         resource: name(row, "resource")?,
         kind: name(row, "kind")?,
         owner: name(row, "owner")?,
+        project: name(row, "project")?,
         reservation: reservation.and_then(|id| id.parse().ok()),
         state: row.get("state")?,
         over: row.get("over")?,

@@ -1,4 +1,4 @@
-//! Adds up rows of the usage history by user, resource, site or month. Of every row only the part within the window
+//! Adds up rows of the usage history by user, project, resource, site or month. Of every row only the part within the window
 //! counts.
 
 use super::row::{JobRow, PartRow, PartState, overlap};
@@ -18,6 +18,7 @@ const MOST_MONTHS: usize = 1_200;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum By {
     User,
+    Project,
     Site,
     Resource,
     Month,
@@ -132,7 +133,7 @@ impl Tally {
             }
         };
         let everything = super::row::extent(&row.booked, &row.kept);
-        self.add(&row.owner, &row.resource, &row.kind, everything, add);
+        self.add([&row.owner, &row.project, &row.resource], &row.kind, everything, add);
     }
 
     pub(super) fn add_job(&mut self, row: &JobRow) {
@@ -148,13 +149,12 @@ impl Tally {
             sums.jobs += 1;
             sums.ran += Span { interval: within, capacity: row.capacity }.area();
         };
-        self.add(&row.owner, &row.resource, &row.kind, ran, add);
+        self.add([&row.owner, &row.project, &row.resource], &row.kind, ran, add);
     }
 
     fn add(
         &mut self,
-        owner: &Name,
-        resource: &Name,
+        [owner, project, resource]: [&Name; 3],
         kind: &Name,
         when: Interval,
         add: impl Fn(&mut Sums, Interval),
@@ -174,6 +174,7 @@ impl Tally {
             }
             let value = |by: &By| match by {
                 By::User => owner.to_string(),
+                By::Project => project.to_string(),
                 By::Site => site(resource, &self.question.service),
                 By::Resource => resource.to_string(),
                 By::Month => label.clone(),

@@ -39,7 +39,9 @@ fn followed(seen: &[(i64, BookedPart)]) -> Option<PartRow> {
     let mut row = None;
     for (now, part) in seen {
         let kind = Name::from("processors");
-        let sighting = Sighting { id: ReservationId(1), kind: &kind, committed: false, now: Time(*now) };
+        let project = Name::from("physics");
+        let (id, now) = (ReservationId(1), Time(*now));
+        let sighting = Sighting { id, kind: &kind, project: &project, committed: false, now };
         match seen_again(row.as_ref(), sighting, part) {
             Edit::Nothing => {}
             Edit::Delete => row = None,
@@ -93,7 +95,8 @@ fn holds_count_only_if_they_expired() {
     assert_eq!(followed(&[(10, part(State::Requested, &terms))]), None);
     // An event may tell of a commit that was never seen as a state.
     let kind = Name::from("processors");
-    let sighting = Sighting { id: ReservationId(1), kind: &kind, committed: true, now: Time(20) };
+    let (id, now) = (ReservationId(1), Time(20));
+    let sighting = Sighting { id, kind: &kind, project: &kind, committed: true, now };
     let cancelled = ended(part(State::Cancelled, &terms), 15);
     assert!(
         matches!(seen_again(None, sighting, &cancelled), Edit::Write(row) if row.committed && row.kept.is_empty())
@@ -166,6 +169,10 @@ const USERS: [&str; 3] = ["ada", "bob", "eve"];
 const RESOURCES: [(&str, &str); 3] =
     [("north/cluster", "processors"), ("south/cluster", "processors"), ("south/line", "bandwidth")];
 
+fn project_of(user: &str) -> &'static str {
+    if user == "eve" { "" } else { "physics" }
+}
+
 /// 2026-10-30T12:00:00Z: the end of a month and of summer time are near.
 const BEGIN: i64 = 1_793_361_600;
 
@@ -188,6 +195,7 @@ fn rows(draw: &mut Draw) -> (Vec<PartRow>, Vec<JobRow>) {
                 resource: resource.into(),
                 kind: kind.into(),
                 owner: owner.into(),
+                project: project_of(owner).into(),
                 state,
                 committed,
                 pieced: false,
@@ -200,11 +208,13 @@ fn rows(draw: &mut Draw) -> (Vec<PartRow>, Vec<JobRow>) {
     let job = |draw: &mut Draw, id: u128| {
         let (resource, kind) = draw.of(&RESOURCES);
         let ran = draw.spans(BEGIN)[0];
+        let owner = draw.of(&USERS);
         JobRow {
             id: JobId(id),
             resource: resource.into(),
             kind: kind.into(),
-            owner: draw.of(&USERS).into(),
+            owner: owner.into(),
+            project: project_of(owner).into(),
             reservation: None,
             state: "running".to_owned(),
             over: false,
@@ -233,6 +243,7 @@ fn counted(question: &Question, parts: &[PartRow], jobs: &[JobRow]) -> Plain {
     let group = |owner: &Name, resource: &Name, kind: &Name, hour: i64| {
         let value = |by: &By| match by {
             By::User => owner.to_string(),
+            By::Project => project_of(owner.as_str()).to_owned(),
             By::Site => resource.as_str().split('/').next().unwrap().to_owned(),
             By::Resource => resource.to_string(),
             By::Month => month_of(hour).to_owned(),
@@ -280,7 +291,7 @@ fn sums_equal_those_of_looking_at_every_hour() {
     let mut draw = Draw(7);
     for _ in 0..300 {
         let (parts, jobs) = rows(&mut draw);
-        let columns = [By::User, By::Site, By::Resource, By::Month];
+        let columns = [By::User, By::Project, By::Site, By::Resource, By::Month];
         let by: Vec<By> = columns.into_iter().filter(|_| draw.below(2) == 0).collect();
         let begin = BEGIN + 3_600 * draw.below(60) as i64;
         let window = Interval::new(Time(begin), Time(begin + 3_600 * (1 + draw.below(80) as i64)));
@@ -323,7 +334,8 @@ fn windows_beyond_the_calendar_or_of_too_many_months_are_refused() {
 
 fn sighting(id: u128, now: i64, part: BookedPart) -> Sightings {
     let parts = vec![("processors".into(), part)];
-    let seen = SeenReservation { id: ReservationId(id), committed: false, parts };
+    let (id, project) = (ReservationId(id), "physics".into());
+    let seen = SeenReservation { id, committed: false, project, parts };
     Sightings { now: Time(now), reservations: vec![seen], jobs: Vec::new() }
 }
 
@@ -358,7 +370,10 @@ fn old_rows_are_deleted_and_live_ones_stay() {
 #[test]
 fn a_history_knows_what_it_lacks() {
     let folder = tempfile::tempdir().unwrap();
-    let history = || History::new("north".into(), folder.path(), Seconds(1_000_000), Seconds(100));
+    let history = || {
+        let (keep, retention) = (Seconds(1_000_000), Seconds(100));
+        History::new("north".into(), folder.path(), keep, retention, Projects::default())
+    };
     let covered = || Store::open(&folder.path().join(FILE)).unwrap().covered().unwrap().unwrap();
     // A new service has a complete history.
     assert_eq!(history().open(0, 0, Time(1_000)), 0);

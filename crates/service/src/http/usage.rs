@@ -1,4 +1,4 @@
-//! Usage by user, site, resource and month, from the history of the service.
+//! Usage by user, project, site, resource and month, from the history of the service.
 
 use super::Shared;
 use super::answer::{Refusal, out_of_calendar, written};
@@ -17,15 +17,20 @@ use jiff::tz::TimeZone;
 use std::sync::Arc;
 
 /// The columns of `by`.
-const COLUMNS: [(&str, By); 4] =
-    [("user", By::User), ("site", By::Site), ("resource", By::Resource), ("month", By::Month)];
+const COLUMNS: [(&str, By); 5] = [
+    ("user", By::User),
+    ("project", By::Project),
+    ("site", By::Site),
+    ("resource", By::Resource),
+    ("month", By::Month),
+];
 
 /// Longest name of a time zone: twice as long as any that exists.
 const LONGEST_ZONE: usize = 64;
 
 /// Show usage
 ///
-/// Capacity that was booked and used, by user, site, resource or month. Users see their own; operators and readers
+/// Capacity that was booked and used, by user, project, site, resource or month. Users see their own; operators and readers
 /// see all. Reaches further back than the list of reservations.
 #[utoipa::path(
     get, path = "/v1/usage", operation_id = "show_usage", tag = "usage",
@@ -108,7 +113,7 @@ fn columns(text: &str) -> Result<Vec<By>, Refusal> {
         let found = COLUMNS.iter().find(|(name, _)| *name == word.trim());
         let Some((_, by)) = found else {
             let word = shown(word.trim());
-            let why = format!("cannot group by {word:?}; use user, site, resource or month");
+            let why = format!("cannot group by {word:?}; use user, project, site, resource or month");
             return Err(Refusal::bad_request(why));
         };
         if !columns.contains(by) {
@@ -171,6 +176,7 @@ fn row(by: &[By], group: &Group, sums: &Sums) -> api::UsageRow {
     for (by, value) in by.iter().zip(&group.values) {
         let column = match by {
             By::User => &mut row.user,
+            By::Project => &mut row.project,
             By::Site => &mut row.site,
             By::Resource => &mut row.resource,
             By::Month => &mut row.month,
