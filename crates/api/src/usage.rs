@@ -51,7 +51,7 @@ pub struct Usage {
     pub by: Vec<String>,
     /// Time zone in which months begin.
     pub zone: String,
-    /// The history is complete from then on. Missing if it is complete since the service was set up.
+    /// The history is complete only from then on. Missing if it covers the whole interval.
     pub complete_since: Option<Timestamp>,
     /// Sorted by the columns. Groups without usage are left out.
     pub rows: Vec<UsageRow>,

@@ -53,7 +53,7 @@ fn show(arguments: &Arguments, session: &Session) -> Result<()> {
     };
     let usage = session.ask("adding up", session.timed_client().usage(&query))?;
     session.print(&usage, || print(&usage, session))?;
-    if let Some(since) = usage.complete_since.filter(|since| since.time() > usage.from.time()) {
+    if let Some(since) = usage.complete_since {
         say!("note: the history is complete only from {} on", session.dates().wall(since));
     }
     Ok(())

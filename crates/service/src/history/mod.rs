@@ -22,7 +22,7 @@ mod tests;
 
 use crate::thread::{PartyHandle, ReadKind};
 use bookahead_lrms::batch::accounts::Projects;
-use bookahead_party::{BookedPart, Filter, Queries, Role, Subject, Viewer};
+use bookahead_party::{Filter, Queries, Role, Subject, Viewer};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::broker::name_here;
 use bookahead_protocol::jobs::JobView;
@@ -48,6 +48,12 @@ const MOST_WAITING: usize = 100_000;
 
 /// How often old rows are deleted, and running jobs are looked at: a broker has no event when a job starts.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
+
+/// How long events are collected, so that many share one transaction.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// How often a broker's list of resources is read at most, for those whose kind is not known.
+const KINDS_EVERY: Duration = Duration::from_secs(1);
 
 /// Pause after a failed write.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -100,9 +106,10 @@ pub(crate) enum NoUsage {
     File(#[from] rusqlite::Error),
 }
 
-/// Sums, and from when on they are complete.
+/// Sums over a window.
 pub(crate) struct Usage {
     pub(crate) tally: Tally,
+    /// They are complete only from then on. None if they are complete.
     pub(crate) complete_since: Option<Time>,
 }
 
@@ -206,9 +213,10 @@ impl History {
         let is_broker = party.read(ReadKind::Short, |queries, _| queries.role() == Role::Broker);
         let mut failed = false;
         let mut tidied: Option<Instant> = None;
+        let mut kinds = Kinds::default();
         while let Some(batch) = self.next(failed) {
             let seen =
-                party.read(ReadKind::Short, |queries, now| sightings(queries, now, &batch, &self.projects));
+                party.read(ReadKind::Short, |queries, now| self.sightings(&mut kinds, queries, now, &batch));
             let mut written = store.write(&seen, batch.up_to);
             if written.is_ok() && tidied.is_none_or(|at| at.elapsed() >= TIDY_EVERY) {
                 tidied = Some(Instant::now());
@@ -238,6 +246,11 @@ impl History {
         let waited =
             self.changed.wait_timeout_while(waiting, TIDY_EVERY, |waiting| !waiting.closed && idle(waiting));
         let mut waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if !waiting.closed {
+            drop(waiting);
+            std::thread::sleep(GATHER);
+            waiting = self.waiting();
+        }
         if waiting.closed && (failed || idle(&mut waiting)) {
             return None;
         }
@@ -345,47 +358,66 @@ impl History {
         tally.is_too_large()?;
         // Older rows were deleted, if there were any.
         let complete_since = since.into_iter().chain([now - self.keep]).max();
-        Ok(Usage { tally, complete_since: complete_since.filter(|since| since.0 > 0) })
+        Ok(Usage { tally, complete_since: complete_since.filter(|since| *since > window.begin) })
     }
 
     /// Permits for queries.
     pub(crate) fn queries(&self) -> Arc<Semaphore> {
         self.queries.clone()
     }
-}
 
-/// What the party shows of these reservations and jobs.
-fn sightings(queries: &mut dyn Queries, now: Moment, batch: &Batch, projects: &Projects) -> Sightings {
-    let kinds: BTreeMap<Name, Name> =
-        queries.resources().into_iter().map(|resource| (resource.name, resource.kind)).collect();
-    let with_kind = |part: BookedPart| (kind(&kinds, &part.resource), part);
-    let project = |owner: Option<&Name>| {
-        let project = owner.and_then(|owner| projects.map.get(owner)).or(projects.usual.as_ref());
+    /// What the party shows of these reservations and jobs.
+    fn sightings(
+        &self,
+        kinds: &mut Kinds,
+        queries: &mut dyn Queries,
+        now: Moment,
+        batch: &Batch,
+    ) -> Sightings {
+        let queries: &dyn Queries = queries;
+        let is_broker = queries.role() == Role::Broker;
+        let seen = |(id, committed): &(ReservationId, bool)| {
+            let parts = queries.booked(*id);
+            let project = self.project(parts.first().map(|part| &part.owner));
+            let parts = parts.into_iter().map(|part| (kinds.of(queries, &part.resource), part)).collect();
+            SeenReservation { id: *id, committed: *committed, project, parts }
+        };
+        let reservations = batch.reservations.iter().map(seen).collect();
+        let mut row = |job: JobView| {
+            let resource = job.resource.clone().unwrap_or_else(|| Name::from(""));
+            // In a job, a broker names the resource as its site does.
+            let site = job.site.as_ref().filter(|_| is_broker);
+            let resource = site.map(|site| name_here(site, &resource)).unwrap_or(resource);
+            let kind = kinds.of(queries, &resource);
+            JobRow::of(&job, self.project(Some(&job.owner)), resource, kind)
+        };
+        let jobs = batch.jobs.iter().map(|id| (*id, queries.job(*id).map(&mut row)));
+        Sightings { now: now.second(), reservations, jobs: jobs.collect() }
+    }
+
+    /// The project of an owner; empty if there is none.
+    fn project(&self, owner: Option<&Name>) -> Name {
+        let Projects { usual, map } = &self.projects;
+        let project = owner.and_then(|owner| map.get(owner)).or(usual.as_ref());
         Name::from(project.map_or("", String::as_str))
-    };
-    let seen = |(id, committed): &(ReservationId, bool)| {
-        let parts = queries.booked(*id);
-        let project = project(parts.first().map(|part| &part.owner));
-        let parts = parts.into_iter().map(with_kind).collect();
-        SeenReservation { id: *id, committed: *committed, project, parts }
-    };
-    let reservations = batch.reservations.iter().map(seen).collect();
-    let is_broker = queries.role() == Role::Broker;
-    let row = |job: JobView| job_row(&kinds, is_broker, project(Some(&job.owner)), &job);
-    let job = |id: &JobId| (*id, queries.job(*id).map(row));
-    Sightings { now: now.second(), reservations, jobs: batch.jobs.iter().map(job).collect() }
+    }
 }
 
-fn job_row(kinds: &BTreeMap<Name, Name>, is_broker: bool, project: Name, job: &JobView) -> JobRow {
-    let resource = job.resource.clone().unwrap_or_else(|| Name::from(""));
-    // In a job, a broker names the resource as its site does.
-    let site = job.site.as_ref().filter(|_| is_broker);
-    let resource = site.map(|site| name_here(site, &resource)).unwrap_or(resource);
-    let kind = kind(kinds, &resource);
-    JobRow::of(job, project, resource, kind)
+/// Kinds of resources.
+#[derive(Default)]
+struct Kinds {
+    known: BTreeMap<Name, Name>,
+    read: Option<Instant>,
 }
 
-/// The kind of a resource; empty if it is not known at present.
-fn kind(kinds: &BTreeMap<Name, Name>, resource: &Name) -> Name {
-    kinds.get(resource).cloned().unwrap_or_else(|| Name::from(""))
+impl Kinds {
+    /// The kind of a resource; empty if it is not known at present.
+    fn of(&mut self, queries: &dyn Queries, resource: &Name) -> Name {
+        let due = self.read.is_none_or(|read| read.elapsed() >= KINDS_EVERY);
+        if due && !self.known.contains_key(resource) {
+            self.read = Some(Instant::now());
+            self.known.extend(queries.resources().into_iter().map(|found| (found.name, found.kind)));
+        }
+        self.known.get(resource).cloned().unwrap_or_else(|| Name::from(""))
+    }
 }

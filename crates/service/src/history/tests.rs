@@ -4,6 +4,7 @@ use super::row::{Edit, PartRow, PartState, Sighting, gone, seen_again};
 use super::store::{Reader, SeenReservation, Sightings, Store};
 use super::sums::{By, Group, Question, Sums, Tally, TooMuch};
 use super::*;
+use bookahead_party::BookedPart;
 use bookahead_plan::{Capacity, Interval, Span};
 use bookahead_protocol::State;
 use jiff::tz::TimeZone;
