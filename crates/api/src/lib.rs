@@ -7,7 +7,7 @@
 //! - [`problem`]: refusals and errors
 //! - [`description`]: OpenAPI schemas of ids and names
 //! - [`site`]: sites, resources, schedules and health
-//! - [`job`]: jobs; [`list`]: pages, filters and events; [`notice`]: webhook notices
+//! - [`job`]: jobs; [`list`]: pages, filters and events; [`notice`]: webhook notices; [`usage`]: usage
 //!
 //! Requests with unknown fields are refused; answers may gain fields, so clients must ignore unknown ones.
 
@@ -25,6 +25,7 @@ pub mod request;
 pub mod reservation;
 pub mod site;
 pub mod time;
+pub mod usage;
 
 pub use decimal::{Cost, FineSeconds, Price, Rating};
 pub use job::{Job, JobState, Jobs, Mode, SubmitJob, Work};
@@ -47,3 +48,4 @@ pub use site::{
     Role, Schedule, Site, Sites, Status,
 };
 pub use time::{FineTimestamp, OutOfCalendar, Timestamp};
+pub use usage::{Usage, UsageQuery, UsageRow};

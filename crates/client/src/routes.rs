@@ -109,6 +109,11 @@ impl Client {
         self.get(Order::get("/v1/schedule").with_query(query)?).await
     }
 
+    /// Usage by user, project, site, resource and month.
+    pub async fn usage(&self, query: &api::UsageQuery) -> Result<api::Usage, ClientError> {
+        self.get(Order::get("/v1/usage").with_query(query)?).await
+    }
+
     /// Known sites and brokers.
     pub async fn sites(&self) -> Result<api::Sites, ClientError> {
         self.get(Order::get("/v1/sites")).await

@@ -21,7 +21,7 @@ pub use crate::batch::{
     OrderId, Seen, Tagged, Work,
 };
 pub use crate::broker::{Broker, BrokerEvent, BrokerState, JobEvent, JobRules};
-pub use crate::queries::{Filter, Queries, Viewer};
+pub use crate::queries::{BookedPart, Filter, Queries, Subject, Viewer};
 pub use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 pub use crate::step::{
     CallId, Input, JobCall, JobNews, Level, Missing, Notice, Origin, Output, Party, PeerCall, PeerRequest,

@@ -37,6 +37,10 @@ pub trait Queries {
     fn job_place(&self, _id: JobId) -> Option<(Name, JobId)> {
         None
     }
+    /// The parts of a reservation with what they take, for the usage history. Empty if it is not remembered.
+    fn booked(&self, _id: ReservationId) -> Vec<BookedPart> {
+        Vec::new()
+    }
     /// Number of reservations by state.
     fn counts(&self) -> BTreeMap<State, usize>;
     /// Answers a call that changes nothing. None if only the party itself can answer it.
@@ -45,6 +49,43 @@ pub trait Queries {
     fn batch_health(&self, _now: Moment) -> Option<BatchHealth> {
         None
     }
+}
+
+/// What one part of a reservation takes of its resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BookedPart {
+    /// Index of the part.
+    pub part: usize,
+    /// Owner of the reservation.
+    pub owner: Name,
+    /// The resource, under the name that this party uses.
+    pub resource: Name,
+    /// State of the reservation.
+    pub state: State,
+    /// The promised capacity by the current terms.
+    pub spans: Vec<Span>,
+    /// Whether `spans` also tell what it had in the past. A broker knows only the current capacity.
+    pub with_past: bool,
+    /// Capacity missing now.
+    pub missing: Capacity,
+    /// When the part ended.
+    pub ended: Option<Moment>,
+    /// Whether it ended because its site lost it.
+    pub lost: bool,
+}
+
+/// The subject of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// A reservation.
+    Reservation {
+        /// Its id.
+        id: ReservationId,
+        /// Whether the event committed it.
+        committed: bool,
+    },
+    /// A job.
+    Job(JobId),
 }
 
 /// Health of a batch system.

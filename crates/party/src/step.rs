@@ -3,7 +3,7 @@
 //! instead of a channel, so a party can be cloned, compared and simulated.
 
 use crate::batch::{BatchOrder, BatchReport};
-use crate::queries::Queries;
+use crate::queries::{Queries, Subject};
 use crate::register::Heartbeat;
 use bookahead_plan::{Capacity, Time};
 use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobView, JobWord};
@@ -246,6 +246,10 @@ pub trait Party: Queries + Clone + Send + 'static {
     /// The notice of an event that was just applied, as far as it can be known after a restart; for owners
     /// that were not notified before it. Events without a time get `now`.
     fn notice_of(&self, now: Moment, event: &Self::Event) -> Option<Notice>;
+    /// The reservation or job that an event is about, for the usage history.
+    fn subject(_event: &Self::Event) -> Option<Subject> {
+        None
+    }
     /// Starts the party after the replay. The error says why that is impossible.
     fn start(&mut self, now: Moment) -> Result<Output<Self::Event>, String>;
     /// Handles an input.

@@ -3,6 +3,7 @@
 //!
 //! - [`journal`]: events on disk before an answer leaves
 //! - [`thread`]: the threads that drive a party, the handle to it, and copies of it for readers
+//! - [`history`]: who booked and used how much, beyond the memory of the party
 //! - [`notify`]: notices to owners, by webhook and by command
 //! - [`peers`]: calls of a broker to its peers, and their heartbeats
 //! - [`http`]: one set of routes for sites and brokers; [`security`]: authentication, roles, TLS
@@ -12,6 +13,7 @@
 pub mod clock;
 pub mod config;
 pub mod daemon;
+pub mod history;
 pub mod http;
 pub mod journal;
 pub mod notify;

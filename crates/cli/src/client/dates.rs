@@ -56,6 +56,11 @@ impl Dates {
         zone_name(&self.zone)
     }
 
+    /// The IANA name of the user's zone. None for UTC, and for a zone without a name.
+    pub(crate) fn named_zone(&self) -> Option<String> {
+        self.zone.iana_name().filter(|_| !self.are_utc()).map(ToOwned::to_owned)
+    }
+
     /// Whether the user's zone is UTC, so that times need not be shown twice.
     pub(crate) fn are_utc(&self) -> bool {
         self.zone == TimeZone::UTC || matches!(self.zone.iana_name(), Some("UTC" | "Etc/UTC"))

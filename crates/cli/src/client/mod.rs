@@ -4,8 +4,8 @@
 //! - [`place`]: server and credentials; [`session`]: the connection to one server
 //! - [`when`], [`dates`]: parsing and formatting of times
 //! - [`request`]: requests from options or from a file
-//! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`wait`], [`submit`], [`logs`]: the
-//!   commands
+//! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`wait`], [`submit`], [`logs`],
+//!   [`usage`]: the commands
 //! - [`view`]: tables; [`refusal`]: errors and exit codes
 
 mod dates;
@@ -21,6 +21,7 @@ mod reserve;
 mod schedule;
 mod session;
 mod submit;
+mod usage;
 mod view;
 mod wait;
 mod watch;
@@ -88,6 +89,9 @@ pub(crate) enum Command {
     /// Export your reservations as a calendar (iCalendar)
     #[command(after_help = EXIT_CODES)]
     Calendar(Box<looking::CalendarArguments>),
+    /// Show how much was booked and used, by user, project, resource or month
+    #[command(after_help = EXIT_CODES)]
+    Usage(Box<usage::Arguments>),
 }
 
 pub(crate) fn run(command: &Command) -> Result<()> {
@@ -110,5 +114,6 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Wait(arguments) => wait::run(arguments),
         Command::Schedule(arguments) => schedule::run(arguments),
         Command::Calendar(arguments) => looking::calendar(arguments),
+        Command::Usage(arguments) => usage::run(arguments),
     }
 }

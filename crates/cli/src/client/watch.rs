@@ -171,7 +171,7 @@ mod tests {
         let line = line(&event, &Dates::new(TimeZone::UTC, "2026-11-15T15:30:00Z".parse().unwrap()));
         assert!(
             line.ends_with(
-                "reset  events up to 7 are not sent again; `bookahead list` shows the current state"
+                "reset  events up to 7 are not sent again; `bookahead list` and `bookahead jobs` show the current state"
             )
         );
     }

@@ -73,6 +73,30 @@ fn the_life_of_a_reservation_in_commands() {
 }
 
 #[test]
+fn usage_is_added_up_by_user_and_month() {
+    let asking = Asking::site(SITE);
+    let id = asking.hold("32");
+    asking.ends(0, &["commit", &id]);
+    let cancelled = asking.hold("8");
+    asking.ends(0, &["commit", &cancelled]);
+    asking.ends(0, &["cancel", &cancelled]);
+    let period = ["--by", "user,month", "--from", "-1h", "--until", "+3d"];
+    let usage = asking.document(&[&["usage"], &period[..]].concat());
+    let row = &usage["rows"][0];
+    assert_eq!((&row["reservations"], &row["cancelled"]), (&2.into(), &1.into()), "{usage}");
+    assert_eq!((&row["booked_unit_hours"], &row["kept_unit_hours"]), (&80.0.into(), &64.0.into()));
+    assert_eq!(usage["zone"], "Europe/Berlin");
+    let shown = asking.ends(0, &[&["usage"], &period[..]].concat());
+    let last = shown.out.lines().last().unwrap();
+    assert!(last.starts_with("total") && last.contains("80.00") && last.contains("64.00"), "{shown:?}");
+    assert!(shown.out.contains(row["month"].as_str().unwrap()), "{shown:?}");
+    // By default it is this month, in which nothing may be booked yet on its last day.
+    asking.ends(0, &["usage"]);
+    let wrong = asking.ends(3, &["usage", "--by", "shoe-size"]);
+    assert!(wrong.err.contains("user, project, site, resource or month"), "{wrong:?}");
+}
+
+#[test]
 fn what_is_refused_ends_with_3_and_says_what_would_do_instead() {
     let asking = Asking::site(SITE);
     let id = asking.hold("32");

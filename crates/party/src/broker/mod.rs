@@ -12,6 +12,7 @@ mod queries;
 
 pub use event::{BrokerEvent, BrokerState, JobEvent, JobRules, PartThere};
 
+use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat, Register};
 use crate::step::{
     CallId, Input, Level, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark, Reply,
@@ -344,6 +345,16 @@ impl Party for Broker {
         match event {
             BrokerEvent::Booking(event) => self.notice(event.at().unwrap_or(now), event),
             BrokerEvent::Job(_) => None,
+        }
+    }
+
+    fn subject(event: &BrokerEvent) -> Option<Subject> {
+        match event {
+            BrokerEvent::Booking(event) => {
+                let committed = matches!(event, Event::Committed { .. });
+                event.id().map(|id| Subject::Reservation { id, committed })
+            }
+            BrokerEvent::Job(event) => Some(Subject::Job(event.id())),
         }
     }
 

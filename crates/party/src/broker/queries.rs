@@ -2,10 +2,10 @@
 //! Answered from events and published data only, so a copy for readers gives the same answers.
 
 use super::Broker;
-use crate::queries::{Block, BlockKind, Filter, Queries, ResourceSchedule, Viewer};
+use crate::queries::{Block, BlockKind, BookedPart, Filter, Queries, ResourceSchedule, Viewer};
 use crate::register::{Heartbeat, Known, Role};
 use bookahead_plan::{Capacity, Interval, Span};
-use bookahead_protocol::broker::Booking;
+use bookahead_protocol::broker::{Booking, Outcome};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Moment, Name, Reservation, ReservationId, Resource, Slot, State,
@@ -95,6 +95,30 @@ impl Queries for Broker {
 
     fn jobs(&self, viewer: &Viewer) -> Vec<JobView> {
         self.jobs.shown(viewer)
+    }
+
+    fn booked(&self, id: ReservationId) -> Vec<BookedPart> {
+        let Some(booking) = self.head.booking(id).filter(|booking| booking.asked.is_some()) else {
+            return Vec::new();
+        };
+        let (state, over) = (booking.state, booking.ended.filter(|_| booking.state.is_over()));
+        let failed = matches!(booking.outcome, Some(Outcome::PartLost | Outcome::Lost));
+        let parts = booking.children.iter().enumerate().map(|(part, child)| {
+            let slot = child.pick.slot_here();
+            let gone = child.loss.filter(|loss| loss.why.is_gone()).map(|loss| loss.since);
+            BookedPart {
+                part,
+                owner: booking.owner(),
+                resource: slot.resource,
+                state,
+                spans: vec![Span { interval: slot.interval, capacity: slot.capacity }],
+                with_past: false,
+                missing: child.loss.filter(|_| gone.is_none()).map_or(Capacity::ZERO, |loss| loss.missing),
+                ended: gone.into_iter().chain(over).min(),
+                lost: failed || gone.is_some_and(|gone| over.is_none_or(|over| gone < over)),
+            }
+        });
+        parts.collect()
     }
 
     fn counts(&self) -> BTreeMap<State, usize> {

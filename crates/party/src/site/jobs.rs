@@ -39,6 +39,23 @@ pub enum JobEvent {
     Over { id: JobId, state: JobState, at: Time },
 }
 
+impl JobEvent {
+    /// The job that the event is about.
+    pub fn id(&self) -> JobId {
+        match self {
+            JobEvent::Submitted { job, .. } => job.id,
+            JobEvent::Handed { id }
+            | JobEvent::Given { id, .. }
+            | JobEvent::Bound { id, .. }
+            | JobEvent::Named { id, .. }
+            | JobEvent::Claimed { id }
+            | JobEvent::MayRun { id }
+            | JobEvent::Started { id, .. }
+            | JobEvent::Over { id, .. } => *id,
+        }
+    }
+}
+
 /// A job of a site.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {

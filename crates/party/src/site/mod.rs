@@ -20,6 +20,7 @@ pub use jobs::{JobEvent, Jobs, Record};
 pub use queries::SiteFacts;
 
 use crate::batch::{Backing, BatchOrder, BatchReport, OrderId};
+use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat};
 use crate::step::{CallId, Input, Missing, Notice, Output, Party, Reply};
 use bookahead_plan::{Seconds, Span};
@@ -501,6 +502,10 @@ impl Party for Site {
             SiteEvent::Book(event) => self.plain_notice(event),
             SiteEvent::Job(_) | SiteEvent::Opened => None,
         }
+    }
+
+    fn subject(event: &SiteEvent) -> Option<Subject> {
+        event.subject()
     }
 
     fn start(&mut self, now: Moment) -> Result<Output<SiteEvent>, String> {

@@ -1,15 +1,17 @@
 //! Queries of a site: its ledger, and its batch system as of the last look. Users see only that something of
 //! others exists, not whose it is.
 
-use super::{HOLDS_REMEMBERED, Site, Step};
+use super::{HOLDS_REMEMBERED, Site, SiteEvent, Step};
 use crate::batch::Look;
-use crate::queries::{BatchHealth, BatchState, Block, BlockKind, Filter, Queries, ResourceSchedule, Viewer};
+use crate::queries::{
+    BatchHealth, BatchState, Block, BlockKind, BookedPart, Filter, Queries, ResourceSchedule, Subject, Viewer,
+};
 use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 use crate::step::{Level, Remark};
 use bookahead_plan::planner::{Cluster, Planner};
 use bookahead_plan::{Interval, Seconds, Span, Time};
 use bookahead_protocol::jobs::JobView;
-use bookahead_protocol::ledger::{Offered, View, Views, What};
+use bookahead_protocol::ledger::{Because, Offered, View, Views, What};
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
 };
@@ -262,6 +264,21 @@ impl Queries for Site {
         jobs
     }
 
+    fn booked(&self, id: ReservationId) -> Vec<BookedPart> {
+        let part = self.ledger.entry(id).map(|entry| BookedPart {
+            part: 0,
+            owner: entry.owner.clone(),
+            resource: entry.resource.clone(),
+            state: entry.state,
+            spans: entry.spans.clone(),
+            with_past: true,
+            missing: entry.missing,
+            ended: entry.state.is_over().then_some(entry.ended),
+            lost: entry.given_up == Some(Because::Lost),
+        });
+        part.into_iter().collect()
+    }
+
     fn counts(&self) -> BTreeMap<State, usize> {
         self.ledger.counts()
     }
@@ -292,6 +309,20 @@ impl Queries for Site {
             (None, None) => (BatchState::Ok, None),
         };
         Some(BatchHealth { state, since, look_age })
+    }
+}
+
+impl SiteEvent {
+    /// The reservation or job that the event is about.
+    pub(super) fn subject(&self) -> Option<Subject> {
+        match self {
+            SiteEvent::Book(event) => {
+                let committed = matches!(event.what, What::Committed { .. });
+                event.what.id().map(|id| Subject::Reservation { id, committed })
+            }
+            SiteEvent::Job(event) => Some(Subject::Job(event.id())),
+            SiteEvent::Opened => None,
+        }
     }
 }
 

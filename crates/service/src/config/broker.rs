@@ -30,6 +30,8 @@ pub struct BrokerConfig {
     pub state: Option<PathBuf>,
     #[serde(default = "default_retention")]
     pub retention: Length,
+    #[serde(default = "default_history", deserialize_with = "history")]
+    pub history: Length,
     pub open: Option<bool>,
     #[serde(default = "default_heartbeat")]
     pub heartbeat: Length,

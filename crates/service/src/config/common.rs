@@ -6,10 +6,12 @@ use super::length::Length;
 use super::notify::NotifyConfig;
 use super::site::SiteConfig;
 use crate::clock::Clock;
+use crate::history::History;
 use crate::http;
 use crate::http::listener::{Listen, UNIX};
 use crate::security::Security;
 use bookahead_api::{AttributeValue, Timestamp};
+use bookahead_lrms::batch::accounts::Projects;
 use bookahead_party::Role;
 use bookahead_protocol::{Millis, Moment, Name};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -17,6 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Fastest clock: a real millisecond should be less than a minute of simulated time.
 pub const FASTEST: u32 = 50_000;
@@ -163,6 +166,17 @@ pub(super) fn default_retention() -> Length {
     Length::of_seconds(86_400)
 }
 
+/// More than a year, so that a report of the last year is complete when it is written.
+pub(super) fn default_history() -> Length {
+    Length::of_seconds(400 * 86_400)
+}
+
+/// A length of time, or `off`.
+pub(super) fn history<'de, D: Deserializer<'de>>(from: D) -> Result<Length, D::Error> {
+    let text = String::deserialize(from)?;
+    if text == "off" { Ok(Length::default()) } else { text.parse().map_err(de::Error::custom) }
+}
+
 pub(super) fn default_heartbeat() -> Length {
     Length::of_seconds(5)
 }
@@ -242,6 +256,7 @@ pub(crate) struct Common<'a> {
     pub(crate) notify: &'a NotifyConfig,
     pub(crate) heartbeat: Length,
     retention: Length,
+    history: Length,
     clock: &'a ClockConfig,
 }
 
@@ -265,6 +280,7 @@ macro_rules! common_of {
                     notify: &config.notify,
                     heartbeat: config.heartbeat,
                     retention: config.retention,
+                    history: config.history,
                     clock: &config.clock,
                 }
             }
@@ -283,6 +299,12 @@ impl Common<'_> {
             let socket = state(self.state, self.name, base).join(SOCKET);
             vec![Listen::Unix(std::path::absolute(&socket).unwrap_or(socket))]
         })
+    }
+
+    /// The usage history. `None` if none is kept.
+    pub(crate) fn history(&self, state: &Path, projects: Projects) -> Option<Arc<History>> {
+        let (keep, retention) = (self.history.seconds(), self.retention.seconds());
+        (keep.0 > 0).then(|| Arc::new(History::new(self.name.into(), state, keep, retention, projects)))
     }
 
     pub(crate) fn tcp_addresses(&self) -> impl Iterator<Item = SocketAddr> {

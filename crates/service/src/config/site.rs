@@ -31,6 +31,8 @@ pub struct SiteConfig {
     pub state: Option<PathBuf>,
     #[serde(default = "default_retention")]
     pub retention: Length,
+    #[serde(default = "default_history", deserialize_with = "history")]
+    pub history: Length,
     #[serde(default = "default_answers")]
     pub most_answers: usize,
     #[serde(default = "default_heartbeat")]

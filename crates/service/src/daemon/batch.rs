@@ -59,7 +59,7 @@ fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) ->
     let places: Vec<(Place, Capacity)> = places.collect();
     let accounts = accounts(batch, &runner)?;
     let named: Vec<Place> = places.iter().map(|(place, _)| place.clone()).collect();
-    let projects = Projects { usual: batch.project.clone(), map: batch.projects.clone() };
+    let projects = projects(batch);
     let reading = self::runner(batch, base, state)?.at_most(OUTPUTS_AT_ONCE);
     let told = system(batch, base, Vec::clone(&named), BTreeMap::new(), reading.clone());
     let folder = batch.output.as_ref().map(|path| base.join(path));
@@ -126,6 +126,11 @@ fn accounts(batch: &BatchConfig, runner: &Runner) -> Result<Accounts, DaemonErro
         return Err(LrmsError::Misconfigured(why).into());
     }
     Ok(Accounts::Service(account.to_owned()))
+}
+
+/// Projects of owners.
+pub(super) fn projects(batch: &BatchConfig) -> Projects {
+    Projects { usual: batch.project.clone(), map: batch.projects.clone() }
 }
 
 /// Creates the dialect. `projects` maps each project to its known users.

@@ -10,6 +10,7 @@ use crate::peers::{Heartbeats, PeerCalls, watch_peers};
 use crate::replace_file::replace_file;
 use crate::thread::{BatchSide, Outlets, PartyOptions};
 use bookahead_client::Options;
+use bookahead_lrms::batch::accounts::Projects;
 use bookahead_party::Heartbeat;
 use bookahead_party::broker::Broker;
 use bookahead_protocol::Name;
@@ -44,6 +45,7 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let outbox = config.notify.outbox(&config.name, base, &state)?;
     let options = PartyOptions {
         outbox: outbox.clone(),
+        history: Common::from(config).history(&state, Projects::default()),
         ..PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock())
     };
     let broker = broker_value(config, front.about.clone(), maker, identity.clone());

@@ -1,7 +1,7 @@
 //! Starts a site from its configuration. Also examines everything that a site needs, without starting it and even
 //! while it runs: configuration, state, listeners, brokers, batch system.
 
-use super::batch::{Driven, driven, idle, job_account, scheduler};
+use super::batch::{Driven, driven, idle, job_account, projects, scheduler};
 use super::front::{Credentials, Watched, exposed_state, start};
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::{Common, SiteConfig, url_below};
@@ -46,8 +46,10 @@ pub async fn site(
     let mut front = Common::from(config).listen(base, &state).await?;
     say_if_no_programs(config, &mut front.about);
     let outbox = config.notify.outbox(&config.name, base, &state)?;
+    let projects = config.batch.as_ref().map(projects).unwrap_or_default();
     let options = PartyOptions {
         outbox: outbox.clone(),
+        history: Common::from(config).history(&state, projects),
         ..PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock())
     };
     let (thread, watched) = match &config.batch {

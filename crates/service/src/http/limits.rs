@@ -8,7 +8,7 @@ use crate::security::name::is_visible;
 use bookahead_api::{
     Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FineSeconds, FinishChange,
     Heartbeat, Hold, JobsQuery, ListQuery, OutputQuery, Part, PrepareChange, Probe, Release, Request, Requirement,
-    Reserve, Resource, ScheduleQuery, SubmitJob,
+    Reserve, Resource, ScheduleQuery, SubmitJob, UsageQuery,
 };
 use bookahead_plan::Seconds;
 use bookahead_protocol::Name;
@@ -352,6 +352,12 @@ impl Checked for CalendarQuery {
 impl Checked for ScheduleQuery {
     fn check(&self, _: &Limits) -> Result<(), Refusal> {
         optional_name("resource", self.resource.as_ref())
+    }
+}
+
+impl Checked for UsageQuery {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        optional_name("owner", self.owner.as_ref())
     }
 }
 

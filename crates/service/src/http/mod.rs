@@ -5,7 +5,8 @@
 //!
 //! - in: [`observe`] (trace, metrics, audit), [`requester`] (caller, rate, brokers), [`request`] (contents),
 //!   [`limits`]
-//! - routes: [`reservations`], [`queries`], [`jobs`], [`output`], [`watch`], [`calendar`], [`health`], [`pages`]
+//! - routes: [`reservations`], [`queries`], [`jobs`], [`output`], [`watch`], [`calendar`], [`usage`], [`health`],
+//!   [`pages`]
 //! - out: [`call`] (to the party and back), [`answer`]
 
 pub(crate) mod answer;
@@ -26,6 +27,7 @@ mod requester;
 mod reservations;
 pub mod serve;
 mod shares;
+mod usage;
 mod watch;
 
 pub use limits::Limits;

@@ -1,7 +1,7 @@
 //! The routes and their OpenAPI document: both come from the attributes of the handlers, so that every route is
 //! described. Headers and refusals that several routes share are described here.
 
-use super::{Shared, calendar, health, jobs, output, queries, reservations, watch};
+use super::{Shared, calendar, health, jobs, output, queries, reservations, usage, watch};
 use bookahead_api as api;
 use bookahead_api::description::complete;
 use bookahead_api::problem::MEDIA_TYPE;
@@ -43,6 +43,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(jobs::show, jobs::cancel))
         .routes(routes!(jobs::go))
         .routes(routes!(output::output))
+        .routes(routes!(usage::usage))
 }
 
 /// Routes without authentication.
@@ -119,6 +120,7 @@ pub(super) fn text() -> String {
         (name = "resources", description = "Resources and their schedules"),
         (name = "sites", description = "Sites and brokers"),
         (name = "jobs", description = "Jobs"),
+        (name = "usage", description = "Booked and used capacity"),
         (name = "events", description = "Event streams"),
         (name = "operation", description = "Health, metrics and this document"),
     ),

@@ -5,6 +5,7 @@ use super::copies::{ReadCopies, ReadKind};
 use super::watch::Watch;
 use super::{Message, OnReleased, Shared, lock};
 use crate::clock::Clock;
+use crate::history::History;
 use bookahead_party::{CallId, Heartbeat, Input, Origin, Queries, Reply};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::problem::Problem;
@@ -71,6 +72,11 @@ impl PartyHandle {
     /// Clock of the party.
     pub fn clock(&self) -> Clock {
         self.shared.clock
+    }
+
+    /// Usage history. `None` if none is kept.
+    pub fn history(&self) -> Option<&Arc<History>> {
+        self.shared.history.as_ref()
     }
 
     /// What is wrong with the clock, if anything is known.

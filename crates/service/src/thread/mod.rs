@@ -24,6 +24,7 @@ pub use handle::{Liveness, NoReply, PartyHandle};
 pub use watch::{Numbered, Watch, Watching};
 
 use crate::clock::Clock;
+use crate::history::History;
 use crate::journal::{Journal, JournalError, Kind, Options, Replay};
 use crate::notify::Outbox;
 use crate::time_of_day;
@@ -99,6 +100,8 @@ pub struct PartyOptions {
     pub events_between_snapshots: u64,
     /// Notices for owners.
     pub outbox: Option<Arc<Outbox>>,
+    /// Usage history.
+    pub history: Option<Arc<History>>,
 }
 
 /// Why a party could not start or continue.
@@ -138,6 +141,7 @@ impl PartyOptions {
             clock,
             events_between_snapshots: 0,
             outbox: None,
+            history: None,
         }
     }
 
@@ -155,7 +159,7 @@ impl PartyOptions {
         let last_facts = party.facts().0;
         let now = self.clock.now();
         let started = party.start(now).map_err(|why| self.unfit(why))?;
-        let shared = Arc::new(Shared::new(self.name.clone(), self.clock, last));
+        let shared = Arc::new(Shared::new(self.name.clone(), self.clock, last, self.history.clone()));
         shared.compare_clock(newest);
         let handle = PartyHandle { inbox: inbox.clone(), shared: shared.clone(), copies: copies.clone() };
         let Outlets { peers, batch } = connect(&handle);
@@ -169,12 +173,18 @@ impl PartyOptions {
             peers,
             orders,
             outbox: self.outbox.clone(),
+            history: self.history.clone(),
         };
         let releasing = spawn("release", move || releaser.run())?;
         let keeping_up = spawn("read copies", {
             let copies = copies.clone();
             move || copies.keep_up()
         })?;
+        let recording = self.history.clone().map(|history| {
+            let handle = handle.clone();
+            spawn("history", move || history.keep_up(&handle))
+        });
+        let recording = recording.transpose()?;
         let run = Run {
             last_facts,
             party,
@@ -196,7 +206,7 @@ impl PartyOptions {
             outbox: self.outbox.clone(),
             on_released: Vec::new(),
         };
-        let work = move || run.run((now, started), releasing, keeping_up);
+        let work = move || run.run((now, started), releasing, keeping_up, recording);
         let thread = spawn(&format!("party {}", self.name), work)?;
         Ok(PartyThread { handle, thread })
     }
@@ -241,6 +251,10 @@ impl PartyOptions {
             Some(outbox) => outbox.open(last_snapshot, last).map_err(PartyError::Outbox)?,
             None => u64::MAX,
         };
+        let recorded = match &self.history {
+            Some(history) => history.open(last_snapshot, last, self.clock.now().second()),
+            None => u64::MAX,
+        };
         let mut notices = Vec::new();
         for record in &events {
             party.apply(&record.event);
@@ -249,6 +263,10 @@ impl PartyOptions {
         }
         if let Some(outbox) = &self.outbox {
             outbox.note(last, notices.iter().map(|(sequence, notice)| (*sequence, notice)));
+        }
+        if let Some(history) = &self.history {
+            let unknown = events.iter().filter(|record| record.sequence > recorded);
+            history.note(last, unknown.filter_map(|record| P::subject(&record.event)));
         }
         Ok(Opened { party, journal, last, last_snapshot, newest: newest.map(Moment) })
     }
@@ -312,12 +330,13 @@ pub(crate) struct Shared {
     writing: Mark,
     closing: AtomicBool,
     ended: AtomicBool,
+    history: Option<Arc<History>>,
     failed: Mutex<Option<JournalError>>,
 }
 
 impl Shared {
     /// `last` is the last event of the journal.
-    fn new(name: Name, clock: Clock, last: u64) -> Shared {
+    fn new(name: Name, clock: Clock, last: u64, history: Option<Arc<History>>) -> Shared {
         Shared {
             name,
             clock,
@@ -332,6 +351,7 @@ impl Shared {
             writing: Mark::new(),
             closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            history,
             failed: Mutex::new(None),
         }
     }

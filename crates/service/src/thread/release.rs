@@ -6,9 +6,10 @@ use super::copies::{Change, Copies};
 use super::crash::Point;
 use super::watch::Numbered;
 use super::{Message, OnReleased, PeerSink, Shared, crash, lock};
+use crate::history::History;
 use crate::journal::Ticket;
 use crate::notify::Outbox;
-use bookahead_party::{BatchOrder, CallId, Level, Notice, Party, PeerCall, Remark, Reply};
+use bookahead_party::{BatchOrder, CallId, Level, Notice, Party, PeerCall, Remark, Reply, Subject};
 use bookahead_protocol::Name;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,6 +38,7 @@ pub(super) struct Releaser<P: Party> {
     pub(super) peers: PeerSink,
     pub(super) orders: OrderSink,
     pub(super) outbox: Option<Arc<Outbox>>,
+    pub(super) history: Option<Arc<History>>,
 }
 
 impl<P: Party> Releaser<P> {
@@ -70,6 +72,10 @@ impl<P: Party> Releaser<P> {
         if wrote {
             crash::pass(Point::Written);
         }
+        let subjects: Vec<Subject> = match &self.history {
+            Some(_) => shown.events.iter().filter_map(P::subject).collect(),
+            None => Vec::new(),
+        };
         // Before the number is published: a watcher that resumes after that number must have seen the event.
         self.copies.append(shown);
         // A notice without an event gets the number of the event before it. With that of a later event, a watcher
@@ -82,6 +88,9 @@ impl<P: Party> Releaser<P> {
         let mut numbered: Vec<Numbered> = numbered.collect();
         if let Some(outbox) = &self.outbox {
             outbox.note(last, numbered.iter().map(|numbered| (numbered.sequence, &numbered.notice)));
+        }
+        if let Some(history) = &self.history {
+            history.note(last, subjects.into_iter());
         }
         self.shared.durable.fetch_max(last, Ordering::AcqRel);
         self.send(replies, calls, orders, wrote);

@@ -71,6 +71,7 @@ impl<P: Party> Run<P> {
         (now, started): (Moment, Output<P::Event>),
         releasing: JoinHandle<OrderSink>,
         keeping_up: JoinHandle<()>,
+        recording: Option<JoinHandle<()>>,
     ) -> Result<(), PartyError> {
         let ended = Ended(self.shared.clone());
         let worked = self.settle(now, started).and_then(|()| self.work());
@@ -81,6 +82,9 @@ impl<P: Party> Run<P> {
         let _ = snapshot.map(JoinHandle::join);
         // Notices not written now are found in the journal at the next start.
         let _ = outbox.map(|outbox| outbox.save());
+        // Rows not written now are written at the next start.
+        shared.history.iter().for_each(|history| history.close());
+        let _ = recording.map(JoinHandle::join);
         copies.close();
         let _ = keeping_up.join();
         let closed = Arc::into_inner(journal).map_or(Ok(()), Journal::close);

@@ -26,6 +26,7 @@ mod reading;
 mod reluctant;
 mod security;
 mod snapshots;
+mod usage;
 
 use bookahead_service::journal::{Durability, Journal, JournalError, Kind, Options, Replay};
 use proptest::prelude::ProptestConfig;
