@@ -26,7 +26,7 @@ pub mod site;
 pub mod time;
 
 pub use job::{Job, JobState, Jobs, Mode, SubmitJob, Work};
-pub use list::{CalendarQuery, Event, JobsQuery, ListQuery, Reservations, ScheduleQuery, States};
+pub use list::{CalendarQuery, Event, JobsQuery, Labels, ListQuery, Reservations, ScheduleQuery, States};
 pub use notice::Notice;
 pub use offer::{Impact, Offer, Offers, Probe, Slot};
 pub use operation::Operation;

@@ -11,6 +11,7 @@ use bookahead_protocol::problem::Problem;
 use bookahead_protocol::{Answer, Caller, Envelope, JobId, Key, Moment, Name, ReservationId, State};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A call that waits for its reply. Unique since the start of the party.
@@ -163,6 +164,8 @@ pub struct Notice {
     pub id: Option<ReservationId>,
     /// Its owner.
     pub owner: Option<Name>,
+    /// Other users that may see it.
+    pub shared_with: BTreeSet<Name>,
     /// Its state afterwards.
     pub state: Option<State>,
     /// Its version afterwards.
@@ -320,6 +323,7 @@ impl Notice {
             kind,
             id: Some(id),
             owner: None,
+            shared_with: BTreeSet::new(),
             state: None,
             version: None,
             missing: None,
@@ -335,7 +339,7 @@ impl Notice {
         Some(match self.kind {
             // Intermediate steps, or results that the caller already has.
             "requested" | "granted" | "held" | "held-longer" | "commit-requested" | "change-requested"
-            | "cancelled-before" => return None,
+            | "request-changed" | "cancelled-before" => return None,
             // Internal to the party.
             "forgotten" | "orphan-removed" | "restored" => return None,
             // Sites and brokers use the same names.

@@ -7,6 +7,7 @@
 //! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`wait`], [`submit`]: the commands
 //! - [`view`]: tables; [`refusal`]: errors and exit codes
 
+mod about;
 mod dates;
 mod holding;
 mod ids;

@@ -185,7 +185,7 @@ fn inside(job: Job, reservation: u128) -> Job {
 
 fn backing(id: u128, spans: &[Span]) -> Backing {
     let (id, owner, spans) = (ReservationId(id), Name::from("ann"), spans.to_vec());
-    Backing { resource: cpu(), id, owner, spans, replaces: false }
+    Backing { resource: cpu(), id, owner, shared_with: BTreeSet::new(), spans, replaces: false }
 }
 
 fn status(builtin: &mut Builtin, id: u128) -> JobStatus {

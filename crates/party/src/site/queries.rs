@@ -3,7 +3,9 @@
 
 use super::{HOLDS_REMEMBERED, Site, Step};
 use crate::batch::Look;
-use crate::queries::{BatchHealth, BatchState, Block, BlockKind, Filter, Queries, ResourceSchedule, Viewer};
+use crate::queries::{
+    BatchHealth, BatchState, Block, BlockKind, Filter, Page, Queries, ResourceSchedule, Viewer,
+};
 use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 use crate::step::{Level, Remark};
 use bookahead_plan::planner::{Cluster, Planner};
@@ -202,7 +204,7 @@ impl Site {
             let entry = self.ledger.entry(id)?;
             let held = matches!(entry.state, State::Held | State::Requested);
             let kind = if held { BlockKind::Hold } else { BlockKind::Reservation };
-            let seen = viewer.sees(&entry.owner);
+            let seen = viewer.sees_shared(&entry.owner, entry.shared_with());
             let reservation = seen.then(|| (id, entry.owner.clone(), entry.state));
             Some(Block { kind, span, reservation })
         });
@@ -223,9 +225,10 @@ impl Queries for Site {
         self.ledger.reservation(now, id)
     }
 
-    fn list(&self, now: Moment, filter: &Filter) -> (Vec<Reservation>, bool) {
-        let all = self.ledger.ids_after(filter.after).filter_map(|id| self.ledger.reservation(now, id));
-        filter.page(all)
+    fn list(&self, now: Moment, filter: &Filter) -> Page {
+        let seen =
+            self.ledger.entries().filter(|(_, entry)| filter.may_want(&entry.owner, entry.shared_with()));
+        filter.page(seen.filter_map(|(id, _)| self.ledger.reservation(now, id)))
     }
 
     fn schedule(

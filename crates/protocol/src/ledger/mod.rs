@@ -27,6 +27,7 @@ mod sight;
 mod slots;
 mod snapshot;
 mod waiting;
+mod what;
 
 pub use book::{both, less, shortfall, taken};
 pub use entry::{

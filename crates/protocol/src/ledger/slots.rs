@@ -296,6 +296,10 @@ impl Ledger {
             replaced: Vec::new(),
             given_up,
             version,
+            description: entry.current_request().description.clone(),
+            shared_with: entry.shared_with().clone(),
+            created: Some(entry.accepted.second()),
+            request: None,
         }
     }
 }

@@ -132,8 +132,14 @@ mod tests {
     fn keep(order: u64, capacity: u32) -> BatchOrder {
         let span = Span { interval: Interval::new(Time(10), Time(1_000)), capacity: Capacity(capacity) };
         let spans = if capacity == 0 { Vec::new() } else { vec![span] };
-        let backing =
-            Backing { resource: "cluster".into(), id: ID, owner: "ada".into(), spans, replaces: false };
+        let backing = Backing {
+            resource: "cluster".into(),
+            id: ID,
+            owner: "ada".into(),
+            shared_with: BTreeSet::new(),
+            spans,
+            replaces: false,
+        };
         BatchOrder::Keep { order: OrderId(order), backing }
     }
 

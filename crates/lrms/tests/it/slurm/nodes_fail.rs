@@ -48,7 +48,8 @@ impl Driven {
         let spans = if amount > 0 { spans } else { Vec::new() };
         let (resource, owner) = (self.place.resource.clone(), "ada".into());
         let now = self.now();
-        self.batch.keep(now, &Backing { resource, id: ID, owner, spans, replaces })
+        self.batch
+            .keep(now, &Backing { resource, id: ID, owner, shared_with: BTreeSet::new(), spans, replaces })
     }
 
     /// Submits a job inside; it is checked by hand from then on.

@@ -262,6 +262,7 @@ impl Record {
             exit: None,
             native_id: None,
             detail: None,
+            description: self.job.description.clone(),
         }
     }
 }

@@ -67,6 +67,10 @@ pub(super) fn granted(site: &Name, envelope: &Envelope) -> Answer {
         given_up: None,
         prepared: Vec::new(),
         version: 1,
+        description: Default::default(),
+        shared_with: Default::default(),
+        created: None,
+        request: None,
     })
 }
 

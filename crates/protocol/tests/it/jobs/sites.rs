@@ -93,6 +93,10 @@ impl PlainSite {
             given_up: None,
             prepared: Vec::new(),
             version: 0,
+            description: Default::default(),
+            shared_with: Default::default(),
+            created: None,
+            request: None,
         };
         self.book.insert(id, (reservation.clone(), now + hold_for));
         Answer::Reservation(reservation)
@@ -126,6 +130,10 @@ impl PlainSite {
             given_up: None,
             prepared: Vec::new(),
             version: 0,
+            description: Default::default(),
+            shared_with: Default::default(),
+            created: None,
+            request: None,
         };
         let (reservation, _) = self.book.entry(id).or_insert_with(|| (gone(), Moment::MAX));
         if reservation.state.holds_capacity() {

@@ -144,6 +144,10 @@ fn held(id: ReservationId, state: State, call: &Outgoing) -> Answer {
         given_up: None,
         prepared: Vec::new(),
         version: 1,
+        description: Default::default(),
+        shared_with: Default::default(),
+        created: None,
+        request: None,
     })
 }
 
