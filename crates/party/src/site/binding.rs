@@ -26,22 +26,22 @@ impl Site {
     }
 
     /// Whether the batch system can let other users into a reservation, if the call asks for that.
-    pub(super) fn check_sharing(&self, envelope: &Envelope) -> Result<(), Problem> {
+    pub(super) fn check_sharing(&self, call: &Call) -> Result<(), Problem> {
         let (Call::Probe { request, .. }
         | Call::Reserve { request, .. }
         | Call::Change { request, .. }
-        | Call::PrepareChange { terms: NewTerms::Request(request), .. }) = &envelope.call
+        | Call::PrepareChange { terms: NewTerms::Request(request), .. }) = call
         else {
             return Ok(());
         };
-        let new = matches!(envelope.call, Call::Probe { .. } | Call::Reserve { .. });
-        let entry = envelope.call.id().and_then(|id| self.ledger.entry(id)).filter(|_| !new);
+        let new = matches!(call, Call::Probe { .. } | Call::Reserve { .. });
+        let entry = call.id().and_then(|id| self.ledger.entry(id)).filter(|_| !new);
         let same = match entry {
             Some(entry) => *entry.shared_with() == request.shared_with,
             None => request.shared_with.is_empty(),
         };
         let impossible = match self.options.sharing {
-            _ if same || self.ledger.knows(envelope) => return Ok(()),
+            _ if same => return Ok(()),
             Sharing::Always => return Ok(()),
             Sharing::FromTheBeginning if new => return Ok(()),
             Sharing::FromTheBeginning => Impossible::SharingLater,

@@ -261,7 +261,10 @@ impl Site {
             // A repetition while the first call waits: both get the same answer.
             return calls.push((call, envelope));
         }
-        if let Err(problem) = self.check_jobs(&envelope).and_then(|()| self.check_sharing(&envelope)) {
+        // A repetition gets its first answer.
+        let new = !self.ledger.knows(&envelope);
+        let sharing = if new { self.check_sharing(&envelope.call) } else { Ok(()) };
+        if let Err(problem) = self.check_jobs(&envelope).and(sharing) {
             return step.out.answer(call, problem);
         }
         let blind = !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook);

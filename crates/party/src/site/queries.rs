@@ -277,6 +277,9 @@ impl Queries for Site {
         if self.asks() && self.facts.looked.is_none() && self.may_find(call) {
             return None;
         }
+        if let Err(problem) = self.check_sharing(call) {
+            return Some(problem.into());
+        }
         let views = self.facts.views.clone();
         Some(self.ledger.ask(now, caller, call, &views))
     }

@@ -136,7 +136,7 @@ mod tests {
             resource: "cluster".into(),
             id: ID,
             owner: "ada".into(),
-            shared_with: BTreeSet::new(),
+            shared_with: Default::default(),
             spans,
             replaces: false,
         };
@@ -154,6 +154,7 @@ mod tests {
             reservation: Some(ID),
             work: Work::Pretended { run: Seconds(60) },
             claims: false,
+            description: Default::default(),
         };
         let orders = vec![BatchOrder::Submit { order: OrderId(number), job: Box::new(job) }];
         let reports = inline.carry_out(NOW, orders);

@@ -58,7 +58,7 @@ impl Slow {
             resource,
             id,
             owner: "ann".into(),
-            shared_with: BTreeSet::new(),
+            shared_with: Default::default(),
             spans,
             replaces: false,
         };

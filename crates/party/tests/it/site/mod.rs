@@ -6,3 +6,4 @@ mod binding;
 mod desk;
 mod found;
 mod limits;
+mod sharing;
