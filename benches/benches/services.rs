@@ -21,7 +21,7 @@ use bookahead_protocol::{
 use bookahead_service::clock::Clock;
 use bookahead_service::config::{BrokerConfig, PeerLink, SiteConfig};
 use bookahead_service::daemon::{self, OnLostJournal, Running};
-use bookahead_service::http::{self, About, Limits, Served};
+use bookahead_service::http::{self, About, JobOutputs, Limits, Served};
 use bookahead_service::journal::{Durability, Options};
 use bookahead_service::security::{Accounts, Authenticator, Security};
 use bookahead_service::thread::{BatchSide, Outlets, PartyHandle, PartyOptions, PartyThread};
@@ -119,6 +119,7 @@ async fn serve(party: &PartyThread) -> Outcome<String> {
         commands: None,
         look_every: None,
         outbox: None,
+        outputs: JobOutputs::None,
     };
     let (stopper, stop) = http::Stop::pair();
     let router = http::router(served, stop);

@@ -4,6 +4,7 @@
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::{JobId, Name, Rating, ReservationId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A document value that corresponds to `Word` in the protocol.
 pub(crate) trait Wire<Word>: Sized {
@@ -55,6 +56,7 @@ converted!(
     Name = Name,
     ReservationId = ReservationId,
     JobId = JobId,
+    BTreeMap<String, String> = BTreeMap<String, String>,
 );
 
 impl<Word, T: Wire<Word>> Wire<Option<Word>> for Option<T> {
@@ -74,6 +76,26 @@ impl<Word, T: Wire<Word>> Wire<Vec<Word>> for Vec<T> {
 
     fn from_word(words: Vec<Word>) -> Result<Vec<T>, OutOfCalendar> {
         words.into_iter().map(T::from_word).collect()
+    }
+}
+
+impl<Word: Ord, T: Wire<Word>> Wire<BTreeSet<Word>> for Vec<T> {
+    fn into_word(self) -> BTreeSet<Word> {
+        self.into_iter().map(T::into_word).collect()
+    }
+
+    fn from_word(words: BTreeSet<Word>) -> Result<Vec<T>, OutOfCalendar> {
+        words.into_iter().map(T::from_word).collect()
+    }
+}
+
+impl<Word, T: Wire<Word>> Wire<Box<Word>> for T {
+    fn into_word(self) -> Box<Word> {
+        Box::new(T::into_word(self))
+    }
+
+    fn from_word(word: Box<Word>) -> Result<T, OutOfCalendar> {
+        T::from_word(*word)
     }
 }
 
@@ -105,9 +127,10 @@ macro_rules! words {
 }
 
 /// Conversions for two structs with the same content. In order: fields with the same name, fields with another name
-/// in the protocol, and fields that only the document has.
+/// in the protocol, fields that are in a struct of their own in the protocol, and fields that only the document
+/// has.
 macro_rules! same_fields {
-    ($here:ident = $there:path { $($same:ident),* } $({ $($ours:ident = $theirs:ident),* })? $(+ $own:ident: $value:expr)?) => {
+    ($here:ident = $there:path { $($same:ident),* } $({ $($ours:ident = $theirs:ident),* })? $(in $group:ident: $of:ident { $($inner:ident),* })? $(+ $own:ident: $value:expr)?) => {
         impl From<$here> for $there {
             fn from(document: $here) -> $there {
                 use $crate::convert::Wire as _;
@@ -115,6 +138,7 @@ macro_rules! same_fields {
                 There {
                     $($same: document.$same.into_word(),)*
                     $($($theirs: document.$ours.into_word(),)*)?
+                    $($group: $of { $($inner: document.$inner.into_word(),)* },)?
                 }
             }
         }
@@ -127,6 +151,7 @@ macro_rules! same_fields {
                 Ok($here {
                     $($same: Wire::from_word(word.$same)?,)*
                     $($($ours: Wire::from_word(word.$theirs)?,)*)?
+                    $($($inner: Wire::from_word(word.$group.$inner)?,)*)?
                     $($own: $value,)?
                 })
             }

@@ -7,7 +7,7 @@ use crate::request::{Requirement, processors};
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::Seconds;
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
-use bookahead_protocol::{JobId, Name, ReservationId, jobs};
+use bookahead_protocol::{Description, JobId, Name, ReservationId, jobs};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
@@ -69,6 +69,19 @@ pub struct SubmitJob {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]
     pub claims: bool,
+    /// Name for lists and calendars: 1 to 100 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 100, example = "MPI course")]
+    pub name: Option<String>,
+    /// Note: at most 1000 characters; line breaks are allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1000)]
+    pub note: Option<String>,
+    /// Labels, at most 16. A key has 1 to 63 letters, digits and the characters `.-_/`; a value has at most 255
+    /// characters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(example = json!({"course": "mpi"}))]
+    pub labels: BTreeMap<String, String>,
 }
 
 impl SubmitJob {
@@ -174,6 +187,13 @@ pub struct Job {
     pub native_id: Option<String>,
     /// More about the state, such as why the job could not start.
     pub detail: Option<String>,
+    /// Name, if it has one.
+    pub name: Option<String>,
+    /// Note, if it has one.
+    pub note: Option<String>,
+    /// Labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
 }
 
 words! {
@@ -248,9 +268,9 @@ impl From<jobs::Work> for Work {
 // The protocol passes the id next to the request; see [`SubmitJob::of`].
 same_fields!(SubmitJob = JobRequest {
     reservation, resource, kind, capacity, latest_end, requirements, reference_mhz, input_bytes, work, mode, copies, claims
-} { limit_seconds = limit } + id: None);
+} { limit_seconds = limit } in description: Description { name, note, labels } + id: None);
 same_fields!(Job = JobView {
     id, owner, site, resource, reservation, capacity, state, submitted, started, ended, expected_start, exit, native_id,
     detail
-} { limit_seconds = limit });
+} { limit_seconds = limit } in description: Description { name, note, labels });
 converted!(Work = jobs::Work);

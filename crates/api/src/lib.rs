@@ -30,8 +30,8 @@ pub mod usage;
 pub use decimal::{Cost, FineSeconds, Price, Rating};
 pub use job::{Job, JobState, Jobs, Mode, SubmitJob, Work};
 pub use list::{
-    CalendarQuery, Event, JobsQuery, ListQuery, OutputQuery, OutputStream, Reservations, ScheduleQuery,
-    States,
+    CalendarQuery, Event, JobsQuery, Labels, ListQuery, OutputQuery, OutputStream, Reservations,
+    ScheduleQuery, States,
 };
 pub use notice::Notice;
 pub use offer::{Impact, Offer, Offers, Probe, Slot};

@@ -7,6 +7,7 @@ use crate::time::{FineTimestamp, OutOfCalendar, Timestamp};
 use bookahead_protocol::{JobId, Moment, Name, ReservationId, life_cycle};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -16,10 +17,12 @@ use utoipa::{IntoParams, ToSchema};
 #[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reservations {
-    /// Sorted by id.
+    /// Sorted by begin, then by id.
     pub reservations: Vec<Reservation>,
     /// Cursor of the next page. Missing on the last page.
     pub next: Option<String>,
+    /// Number of matching reservations on all pages.
+    pub total: Option<usize>,
 }
 
 /// Filters for reservations.
@@ -44,6 +47,12 @@ pub struct ListQuery {
     pub from: Option<Timestamp>,
     /// Only those that begin before this.
     pub until: Option<Timestamp>,
+    /// Only those whose name contains this text, ignoring case.
+    #[param(max_length = 100, example = "course")]
+    pub name: Option<String>,
+    /// Only those with these labels, as `key=value`, separated by commas.
+    #[param(value_type = Option<String>, example = "course=mpi")]
+    pub label: Option<Labels>,
     /// Most entries on a page. The server has a limit of its own.
     #[param(minimum = 1)]
     pub limit: Option<u32>,
@@ -63,6 +72,12 @@ pub struct JobsQuery {
     /// Only those of this user.
     #[param(value_type = Option<NameText>)]
     pub owner: Option<Name>,
+    /// Only those whose name contains this text, ignoring case.
+    #[param(max_length = 100, example = "course")]
+    pub name: Option<String>,
+    /// Only those with these labels, as `key=value`, separated by commas.
+    #[param(value_type = Option<String>, example = "course=mpi")]
+    pub label: Option<Labels>,
     /// Most entries on a page. The server has a limit of its own.
     #[param(minimum = 1)]
     pub limit: Option<u32>,
@@ -212,6 +227,60 @@ pub const EVENT_KINDS: &[&str] = &[
     "job-cancelled",
 ];
 
+/// A set of labels, written as comma-separated `key=value`. A comma or backslash in a value is preceded by a
+/// backslash.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Labels(pub BTreeMap<String, String>);
+
+/// Error for a label without `=`.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{word:?} is not a label; write key=value")]
+pub struct NotALabel {
+    word: String,
+}
+
+impl fmt::Display for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let escaped = |value: &str| value.replace('\\', "\\\\").replace(',', "\\,");
+        let words: Vec<_> = self.0.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect();
+        f.write_str(&words.join(","))
+    }
+}
+
+impl FromStr for Labels {
+    type Err = NotALabel;
+
+    fn from_str(text: &str) -> Result<Labels, NotALabel> {
+        let (mut words, mut characters) = (vec![String::new()], text.chars());
+        while let Some(character) = characters.next() {
+            match (character, words.last_mut()) {
+                (',', _) => words.push(String::new()),
+                ('\\', Some(word)) => word.extend(characters.next()),
+                (other, Some(word)) => word.push(other),
+                (_, None) => {}
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        let label = |word: String| match word.split_once('=') {
+            Some((key, value)) => Ok((key.trim().into(), value.into())),
+            None => Err(NotALabel { word }),
+        };
+        words.into_iter().map(label).collect::<Result<_, _>>().map(Labels)
+    }
+}
+
+impl Serialize for Labels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Labels, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// An event of a service. In the event stream its `sequence` is the `id` of the message, and its `kind` the
 /// `event`.
 #[skip_serializing_none]
@@ -283,6 +352,16 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_are_a_list_of_pairs() {
+        let labels: Labels = "course=mpi,path=a\\,b\\\\c=d,empty=,".parse().unwrap();
+        let pairs = [("course", "mpi"), ("path", "a,b\\c=d"), ("empty", "")];
+        assert_eq!(labels.0, pairs.map(|(key, value)| (key.into(), value.into())).into());
+        assert_eq!(labels.to_string().parse(), Ok(labels));
+        assert_eq!("".parse(), Ok(Labels::default()));
+        assert!("course".parse::<Labels>().unwrap_err().to_string().contains("key=value"));
+    }
 
     #[test]
     fn states_are_a_list_of_words_and_others_are_refused() {

@@ -6,9 +6,10 @@ use crate::site::AttributeValue;
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::{Capacity, Seconds, placement};
 use bookahead_protocol as protocol;
-use bookahead_protocol::{Name, ReservationId};
+use bookahead_protocol::{Description, Name, ReservationId};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// A request, granted as a whole or not at all. A request with several parts is a co-reservation; send it to a
@@ -40,6 +41,23 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "uri", max_length = 2000, example = "https://portal.example.org/hooks/ada")]
     pub webhook: Option<String>,
+    /// Name for lists and calendars: 1 to 100 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 100, example = "MPI course")]
+    pub name: Option<String>,
+    /// Note: at most 1000 characters; line breaks are allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1000)]
+    pub note: Option<String>,
+    /// Labels, at most 16. A key has 1 to 63 letters, digits and the characters `.-_/`; a value has at most 255
+    /// characters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(example = json!({"course": "mpi"}))]
+    pub labels: BTreeMap<String, String>,
+    /// Other users that may see the reservation and run jobs in it. At most 64. They cannot change or cancel it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<NameText>, max_items = 64, example = json!(["bob"]))]
+    pub shared_with: Vec<Name>,
 }
 
 /// A resource for a duration within a window.
@@ -184,6 +202,10 @@ impl Request {
             objective: Objective::default(),
             on_loss: OnLoss::default(),
             webhook: None,
+            name: None,
+            note: None,
+            labels: BTreeMap::new(),
+            shared_with: Vec::new(),
         }
     }
 }
@@ -349,5 +371,5 @@ impl From<protocol::Requirement> for Requirement {
     }
 }
 
-same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss, webhook });
+same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss, webhook, shared_with } in description: Description { name, note, labels });
 converted!(Part = protocol::Part, Constraint = protocol::Constraint, Requirement = protocol::Requirement);

@@ -9,9 +9,12 @@ use crate::request::Request;
 use crate::time::Timestamp;
 use bookahead_plan::Capacity;
 use bookahead_protocol as protocol;
-use bookahead_protocol::{Call, ChangeId, JobId, Millis, Name, NewTerms, ReservationId, life_cycle};
+use bookahead_protocol::{
+    Call, ChangeId, Description, JobId, Millis, Name, NewTerms, ReservationId, life_cycle,
+};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Default duration of a hold: one minute, enough for a person to compare offers.
@@ -196,6 +199,21 @@ pub struct Reservation {
     pub refused: Option<RefusalReason>,
     /// Version of the terms. Every change increases it; the entity tag begins with it.
     pub version: u32,
+    /// Name, if it has one.
+    pub name: Option<String>,
+    /// Note, if it has one.
+    pub note: Option<String>,
+    /// Labels.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Other users that may see it and run jobs in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<NameText>)]
+    pub shared_with: Vec<Name>,
+    /// When it was granted first. Missing if that was before the service recorded it.
+    pub created: Option<Timestamp>,
+    /// The request as it was made, or as it was last changed. Only in the answer of `GET /v1/reservations/{id}`.
+    pub request: Option<Request>,
 }
 
 words! {
@@ -397,8 +415,9 @@ impl Release {
 }
 
 same_fields!(Reservation = protocol::Reservation {
-    id, owner, state, slots, prepared, jobs, missing, condition, losses, replaced, given_up, refused, version
-} { held_for_seconds = held_for });
+    id, owner, state, slots, prepared, jobs, missing, condition, losses, replaced, given_up, refused, version, shared_with,
+    created, request
+} { held_for_seconds = held_for } in description: Description { name, note, labels });
 same_fields!(Loss = protocol::Loss { part, since, why, heal_at });
 same_fields!(Replacement = protocol::Replacement { part, at, was, why });
 converted!(AttachedJob = (usize, JobId), RefusalReason = protocol::Refused);

@@ -6,7 +6,7 @@ pub use bookahead_protocol::jobs::Work;
 
 use bookahead_plan::{Capacity, Seconds, Span, Time};
 use bookahead_protocol::ledger::View;
-use bookahead_protocol::{JobId, Moment, Name, ReservationId};
+use bookahead_protocol::{Description, JobId, Moment, Name, ReservationId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -95,11 +95,25 @@ pub struct Backing {
     pub id: ReservationId,
     /// The user whose jobs may use it.
     pub owner: Name,
+    /// Other users whose jobs may use it.
+    pub shared_with: BTreeSet<Name>,
     /// Times and capacities. Overlapping spans add up.
     pub spans: Vec<Span>,
     /// Whether to move it to other nodes, because some of its nodes are away. The old one stays until all of
     /// the new one is there; if that is impossible, nothing changes.
     pub replaces: bool,
+}
+
+/// Whether a batch system lets jobs of several users into one reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Sharing {
+    /// Only jobs of one user.
+    Never,
+    /// The users are set when it is created, and stay.
+    FromTheBeginning,
+    /// The users can change at any time.
+    #[default]
+    Always,
 }
 
 /// The state of a batch system at one moment.
@@ -205,6 +219,9 @@ pub struct Job {
     /// Whether it is one of several copies: when its turn comes it claims, and runs only after a go.
     #[serde(default)]
     pub claims: bool,
+    /// Name, note and labels.
+    #[serde(default, skip_serializing_if = "Description::is_empty")]
+    pub description: Description,
 }
 
 /// State of a job in the batch system.

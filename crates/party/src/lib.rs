@@ -18,10 +18,10 @@ pub mod step;
 
 pub use crate::batch::{
     Backing, BatchError, BatchOrder, BatchReport, Clocks, Ended, Job, JobChange, JobState, JobStatus, Look,
-    OrderId, Seen, Tagged, Work,
+    OrderId, Seen, Sharing, Tagged, Work,
 };
 pub use crate::broker::{Broker, BrokerEvent, BrokerState, JobEvent, JobRules};
-pub use crate::queries::{BookedPart, Filter, Queries, Subject, Viewer};
+pub use crate::queries::{BookedPart, Filter, Page, Position, Queries, Subject, Viewer};
 pub use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 pub use crate::step::{
     CallId, Input, JobCall, JobNews, Level, Missing, Notice, Origin, Output, Party, PeerCall, PeerRequest,

@@ -17,8 +17,8 @@ pub trait Queries {
     fn resources(&self) -> Vec<Resource>;
     /// A remembered reservation.
     fn reservation(&self, now: Moment, id: ReservationId) -> Option<Reservation>;
-    /// A page of reservations by ascending id, and whether there are more.
-    fn list(&self, now: Moment, filter: &Filter) -> (Vec<Reservation>, bool);
+    /// A page of reservations by begin, and those of equal begin by id.
+    fn list(&self, now: Moment, filter: &Filter) -> Page;
     /// The schedules of its resources within a window, for drawing.
     fn schedule(
         &self,
@@ -117,6 +117,12 @@ pub struct Filter {
     pub id: Option<String>,
     /// Only of this owner.
     pub owner: Option<Name>,
+    /// Only those that this user owns or that are shared with it.
+    pub user: Option<Name>,
+    /// Only those whose name contains this text, ignoring case.
+    pub name: Option<String>,
+    /// Only those with all of these labels.
+    pub labels: BTreeMap<String, String>,
     /// Only in these states. Empty for all.
     pub states: BTreeSet<State>,
     /// Only on this resource, or at this site.
@@ -125,10 +131,24 @@ pub struct Filter {
     pub from: Option<Time>,
     /// Only those that start before this.
     pub until: Option<Time>,
-    /// Only ids after this one. For paging.
-    pub after: Option<ReservationId>,
+    /// Only those after this position. For paging.
+    pub after: Option<Position>,
     /// Most reservations to return.
     pub limit: usize,
+}
+
+/// Place of a reservation in a list: its begin and its id. One without slots comes last.
+pub type Position = (Time, ReservationId);
+
+/// A page of reservations.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    /// By [`Position`].
+    pub reservations: Vec<Reservation>,
+    /// Position of the last one, if there are more.
+    pub next: Option<Position>,
+    /// Number of matching reservations on all pages.
+    pub total: usize,
 }
 
 /// The user behind a query.
@@ -182,6 +202,11 @@ pub enum BlockKind {
 }
 
 impl Viewer {
+    /// Whether the user may see a reservation of `owner` that is shared with these users.
+    pub fn sees_shared(&self, owner: &Name, shared_with: &BTreeSet<Name>) -> bool {
+        self.sees(owner) || shared_with.contains(&self.user)
+    }
+
     /// Whether the user may see reservations and jobs of `owner`.
     pub fn sees(&self, owner: &Name) -> bool {
         self.sees_all || self.user == *owner
@@ -189,23 +214,40 @@ impl Viewer {
 }
 
 impl Filter {
-    /// The first page of matching reservations, and whether there are more.
-    pub fn page(&self, all: impl Iterator<Item = Reservation>) -> (Vec<Reservation>, bool) {
-        let mut page: Vec<Reservation> = Vec::new();
+    /// The page after [`Filter::after`].
+    pub fn page(&self, all: impl Iterator<Item = Reservation>) -> Page {
+        let mut first: BTreeMap<Position, Reservation> = BTreeMap::new();
+        let (mut total, mut more) = (0, false);
         for reservation in all.filter(|reservation| self.wants(reservation)) {
-            if page.len() == self.limit {
-                return (page, true);
+            total += 1;
+            let position = position(&reservation);
+            if self.after.is_some_and(|after| position <= after) {
+                continue;
             }
-            page.push(reservation);
+            first.insert(position, reservation);
+            // Only one page is kept in memory, for any number of reservations.
+            if first.len() > self.limit {
+                first.pop_last();
+                more = true;
+            }
         }
-        (page, false)
+        let next = first.last_key_value().map(|(position, _)| *position).filter(|_| more);
+        Page { reservations: first.into_values().collect(), next, total }
+    }
+
+    /// Whether a reservation of this owner and these other users may match. Cheaper than [`Filter::wants`].
+    pub fn may_want(&self, owner: &Name, shared_with: &BTreeSet<Name>) -> bool {
+        self.owner.as_ref().is_none_or(|wanted| wanted == owner)
+            && self.user.as_ref().is_none_or(|user| user == owner || shared_with.contains(user))
     }
 
     /// Whether a reservation matches.
     pub fn wants(&self, reservation: &Reservation) -> bool {
         let begin = reservation.slots.iter().map(|slot| slot.interval.begin).min();
         let end = reservation.slots.iter().map(|slot| slot.interval.end).max();
-        self.owner.as_ref().is_none_or(|owner| *owner == reservation.owner)
+        self.may_want(&reservation.owner, &reservation.shared_with)
+            && self.name.as_ref().is_none_or(|name| reservation.description.is_named_like(name))
+            && reservation.description.has_labels(&self.labels)
             && self.id.as_ref().is_none_or(|prefix| reservation.id.to_string().starts_with(prefix))
             && (self.states.is_empty() || self.states.contains(&reservation.state))
             && self.resource.as_ref().is_none_or(|wanted| {
@@ -214,4 +256,9 @@ impl Filter {
             && self.from.is_none_or(|from| end.is_some_and(|end| end > from))
             && self.until.is_none_or(|until| begin.is_some_and(|begin| begin < until))
     }
+}
+
+fn position(reservation: &Reservation) -> Position {
+    let begin = reservation.slots.iter().map(|slot| slot.interval.begin).min();
+    (begin.unwrap_or(Time::MAX), reservation.id)
 }

@@ -11,6 +11,7 @@ use bookahead_protocol::problem::Problem;
 use bookahead_protocol::{Answer, Caller, Envelope, JobId, Key, Moment, Name, ReservationId, State};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A call that waits for its reply. Unique since the start of the party.
@@ -165,6 +166,8 @@ pub struct Notice {
     pub job: Option<JobNews>,
     /// Owner of the reservation or job.
     pub owner: Option<Name>,
+    /// Other users that may see it.
+    pub shared_with: BTreeSet<Name>,
     /// State of the reservation afterwards.
     pub state: Option<State>,
     /// Its version afterwards.
@@ -338,6 +341,7 @@ impl Notice {
             id: Some(id),
             job: None,
             owner: None,
+            shared_with: BTreeSet::new(),
             state: None,
             version: None,
             missing: None,
@@ -365,6 +369,7 @@ impl Notice {
             id: job.reservation,
             job: Some(JobNews { id: job.id, state: job.state, exit: job.exit }),
             owner: Some(job.owner.clone()),
+            shared_with: BTreeSet::new(),
             state: None,
             version: None,
             missing: None,
@@ -383,7 +388,7 @@ impl Notice {
         Some(match self.kind {
             // Intermediate steps, or results that the caller already has.
             "requested" | "granted" | "held" | "held-longer" | "commit-requested" | "change-requested"
-            | "cancelled-before" => return None,
+            | "request-changed" | "cancelled-before" => return None,
             // Internal to the party.
             "forgotten" | "orphan-removed" | "restored" => return None,
             // Sites and brokers use the same names.

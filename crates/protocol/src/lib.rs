@@ -4,6 +4,7 @@
 //!
 //! - [`clock`], [`ids`]: time in milliseconds; names and identities
 //! - [`request`]: a client's request, its parts and the constraints between them; resources and matching
+//! - [`description`]: name, note and labels of reservations and jobs
 //! - [`message`]: calls and answers; [`problem`]: refusals and their reasons
 //! - [`life_cycle`]: the states of a reservation and all transitions between them
 //! - [`level`]: which calls a client may use
@@ -18,6 +19,7 @@ pub mod broker;
 pub mod candidates;
 pub mod clock;
 pub mod deadline;
+pub mod description;
 pub mod digest;
 pub mod flaw;
 pub mod ids;
@@ -32,6 +34,7 @@ pub mod problem;
 pub mod request;
 
 pub use clock::{Millis, Moment};
+pub use description::Description;
 pub use ids::{ChangeId, JobId, Key, Name, ReservationId};
 pub use life_cycle::{IllegalMove, Move, State};
 pub use message::{

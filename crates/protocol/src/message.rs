@@ -2,6 +2,7 @@
 //! to, and a broker can be a resource of another broker.
 
 use crate::clock::Millis;
+use crate::description::Description;
 use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
 use crate::ledger::Because;
 use crate::life_cycle::State;
@@ -9,6 +10,7 @@ use crate::problem::{Problem, Why};
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A call with its idempotency key and its caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -154,7 +156,11 @@ impl Answer {
             }
             Answer::Reservation(shown) => {
                 let slots = shown.slots.len() + shown.prepared.len() + shown.replaced.len();
-                slots * SLOT_BYTES + shown.jobs.len() * size_of::<(usize, JobId)>()
+                let shared = shown.shared_with.iter().map(|user| user.as_str().len()).sum::<usize>();
+                slots * SLOT_BYTES
+                    + shown.jobs.len() * size_of::<(usize, JobId)>()
+                    + shown.description.bytes()
+                    + shared
             }
             Answer::Problem(problem) => problem.bytes(),
         }
@@ -251,6 +257,19 @@ pub struct Reservation {
     pub refused: Option<Refused>,
     /// Incremented with every change of terms.
     pub version: u32,
+    /// Name, note and labels.
+    #[serde(default, skip_serializing_if = "Description::is_empty")]
+    pub description: Description,
+    /// Other users that may see it and run jobs in it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub shared_with: BTreeSet<Name>,
+    /// When it was granted first. None if a journal of an older version did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<Time>,
+    /// The current request, only in the answer to [`Call::Show`]: requests can be large, and other answers are
+    /// recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Box<Request>>,
 }
 
 /// The reason of a refusal as it was told.
@@ -328,6 +347,12 @@ impl Caller {
     /// Whether the caller may act on reservations of others.
     pub fn is_operator(&self) -> bool {
         self.roles.iter().any(|role| role.as_str() == "operator")
+    }
+
+    /// Whether the caller may see a reservation and run jobs in it: as its owner, as one of the users that it is
+    /// shared with, or as an operator.
+    pub fn may_use(&self, owner: &Name, shared_with: &BTreeSet<Name>) -> bool {
+        self.may_act_for(owner) || shared_with.contains(&self.user)
     }
 
     /// Whether the caller may act on reservations of `owner`.

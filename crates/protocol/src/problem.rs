@@ -204,6 +204,14 @@ pub enum Impossible {
     JobsWithCommit,
     #[error("it has several parts; attach each job to the part that it should run in")]
     JobsOfSeveralParts,
+    #[error(
+        "the batch system of this site cannot share a reservation with other users; reserve without --with, or at another site"
+    )]
+    Sharing,
+    #[error(
+        "the batch system of this site cannot change who shares a reservation; cancel it and reserve again with --with"
+    )]
+    SharingLater,
 }
 
 /// Why a release would give back nothing.

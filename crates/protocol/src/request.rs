@@ -3,6 +3,7 @@
 //! site: a capacity of some kind, with attributes that do not depend on time. Matching a part with a resource
 //! says nothing about schedules.
 
+use crate::description::{BadDescription, Description};
 use crate::ids::{Name, ReservationId};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ pub const MOST_PARTS: usize = 32;
 pub const fn most_constraints(parts: usize) -> usize {
     2 * parts * parts.saturating_sub(1) + 64
 }
+
+/// Most users that a reservation is shared with. A batch system gets all of them as words of one command.
+pub const MOST_SHARED: usize = 64;
 
 /// A request, satisfied as a whole or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -35,6 +39,12 @@ pub struct Request {
     /// peers: the owner would be notified twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Box<str>>,
+    /// Name, note and labels.
+    #[serde(default, skip_serializing_if = "Description::is_empty")]
+    pub description: Description,
+    /// Other users that may see the reservation and run jobs in it. At most [`MOST_SHARED`].
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub shared_with: BTreeSet<Name>,
 }
 
 /// One resource for one interval.
@@ -164,6 +174,10 @@ pub enum Malformed {
     EmptyGap(usize),
     #[error("parts[{0}]: its times are too far from now")]
     TimeOutOfRange(usize),
+    #[error(transparent)]
+    Description(#[from] BadDescription),
+    #[error("the reservation is shared with {0} users; at most {MOST_SHARED} are allowed")]
+    SharedWithTooMany(usize),
 }
 
 /// Largest time in seconds from the origin, about 30 million years. Larger ones are refused, because sums
@@ -179,12 +193,26 @@ impl Request {
             objective: Objective::EarliestEnd,
             on_loss: OnLoss::default(),
             webhook: None,
+            description: Description::default(),
+            shared_with: BTreeSet::new(),
         }
     }
 
     /// A plain reservation: one part, no constraints.
     pub fn single(part: Part) -> Request {
         Request::new(vec![part], Vec::new())
+    }
+
+    /// The request for one of its parts at a peer. The peer must not replace a lost part itself: only the broker
+    /// knows the constraints with the other parts.
+    pub(crate) fn for_part(&self, part: Part) -> Request {
+        Request {
+            objective: self.objective,
+            on_loss: OnLoss::Keep,
+            description: self.description.clone(),
+            shared_with: self.shared_with.clone(),
+            ..Request::single(part)
+        }
     }
 
     /// Finds the first contradiction, independent of schedules.
@@ -194,6 +222,10 @@ impl Request {
         }
         if self.parts.len() > MOST_PARTS {
             return Err(Malformed::TooManyParts(self.parts.len()));
+        }
+        self.description.check()?;
+        if self.shared_with.len() > MOST_SHARED {
+            return Err(Malformed::SharedWithTooMany(self.shared_with.len()));
         }
         self.parts.iter().enumerate().try_for_each(|(at, part)| part.check(at))?;
         self.constraints
@@ -205,6 +237,18 @@ impl Request {
             return Err(Malformed::TooManyConstraints { constraints, most });
         }
         Ok(())
+    }
+
+    /// Whether it asks for the same capacity at the same times and places.
+    pub fn has_same_terms(&self, other: &Request) -> bool {
+        (&self.parts, &self.constraints, self.objective)
+            == (&other.parts, &other.constraints, other.objective)
+    }
+
+    /// Whether it differs in what does not concern placement: the description and the users that it is shared
+    /// with.
+    pub fn says_other_than(&self, other: &Request) -> bool {
+        (&self.description, &self.shared_with) != (&other.description, &other.shared_with)
     }
 
     /// Its constraints without equivalent ones, sorted.

@@ -9,7 +9,7 @@ use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::message::{Replacement, Reservation, Slot};
 use bookahead_protocol::missing::{self, Missing};
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::request::MOST_PARTS;
+use bookahead_protocol::request::{MOST_PARTS, MOST_SHARED};
 use bookahead_protocol::{Answer, Name, Test, Value};
 
 /// Largest answer to a call, in bytes. A thousand slots, the largest number requested from a peer, take about 300
@@ -43,7 +43,11 @@ pub(crate) fn checked(mut answer: Answer) -> Result<Answer, Unfit> {
             at_most("slots", offers.iter().map(|offer| offer.slots.len()).sum(), MOST_OFFERED)?;
             offers.iter().flat_map(|offer| &offer.slots).try_for_each(slot)?;
         }
-        Answer::Reservation(shown) => reservation(shown)?,
+        Answer::Reservation(shown) => {
+            // The broker has the request itself.
+            shown.request = None;
+            reservation(shown)?;
+        }
         Answer::Problem(why) => problem(why)?,
     }
     Ok(answer)
@@ -56,6 +60,7 @@ pub(crate) fn checked_job(answer: Result<Box<JobView>, Problem>) -> Result<JobOu
             name("the owner of a job", &job.owner)?;
             job.site.iter().try_for_each(|site| name("the site of a job", site))?;
             job.resource.iter().try_for_each(|resource| name("the resource of a job", resource))?;
+            limits::check_description(&job.description)?;
             job.native_id.iter_mut().chain(&mut job.detail).for_each(|text| *text = plain(text));
             Ok(Ok(job))
         }
@@ -92,6 +97,7 @@ fn reservation(shown: &mut Reservation) -> Result<(), Unfit> {
         refused.detail = plain(&refused.detail);
     }
     let Reservation { owner, slots, prepared, jobs, missing, losses, replaced, .. } = shown;
+    let Reservation { description, shared_with, .. } = shown;
     name("the owner of a reservation", owner)?;
     at_most("slots", slots.len(), MOST_PARTS)?;
     at_most("prepared slots", prepared.len(), MOST_PARTS)?;
@@ -99,6 +105,9 @@ fn reservation(shown: &mut Reservation) -> Result<(), Unfit> {
     at_most("losses", losses.len(), MOST_LISTED)?;
     at_most("replacements", replaced.len(), MOST_LISTED)?;
     at_most("jobs", jobs.len(), MOST_JOBS)?;
+    at_most("users that it is shared with", shared_with.len(), MOST_SHARED)?;
+    shared_with.iter().try_for_each(|user| name("a user that it is shared with", user))?;
+    limits::check_description(description)?;
     let was = replaced.iter().map(|Replacement { was, .. }| was);
     slots.iter().chain(prepared.iter()).chain(was).try_for_each(slot)
 }
@@ -216,6 +225,10 @@ mod tests {
             given_up: None,
             refused: None,
             version: 1,
+            description: Default::default(),
+            shared_with: Default::default(),
+            created: None,
+            request: None,
         }
     }
 
@@ -280,6 +293,7 @@ mod tests {
                 exit: None,
                 native_id: Some("12\u{7}".into()),
                 detail: Some(detail.into()),
+                description: Default::default(),
             })))
         };
         let told = job("ada", "\u{1b}c").unwrap().unwrap();

@@ -8,11 +8,11 @@ use bookahead_protocol::missing::Missing;
 use bookahead_protocol::problem::{Blocker, BlockerKind, Impossible, Limit, NotReleased};
 use bookahead_protocol::request::Malformed;
 use bookahead_protocol::{
-    Call, ChangeId, Condition, Constraint, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis, Move, Name,
-    NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Refused, Replacement, Request, Requirement,
-    Reservation, ReservationId, Resource, Slot, State, Test, Value, Why,
+    Call, ChangeId, Condition, Constraint, Description, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis,
+    Move, Name, NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Refused, Replacement, Request,
+    Requirement, Reservation, ReservationId, Resource, Slot, State, Test, Value, Why,
 };
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -118,6 +118,12 @@ fn constraint() -> impl Strategy<Value = Constraint> {
     ]
 }
 
+fn description() -> impl Strategy<Value = Description> {
+    let labels = btree_map("[a-z]{1,8}", any::<String>(), 0..3);
+    (option::of(any::<String>()), option::of(any::<String>()), labels)
+        .prop_map(|(name, note, labels)| Description { name, note, labels })
+}
+
 fn request() -> impl Strategy<Value = Request> {
     let objectives = vec![
         Objective::EarliestEnd,
@@ -127,13 +133,16 @@ fn request() -> impl Strategy<Value = Request> {
     ];
     let on_loss = select(vec![OnLoss::Heal, OnLoss::HealAnyTime, OnLoss::Keep, OnLoss::Cancel]);
     let webhook = option::of("https://[a-z]{1,8}/[a-z]{0,8}".prop_map(Into::into));
-    (vec(part(), 0..4), vec(constraint(), 0..4), select(objectives), on_loss, webhook).prop_map(
-        |(parts, constraints, objective, on_loss, webhook)| Request {
+    let said = (description(), btree_set(name(), 0..3));
+    (vec(part(), 0..4), vec(constraint(), 0..4), select(objectives), on_loss, webhook, said).prop_map(
+        |(parts, constraints, objective, on_loss, webhook, (description, shared_with))| Request {
             parts,
             constraints,
             objective,
             on_loss,
             webhook,
+            description,
+            shared_with,
         },
     )
 }
@@ -260,7 +269,9 @@ pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
     let by = select(vec![Because::Owner, Because::Operator, Because::Lost]);
     let refused = (name(), any::<String>()).prop_map(|(code, detail)| Refused { code, detail });
     let lost = (vec(loss, 0..3), vec(replacement, 0..3), option::of(by), option::of(refused));
-    (who, rest, lost).prop_map(|(who, rest, (losses, replaced, given_up, refused))| {
+    let said = (description(), btree_set(name(), 0..3), option::of(time()), option::of(request()));
+    (who, rest, lost, said).prop_map(|(who, rest, (losses, replaced, given_up, refused), said)| {
+        let (description, shared_with, created, request) = said;
         let (id, owner, state, slots, prepared) = who;
         let (held_for, jobs, missing, condition, version) = rest;
         Reservation {
@@ -278,6 +289,10 @@ pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
             given_up,
             refused,
             version,
+            description,
+            shared_with,
+            created,
+            request: request.map(Box::new),
         }
     })
 }
@@ -307,8 +322,8 @@ pub(crate) fn job_request() -> impl Strategy<Value = JobRequest> {
     let needs =
         (option::of(time()), vec(requirement(), 0..3), option::of(any::<u32>()), option::of(any::<u64>()));
     let modes = option::of(select(vec![Mode::Reserve, Mode::Flood]));
-    (place, needs, work(), modes, option::of(any::<u32>()), any::<bool>()).prop_map(
-        |(place, needs, work, mode, copies, claims)| {
+    (place, needs, work(), modes, option::of(any::<u32>()), any::<bool>(), description()).prop_map(
+        |(place, needs, work, mode, copies, claims, description)| {
             let (reservation, resource, kind, capacity, limit) = place;
             let (latest_end, requirements, reference_mhz, input_bytes) = needs;
             JobRequest {
@@ -325,6 +340,7 @@ pub(crate) fn job_request() -> impl Strategy<Value = JobRequest> {
                 mode,
                 copies,
                 claims,
+                description,
             }
         },
     )
@@ -346,8 +362,8 @@ pub(crate) fn job_view() -> impl Strategy<Value = JobView> {
     let place = (job(), name(), option::of(name()), option::of(name()), option::of(id()));
     let times = (time(), option::of(time()), option::of(time()), option::of(time()));
     let end = (option::of(any::<i32>()), option::of(any::<String>()), option::of(any::<String>()));
-    (place, capacity(), seconds(), select(states), times, end).prop_map(
-        |(place, capacity, limit, state, times, end)| {
+    (place, capacity(), seconds(), select(states), times, end, description()).prop_map(
+        |(place, capacity, limit, state, times, end, description)| {
             let (id, owner, site, resource, reservation) = place;
             let ((submitted, started, ended, expected_start), (exit, native_id, detail)) = (times, end);
             JobView {
@@ -366,6 +382,7 @@ pub(crate) fn job_view() -> impl Strategy<Value = JobView> {
                 exit,
                 native_id,
                 detail,
+                description,
             }
         },
     )
@@ -436,6 +453,8 @@ fn too_late_or_wrong() -> impl Strategy<Value = Why> {
         Impossible::EndIsPast,
         Impossible::JobsWithCommit,
         Impossible::JobsOfSeveralParts,
+        Impossible::Sharing,
+        Impossible::SharingLater,
     ];
     prop_oneof![
         id().prop_map(Why::Unknown),

@@ -3,6 +3,7 @@
 //! terms of a committed or active reservation: terms that are not given stay, and the old terms stay valid if the new
 //! ones are refused. Several parts change all together or not at all.
 
+use super::about::{About, Sharing};
 use super::ids::IdText;
 use super::place::Place;
 use super::refusal::Usage;
@@ -190,6 +191,12 @@ pub(crate) struct ChangeArguments {
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
 
+    #[command(flatten)]
+    about: About,
+
+    #[command(flatten)]
+    sharing: Sharing,
+
     /// Change it only if it is still at this version [default: the current version]
     #[arg(long, value_name = "N", conflicts_with = "force")]
     version: Option<u32>,
@@ -204,16 +211,24 @@ pub(crate) struct ChangeArguments {
 
 pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
     let ChangeArguments { capacity, duration, from, until, .. } = arguments;
-    if capacity.is_none() && duration.is_none() && from.is_none() && until.is_none() {
-        bail!(Usage("nothing to change; give --capacity, --duration, --from or --until".to_owned()));
+    let changes_terms = capacity.is_some() || duration.is_some() || from.is_some() || until.is_some();
+    if !changes_terms && !arguments.about.is_given() && arguments.sharing.with.is_none() {
+        let why = "nothing to change; give --capacity, --duration, --from, --until, --name, --note, --label or --with";
+        bail!(Usage(why.to_owned()));
     }
     let session = Session::open(&arguments.place)?;
     let id = session.reservation_id(&arguments.id)?;
     let reservation = session.ask("looking", session.client.show(id))?;
-    let parts = parts_wanted(arguments, &session, &reservation.slots)?;
-    // An empty list keeps the constraints that it was reserved with.
-    let request = Request::new(parts, Vec::new());
-    let terms = Change { request };
+    let request = match &reservation.request {
+        // With the same terms as before, the reservation does not move.
+        Some(request) if !changes_terms => request.clone(),
+        _ => Request { parts: parts_wanted(arguments, &session, &reservation.slots)?, ..asked(&reservation) },
+    };
+    let mut terms = Change { request };
+    arguments.about.describe(&mut terms.request);
+    arguments.sharing.share(&mut terms.request);
+    // It stays, and the service refuses a change that names one.
+    terms.request.webhook = None;
     let version = version(arguments, &reservation);
     let answer = session.ask("changing", session.timed_client().change(id, version, &terms));
     let again = |part: &Part| {
@@ -222,6 +237,17 @@ pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
     };
     let changed = answer.map_err(|error| with_commands(error, &session, terms.request.parts.len(), again))?;
     show(&session, &changed)
+}
+
+/// The request of a reservation without its parts.
+fn asked(reservation: &Reservation) -> Request {
+    let none = || {
+        let Reservation { name, note, labels, shared_with, .. } = reservation.clone();
+        Request { name, note, labels, shared_with, ..Request::new(Vec::new(), Vec::new()) }
+    };
+    let request = reservation.request.clone().unwrap_or_else(none);
+    // An empty list keeps the constraints that it was reserved with.
+    Request { parts: Vec::new(), constraints: Vec::new(), ..request }
 }
 
 /// The version that the server must still have: the user's, or the one just read. None with `--force`.

@@ -1,5 +1,6 @@
 //! `bookahead list` and `bookahead jobs`: the reservations and jobs that the caller may see.
 
+use super::about::Search;
 use super::place::Place;
 use super::session::{Session, by_clock};
 use super::view;
@@ -31,6 +32,9 @@ pub(crate) struct Arguments {
     /// Only those on this resource
     #[arg(long, value_name = "NAME")]
     resource: Option<String>,
+
+    #[command(flatten)]
+    search: Search,
 
     /// Only those that end after this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -77,12 +81,14 @@ fn list(arguments: &Arguments, session: &Session) -> Result<()> {
         found.next = page.next;
     }
     session.print(&found, || view::print_reservations(&found.reservations, session))?;
-    say_if_more(found.next.is_some());
+    say_if_more(found.next.is_some(), found.total);
     Ok(())
 }
 
-fn say_if_more(more: bool) {
-    if more {
+fn say_if_more(more: bool, total: Option<usize>) {
+    if let Some(total) = total.filter(|_| more) {
+        say!("there are {total} in all; use --all or a larger --limit");
+    } else if more {
         say!("there are more; use --all or a larger --limit");
     }
 }
@@ -98,6 +104,8 @@ fn query(arguments: &Arguments, session: &Session) -> Result<ListQuery> {
         resource: arguments.resource.as_deref().map(Into::into),
         from: read(&arguments.from)?,
         until: read(&arguments.until)?,
+        name: arguments.search.name(),
+        label: arguments.search.labels(),
         limit: (!arguments.all).then_some(arguments.limit),
         cursor: None,
     })
@@ -112,6 +120,9 @@ pub(crate) struct JobsArguments {
     /// Only those owned by this user
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
+
+    #[command(flatten)]
+    search: Search,
 
     /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
@@ -129,7 +140,9 @@ pub(crate) fn jobs(arguments: &JobsArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     let owner = if arguments.mine { Some(session.user()) } else { arguments.owner.as_deref() };
     let limit = (!arguments.all).then_some(arguments.limit);
-    let mut query = JobsQuery { id: None, owner: owner.map(Into::into), limit, cursor: None };
+    let (name, label) = (arguments.search.name(), arguments.search.labels());
+    let owner = owner.map(Into::into);
+    let mut query = JobsQuery { id: None, owner, name, label, limit, cursor: None };
     let mut found = session.ask("listing", session.client.jobs(&query))?;
     while arguments.all
         && let Some(cursor) = found.next.take()
@@ -140,7 +153,7 @@ pub(crate) fn jobs(arguments: &JobsArguments) -> Result<()> {
         found.next = page.next;
     }
     session.print(&found, || view::print_jobs(&found.jobs, &session))?;
-    say_if_more(found.next.is_some());
+    say_if_more(found.next.is_some(), None);
     Ok(())
 }
 

@@ -8,6 +8,7 @@
 //!   [`usage`]: the commands
 //! - [`view`]: tables; [`refusal`]: errors and exit codes
 
+mod about;
 mod dates;
 mod holding;
 mod ids;

@@ -1,6 +1,7 @@
 //! `bookahead probe`: shows possible slots and their effect on waiting jobs, without booking. `bookahead reserve`:
 //! holds resources until a deadline, or books them at once.
 
+use super::about::{About, Sharing};
 use super::dates::countdown;
 use super::place::Place;
 use super::refusal::Refused;
@@ -64,8 +65,7 @@ pub(crate) fn with_commands(
     let command = |request: &Request| Some(session.command(&words(request.parts.first()?)));
     match error.downcast::<Refused>() {
         Ok(Refused { problem, .. }) => {
-            let text =
-                refusal::with_commands(&problem, Some(&session.dates()), Some(parts), command);
+            let text = refusal::with_commands(&problem, Some(&session.dates()), Some(parts), command);
             Refused { problem, text }.into()
         }
         Err(other) => other,
@@ -123,6 +123,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL", help_heading = "Hold")]
     webhook: Option<String>,
 
+    #[command(flatten)]
+    about: About,
+
+    #[command(flatten)]
+    sharing: Sharing,
+
     /// ID of the reservation [default: a new one]
     #[arg(long, value_name = "rsv_ID", help_heading = "Hold")]
     id: Option<ReservationId>,
@@ -143,6 +149,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Result<()> {
     let mut request = wanted.request(session)?;
     request.webhook = arguments.webhook.clone().or(request.webhook);
+    arguments.about.describe(&mut request);
+    arguments.sharing.share(&mut request);
     // The client makes the id, so that the user can look the reservation up if the answer is lost.
     let id = arguments.id.map_or_else(make::reservation_id, Ok)?;
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
@@ -185,7 +193,20 @@ fn again(arguments: &Arguments, part: &Part, reserve: &Reserve, session: &Sessio
     if let Some(webhook) = &arguments.webhook {
         words.extend(["--webhook".to_owned(), webhook.clone()]);
     }
+    words.extend(described(&reserve.request));
     words
+}
+
+/// The options for name, note, labels and users of a request.
+fn described(request: &Request) -> Vec<String> {
+    let option = |option: &str, value: &str| [option.to_owned(), value.to_owned()];
+    let name = request.name.iter().flat_map(|name| option("--name", name));
+    let note = request.note.iter().flat_map(|note| option("--note", note));
+    let labels = request.labels.iter();
+    let labels = labels.flat_map(|(key, value)| option("--label", &format!("{key}={value}")));
+    let users: Vec<&str> = request.shared_with.iter().map(|user| user.as_str()).collect();
+    let with = (!users.is_empty()).then(|| option("--with", &users.join(","))).into_iter().flatten();
+    name.chain(note).chain(labels).chain(with).collect()
 }
 
 /// After a lost answer the reservation may or may not exist: prints the command that shows it.

@@ -1,5 +1,6 @@
 //! `bookahead submit`: submits a script or program, to a reservation or to the queue.
 
+use super::about::About;
 use super::ids::IdText;
 use super::looking::show_job;
 use super::place::Place;
@@ -53,6 +54,9 @@ pub(crate) struct Arguments {
     /// Name of the resource; in a reservation with several parts, selects the part
     #[arg(long, value_name = "NAME", help_heading = "Job")]
     resource: Option<String>,
+
+    #[command(flatten)]
+    about: About,
 
     /// Requirement on the resource, as in 'bookahead probe'; may be repeated
     #[arg(long, value_name = "WHAT", help_heading = "Job")]
@@ -132,7 +136,7 @@ fn submit(arguments: &Arguments, work: Work, session: &Session) -> Result<()> {
         Some(id) => part(arguments, session, id)?,
         None => None,
     };
-    let submit = SubmitJob {
+    let mut submit = SubmitJob {
         id: arguments.id,
         reservation,
         resource: arguments.resource.as_deref().map(Into::into),
@@ -150,7 +154,11 @@ fn submit(arguments: &Arguments, work: Work, session: &Session) -> Result<()> {
         }),
         copies: arguments.copies,
         claims: false,
+        name: None,
+        note: None,
+        labels: BTreeMap::new(),
     };
+    arguments.about.add_to(&mut submit.name, &mut submit.note, &mut submit.labels);
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
     let job = session.ask("submitting", session.timed_client().submit(&submit, &key))?;
     if arguments.wait { wait_for_job(session, job.id, Until::Ended) } else { show_job(session, &job) }

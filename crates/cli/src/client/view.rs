@@ -7,7 +7,7 @@ use crate::client::session::Session;
 use crate::output::{count, say, stdout};
 use crate::table::{Column, NOTHING, Table, terminal_width, wrapped};
 use bookahead_api::{
-    AttributeValue, Condition, Cost, FineSeconds, Job, JobState, Load, Loss, Lost, Offer, Offers,
+    AttributeValue, Condition, Cost, FineSeconds, Job, JobState, Load, Loss, Lost, Offer, Offers, Part,
     Reachability, Replacement, Reservation, Resource, Role, Site, Slot, State,
 };
 use bookahead_protocol::{self as protocol, Name, life_cycle};
@@ -195,7 +195,9 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
     let dates = session.dates();
     let mut out = stdout();
     writeln!(out, "{}: {}", reservation.id, state(reservation, |millis| session.left_ms(millis)))?;
-    let mut lines = vec![("owner", reservation.owner.to_string())];
+    let mut lines = described(&reservation.name, &reservation.note, &reservation.labels);
+    lines.push(("owner", reservation.owner.to_string()));
+    lines.push(("shared with", names(&reservation.shared_with)));
     let jobs = |part: usize| {
         let jobs = reservation.jobs.iter().filter(|job| job.part == part).map(|job| session.short(job.job));
         jobs.collect::<Vec<_>>().join(", ")
@@ -217,6 +219,9 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
     let several = reservation.slots.len() > 1;
     lines.extend(reservation.losses.iter().map(|one| ("lost", loss(one, several, &dates))));
     lines.extend(reservation.replaced.iter().map(|one| ("replaced", replacement(one, several, &dates))));
+    lines.push(("created", or_nothing(reservation.created, |at| dates.both(at))));
+    let asked = reservation.request.iter().flat_map(|request| request.parts.iter().enumerate());
+    lines.extend(asked.map(|(part, asked)| ("asked for", asked_for(part, several, asked, &dates))));
     lines.push(("version", reservation.version.to_string()));
     details(&mut out, &lines)?;
     if several {
@@ -243,11 +248,38 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
     Ok(())
 }
 
+/// Name, note and labels, as far as they are there.
+fn described(
+    name: &Option<String>,
+    note: &Option<String>,
+    labels: &BTreeMap<String, String>,
+) -> Vec<(&'static str, String)> {
+    let mut lines: Vec<_> = name.iter().map(|name| ("name", name.clone())).collect();
+    let note = note.iter().flat_map(|note| note.lines()).filter(|line| !line.is_empty()).enumerate();
+    lines.extend(note.map(|(at, line)| (if at == 0 { "note" } else { "" }, line.to_owned())));
+    let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    lines.push(("labels", labels.join(", ")));
+    lines
+}
+
+fn names(names: &[Name]) -> String {
+    names.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// `64 processors for 2h, between 2026-11-16 09:00 and 18:00`.
+fn asked_for(part: usize, several: bool, asked: &Part, dates: &Dates) -> String {
+    let Part { capacity, kind, duration_seconds, earliest_start, latest_end, .. } = asked;
+    let (capacity, duration) = (count(u64::from(*capacity)), length(*duration_seconds));
+    let (begin, end) = (dates.wall(*earliest_start), dates.short_end(*earliest_start, *latest_end));
+    format!("{}{capacity} {kind} for {duration}, between {begin} and {end}", of_part(part, several))
+}
+
 /// One row per part; the reservation is named in its first row only.
 pub(crate) fn print_reservations(reservations: &[Reservation], session: &Session) -> io::Result<()> {
     let dates = session.dates();
-    let mut table = Table::new([
-        Column::left("reservation").whole(),
+    let named = reservations.iter().any(|reservation| reservation.name.is_some());
+    let name = named.then(|| Column::left("name").drop(3));
+    let columns = [Column::left("reservation").whole()].into_iter().chain(name).chain([
         Column::left("state").paint(state_colour),
         Column::left("owner").drop(2),
         Column::left("site").drop(1),
@@ -256,14 +288,20 @@ pub(crate) fn print_reservations(reservations: &[Reservation], session: &Session
         Column::left(format!("begin ({})", dates.zone_name())),
         Column::left("end"),
     ]);
+    let mut table = Table::new(columns);
     for reservation in reservations {
         let state = state(reservation, |millis| session.left_ms(millis));
-        let mut first = [session.short(reservation.id), state, reservation.owner.to_string()];
+        let name = named.then(|| reservation.name.clone().unwrap_or_default());
+        let first = [session.short(reservation.id)].into_iter().chain(name);
+        let first: Vec<_> = first.chain([state, reservation.owner.to_string()]).collect();
+        // Blank in the rows of further parts.
+        let blank = vec![String::new(); first.len()];
         if reservation.slots.is_empty() {
-            table.row(std::mem::take(&mut first));
+            table.row(first.clone());
         }
-        for slot in &reservation.slots {
-            table.row(std::mem::take(&mut first).into_iter().chain(place(slot, &dates)));
+        for (part, slot) in reservation.slots.iter().enumerate() {
+            let begins = if part == 0 { &first } else { &blank };
+            table.row(begins.iter().cloned().chain(place(slot, &dates)));
         }
     }
     print_unless_empty(&table, "no reservations; see also --state all")
@@ -299,8 +337,9 @@ pub(crate) fn job_state_word(state: JobState, exit: Option<i32>) -> String {
 
 pub(crate) fn print_jobs(jobs: &[Job], session: &Session) -> io::Result<()> {
     let dates = session.dates();
-    let mut table = Table::new([
-        Column::left("job").whole(),
+    let named = jobs.iter().any(|job| job.name.is_some());
+    let name = named.then(|| Column::left("name").drop(7));
+    let columns = [Column::left("job").whole()].into_iter().chain(name).chain([
         Column::left("state").paint(state_colour),
         Column::left("owner").drop(4),
         Column::left("resource"),
@@ -314,9 +353,11 @@ pub(crate) fn print_jobs(jobs: &[Job], session: &Session) -> io::Result<()> {
         Column::left("native id").drop(2),
         Column::left("detail").drop(1),
     ]);
+    let mut table = Table::new(columns);
     for job in jobs {
-        table.row([
-            session.short(job.id),
+        let name = named.then(|| job.name.clone().unwrap_or_default());
+        let first = [session.short(job.id)].into_iter().chain(name);
+        table.row(first.chain([
             job_word(job),
             job.owner.to_string(),
             job_place(job),
@@ -329,7 +370,7 @@ pub(crate) fn print_jobs(jobs: &[Job], session: &Session) -> io::Result<()> {
             or_nothing(job.reservation, |id| session.short(id)),
             or_nothing(job.native_id.as_ref(), Clone::clone),
             or_nothing(job.detail.as_ref(), Clone::clone),
-        ]);
+        ]));
     }
     print_unless_empty(&table, "no jobs")
 }
@@ -349,7 +390,8 @@ pub(crate) fn print_job(job: &Job, session: &Session) -> io::Result<()> {
     let dates = session.dates();
     let mut out = stdout();
     writeln!(out, "{}: {}", job.id, job_word(job))?;
-    let lines = [
+    let mut lines = described(&job.name, &job.note, &job.labels);
+    lines.extend([
         ("owner", job.owner.to_string()),
         ("resource", job_place(job)),
         ("capacity", count(u64::from(job.capacity))),
@@ -361,7 +403,7 @@ pub(crate) fn print_job(job: &Job, session: &Session) -> io::Result<()> {
         ("reservation", or_nothing(job.reservation, |id| id.to_string())),
         ("native id", or_nothing(job.native_id.as_ref(), Clone::clone)),
         ("detail", or_nothing(job.detail.as_ref(), Clone::clone)),
-    ];
+    ]);
     details(&mut out, &lines)
 }
 

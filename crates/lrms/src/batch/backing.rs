@@ -6,6 +6,7 @@
 //! A reservation with jobs is changed or left as it is. It is never deleted in favour of a replacement, unless the
 //! batch system can move its jobs there.
 
+use super::accounts::Accounts;
 use super::looks::Own;
 use super::pieces::Piece;
 use super::plan::{Plan, Steps, shared};
@@ -13,7 +14,7 @@ use super::system::{Handle, Place, Reserved, Wanted};
 use super::tag::{MOST_PIECES, Tag};
 use super::{Batch, State, plan};
 use crate::error::{Kept, LrmsError};
-use bookahead_party::Backing;
+use bookahead_party::{Backing, Sharing};
 use bookahead_plan::{Seconds, Span};
 use bookahead_protocol::{Moment, Name, ReservationId};
 use std::cell::Cell;
@@ -24,7 +25,10 @@ pub(super) struct Order {
     pub(super) id: ReservationId,
     owner: Name,
     pub(super) place: Place,
+    shared_with: BTreeSet<Name>,
     account: String,
+    /// Other accounts that may use it.
+    others: Vec<String>,
     pub(super) wanted: Vec<Span>,
     now: Moment,
     /// Whether to replace pieces that have unavailable nodes.
@@ -58,7 +62,7 @@ impl Batch {
         }
         let mut plan = self.state().plan(&order);
         if !plan.only_deletes() {
-            order.account = self.settings.accounts.of(&order.owner)?;
+            self.find_accounts(&mut order)?;
             // A change or deletion is based on jobs and nodes of existing pieces, which must be seen first. For a new
             // piece, a look that is not too old will do.
             if !looked && !plan.only_creates() {
@@ -70,14 +74,47 @@ impl Batch {
                 plan = self.state().plan(&order);
             }
         }
-        let result = self.realise(&order, plan);
+        let result = self.realise(&order, plan).and_then(|()| self.share(&mut order));
         // A refusal may come from a choice of nodes by an old look: then look and try once more.
         if looked || !order.chose.get() || !result.as_ref().is_err_and(LrmsError::is_refusal) {
             return result;
         }
         self.look_anew(order.now)?;
         let plan = self.state().plan(&order);
-        self.realise(&order, plan)
+        self.realise(&order, plan).and_then(|()| self.share(&mut order))
+    }
+
+    fn find_accounts(&self, order: &mut Order) -> Result<(), LrmsError> {
+        order.account = self.settings.accounts.of(&order.owner)?;
+        let others = order.shared_with.iter().map(|user| self.settings.accounts.of(user));
+        let others = others.collect::<Result<BTreeSet<_>, _>>()?;
+        order.others = others.into_iter().filter(|account| *account != order.account).collect();
+        Ok(())
+    }
+
+    /// Lets the accounts of the other users into pieces that exist already, and no others.
+    fn share(&self, order: &mut Order) -> Result<(), LrmsError> {
+        let changes = self.state().traits.sharing == Sharing::Always;
+        if order.wanted.is_empty() || !changes || matches!(self.settings.accounts, Accounts::Service(_)) {
+            return Ok(());
+        }
+        self.find_accounts(order)?;
+        let wanted: BTreeSet<&String> = order.others.iter().chain([&order.account]).collect();
+        let unlike: Vec<Handle> = {
+            let state = self.state();
+            let pieces = state.pieces.of(order.id, &order.place.resource, state.terms_now());
+            let is_unlike = |handle: &Handle| {
+                let known = state.looks.picture.reservations.iter().find(|one| one.handle == *handle);
+                known.is_some_and(|one| one.accounts.iter().collect::<BTreeSet<_>>() != wanted)
+            };
+            pieces.into_iter().map(|piece| piece.handle).filter(is_unlike).collect()
+        };
+        let accounts: Vec<String> = std::iter::once(&order.account).chain(&order.others).cloned().collect();
+        for handle in unlike {
+            self.system.share(&handle, &accounts)?;
+            self.state().looks.note(&Own::Shared { handle, accounts: accounts.clone() });
+        }
+        Ok(())
     }
 
     fn realise(&self, order: &Order, plan: Plan) -> Result<(), LrmsError> {
@@ -340,12 +377,13 @@ impl State {
             let why = format!("{} spans; at most {} are possible", wanted.len(), MOST_PIECES - 1);
             return Err(refused(backing.id, why));
         }
-        let (id, owner, account) = (backing.id, backing.owner.clone(), String::new());
         Ok(Order {
-            id,
-            owner,
+            id: backing.id,
+            owner: backing.owner.clone(),
+            shared_with: backing.shared_with.clone(),
             place,
-            account,
+            account: String::new(),
+            others: Vec::new(),
             wanted,
             now,
             replaces: backing.replaces,
@@ -381,6 +419,7 @@ impl State {
             interval: span.interval,
             amount: span.capacity.0,
             account: order.account.clone(),
+            others: order.others.clone(),
             project: self.settings.projects.of(&order.owner),
             nodes: Vec::new(),
         })

@@ -19,6 +19,11 @@ pub(super) enum Own {
         handle: Handle,
         free_at: Time,
     },
+    /// Jobs of these accounts may use it now.
+    Shared {
+        handle: Handle,
+        accounts: Vec<String>,
+    },
     /// Its jobs now belong to another reservation.
     Moved {
         from: Handle,
@@ -44,6 +49,11 @@ impl Own {
                     one.name.clear();
                     one.accounts.clear();
                     one.interval.end = one.interval.end.min(*free_at);
+                }
+            }
+            Own::Shared { handle, accounts } => {
+                for one in picture.reservations.iter_mut().filter(|one| one.handle == *handle) {
+                    one.accounts.clone_from(accounts);
                 }
             }
             Own::Moved { from, to } => {

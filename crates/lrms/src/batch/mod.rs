@@ -36,7 +36,7 @@ use crate::GO_WITHIN;
 use crate::builtin::{MOST_JOBS, REMEMBERED};
 use crate::error::LrmsError;
 pub use accounts::{Accounts, Projects};
-use bookahead_party::{JobChange, Look};
+use bookahead_party::{JobChange, Look, Sharing};
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{JobId, Millis, Moment, Name};
 pub use examine::{Finding, Grade};
@@ -138,6 +138,14 @@ impl Batch {
     /// Whether a waiting job can be moved into a reservation.
     pub fn binds_jobs(&self) -> bool {
         self.state().traits.moves_jobs
+    }
+
+    /// Whether jobs of several users can use one reservation. If all jobs run as one account, they can anyway.
+    pub fn sharing(&self) -> Sharing {
+        match self.settings.accounts {
+            Accounts::Service(_) => Sharing::Always,
+            Accounts::Owners { .. } => self.state().traits.sharing,
+        }
     }
 
     /// Takes a look that begins after this call, and returns its result.

@@ -8,7 +8,7 @@ use super::examine::Finding;
 use crate::environment::Within;
 use crate::error::LrmsError;
 use crate::output::Files;
-use bookahead_party::Work;
+use bookahead_party::{Sharing, Work};
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Name;
 use std::collections::BTreeMap;
@@ -49,6 +49,12 @@ pub trait ReservationSystem {
     /// cannot make this change and did nothing; the caller creates a new reservation and deletes the old one.
     fn change(&self, _: &Handle, _: &Wanted, _: &Picture) -> Result<Option<Reserved>, LrmsError> {
         Ok(None)
+    }
+
+    /// Sets the accounts that may use a reservation. Called only with [`Sharing::Always`].
+    fn share(&self, handle: &Handle, _accounts: &[String]) -> Result<(), LrmsError> {
+        let said = "it cannot change the users of a reservation".into();
+        Err(LrmsError::Refused { what: format!("to share {handle}"), said })
     }
 
     /// Deletes a reservation and cancels its waiting and running jobs. A missing reservation is no error.
@@ -100,6 +106,8 @@ pub struct Traits {
     /// How long a reservation that is deleted while a job runs in it may still occupy its cores; zero if they are
     /// free at once.
     pub freed_within: Seconds,
+    /// Whether jobs of several accounts can use one reservation.
+    pub sharing: Sharing,
 }
 
 /// Unit in which a resource is counted.
@@ -151,6 +159,8 @@ pub struct Wanted {
     pub amount: u32,
     /// Account of the cluster whose jobs may use it.
     pub account: String,
+    /// Other accounts whose jobs may use it, each once. Empty without [`Traits::sharing`].
+    pub others: Vec<String>,
     /// Project to which its jobs must be charged; None for any. Ignored by batch systems without projects.
     pub project: Option<String>,
     /// Nodes from [`ReservationSystem::choose`]; empty if the batch system chooses.
@@ -329,6 +339,18 @@ pub struct Submission {
     pub work: Work,
     /// For a claiming job: how long it waits for its go-ahead before it exits with [`NO_GO`].
     pub go_within: Option<Seconds>,
+}
+
+impl Wanted {
+    /// All accounts whose jobs may use it.
+    pub fn accounts(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.account).chain(&self.others)
+    }
+
+    /// The accounts as one word for a command.
+    pub(crate) fn joined_accounts(&self, separator: &str) -> String {
+        self.accounts().map(String::as_str).collect::<Vec<_>>().join(separator)
+    }
 }
 
 impl Unit {

@@ -36,8 +36,9 @@ pub(crate) fn differs<'a>(
     let has = wanted.place.unit.reserved(there);
     if there.name != wanted.name {
         Some(format!("it is called {} instead of {}", there.name, wanted.name))
-    } else if !there.accounts.contains(&wanted.account) {
-        Some(format!("it is for {} instead of {}", there.accounts.join(", "), wanted.account))
+    } else if !wanted.accounts().all(|account| there.accounts.contains(account)) {
+        let should = wanted.joined_accounts(", ");
+        Some(format!("it is for {} instead of {should}", there.accounts.join(", ")))
     } else if let Some(name) = elsewhere {
         Some(format!("it is on {name}, which is not usable, or does not belong to {resource}"))
     } else if wanted.place.unit == Unit::Nodes && there.cores.iter().any(is_part) {
@@ -138,6 +139,7 @@ impl Trial<'_> {
             interval: Interval::starting(self.begin, self.lasts),
             amount: 1,
             account: account.clone(),
+            others: Vec::new(),
             project: None,
             nodes: Vec::new(),
         };
@@ -167,6 +169,7 @@ mod tests {
             interval,
             amount,
             account: "ann".into(),
+            others: Vec::new(),
             project: None,
             nodes: Vec::new(),
         }

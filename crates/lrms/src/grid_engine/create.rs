@@ -61,8 +61,8 @@ fn possible(wanted: &Wanted) -> Result<(), LrmsError> {
     if wanted.amount == 0 || wanted.interval.is_empty() {
         return Err(refused(what(wanted), "its size or duration is zero; request more"));
     }
-    if !is_plain(&wanted.account) {
-        return Err(refused(what(wanted), format!("{:?} is not a valid account", wanted.account)));
+    if let Some(account) = wanted.accounts().find(|account| !is_plain(account)) {
+        return Err(refused(what(wanted), format!("{account:?} is not a valid account")));
     }
     Ok(())
 }
@@ -123,7 +123,7 @@ impl Request<'_> {
         if let Some(queues) = &self.queues {
             command = command.arg("-q").arg(queues);
         }
-        Ok(command.args(["-N", &wanted.name, "-u", &wanted.account]))
+        Ok(command.args(["-N", &wanted.name, "-u", &wanted.joined_accounts(",")]))
     }
 }
 

@@ -28,6 +28,7 @@ use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::Runner;
 use crate::dialect::{Tools, document};
 use crate::error::LrmsError;
+use bookahead_party::Sharing;
 use bookahead_plan::{Seconds, Time};
 use outcome::Memory;
 use std::path::PathBuf;
@@ -96,6 +97,7 @@ impl BatchSystem for GridEngine {
             longest_name: 100,
             moves_jobs: false,
             freed_within: Seconds::ZERO,
+            sharing: Sharing::FromTheBeginning,
         }
     }
 

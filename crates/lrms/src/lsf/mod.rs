@@ -33,6 +33,7 @@ use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::{Command, Runner};
 use crate::dialect::{Tools, failed, json, unreadable};
 use crate::error::LrmsError;
+use bookahead_party::Sharing;
 use bookahead_plan::Seconds;
 use nodes::Members;
 use serde_json::{Map, Value};
@@ -87,6 +88,7 @@ impl BatchSystem for Lsf {
             longest_name: create::LONGEST_NAME,
             moves_jobs: false,
             freed_within: Seconds::ZERO,
+            sharing: Sharing::Never,
         }
     }
 

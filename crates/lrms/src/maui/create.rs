@@ -68,7 +68,8 @@ impl ReservationSystem for Maui {
 
 /// `setres -u USER -s START -e END -n NAME -r PROCS=1 TASKS==n`; tasks are whole nodes by default.
 fn setres(commands: &Commands, wanted: &Wanted, clock: Option<Time>) -> Command {
-    let command = commands.maui.command("setres").args(["-u", &wanted.account, "-n", &wanted.name]);
+    let command =
+        commands.maui.command("setres").args(["-u", &wanted.joined_accounts(":"), "-n", &wanted.name]);
     let mut command = command.args(["-e", &asked(wanted.interval.end)]);
     // Without `-s` it begins at once.
     if clock.is_none_or(|clock| wanted.interval.begin > clock) {
@@ -94,7 +95,7 @@ fn created(text: &str) -> Option<&str> {
 fn check(wanted: &Wanted) -> Result<(), LrmsError> {
     let why = if !is_plain(&wanted.name) || wanted.name.len() > LONGEST_NAME {
         "its name must have at most 48 characters, and only letters, digits, _, - and ."
-    } else if !is_plain(&wanted.account) {
+    } else if !wanted.accounts().all(|account| is_plain(account)) {
         "its account is not valid in Maui; use another account"
     } else if let Some(odd) = wanted.place.features.iter().find(|feature| !is_plain(feature)) {
         return Err(refused(

@@ -30,6 +30,7 @@ use crate::dialect::calendar::{self, length_of_time};
 use crate::dialect::xml::Element;
 use crate::dialect::{self, Tools};
 use crate::error::LrmsError;
+use bookahead_party::Sharing;
 use bookahead_plan::{Seconds, Time};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -72,6 +73,7 @@ impl BatchSystem for Maui {
             longest_name: create::LONGEST_NAME,
             moves_jobs: false,
             freed_within: Seconds::ZERO,
+            sharing: Sharing::FromTheBeginning,
         }
     }
 

@@ -35,13 +35,14 @@ pub(super) enum Verdict {
 impl ReservationSystem for Pbs {
     fn create(&self, wanted: &Wanted, picture: &Picture) -> Result<Reserved, LrmsError> {
         let request = Request::new(self, wanted, picture)?;
-        if !self.tools.has_account(&wanted.account)? {
-            let why = format!(
-                "there is no account {} where the commands run (id {0} fails), but PBS would create the \
-                 reservation anyway",
-                wanted.account
-            );
-            return Err(refused(what(wanted), why));
+        for account in wanted.accounts() {
+            if !self.tools.has_account(account)? {
+                let why = format!(
+                    "there is no account {account} where the commands run (id {account} fails), but PBS would \
+                     create the reservation anyway"
+                );
+                return Err(refused(what(wanted), why));
+            }
         }
         let now = picture.clock.unwrap_or(Time(0));
         let begin = wanted.interval.begin.max(now + LEAD);
@@ -149,8 +150,8 @@ impl<'a> Request<'a> {
         if wanted.amount == 0 || wanted.interval.is_empty() {
             return Err(refused(what(wanted), "its size or duration is zero; request more"));
         }
-        if !is_plain(&wanted.account) {
-            return Err(refused(what(wanted), format!("{:?} is not a valid account", wanted.account)));
+        if let Some(account) = wanted.accounts().find(|account| !is_plain(account)) {
+            return Err(refused(what(wanted), format!("{account:?} is not a valid account")));
         }
         let mine = picture.nodes.iter().filter(|node| node.resources.contains(&wanted.place.resource));
         let nodes: Vec<&Node> = mine.filter(|node| node.usable).collect();
@@ -206,7 +207,7 @@ impl<'a> Request<'a> {
         command = command.args(["-R", &self.date(begin)?, "-E", &self.date(wanted.interval.end)?]);
         command = command.args(["-l", &format!("select={}", self.select())]);
         command = command.args(["-l", &format!("place={}", self.arrangement()), "-m", "n"]);
-        let command = command.args(["-U", &wanted.account]);
+        let command = command.args(["-U", &wanted.joined_accounts(",")]);
         let outcome = self.deciding(&command)?;
         if !outcome.is_success() {
             // The begin passed before the server received it; the caller tries a later one.
@@ -329,7 +330,8 @@ fn can_become(old: &Known, select: &str, wanted: &Wanted) -> bool {
     let (Some((before, old_chunk)), Some((after, new_chunk))) = (parts(&old.select), parts(select)) else {
         return false;
     };
-    let same = old.reserved.name == wanted.name && old.reserved.accounts.contains(&wanted.account);
+    let same = old.reserved.name == wanted.name
+        && wanted.accounts().all(|account| old.reserved.accounts.contains(account));
     same && old_chunk == new_chunk && after <= before
 }
 

@@ -31,6 +31,7 @@ use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
 use crate::command::Runner;
 use crate::dialect::Tools;
 use crate::error::LrmsError;
+use bookahead_party::Sharing;
 use bookahead_plan::Seconds;
 use nodes::Vnodes;
 use std::path::PathBuf;
@@ -97,6 +98,7 @@ impl BatchSystem for Pbs {
             longest_name: 200,
             moves_jobs: false,
             freed_within: reservations::FREED_WITHIN,
+            sharing: Sharing::FromTheBeginning,
         }
     }
 

@@ -11,7 +11,7 @@ use super::formats::written;
 use super::reservations::{self, Booked};
 use crate::batch::{Handle, Picture, Reserved, Wanted};
 use crate::command::{Command, Outcome};
-use crate::dialect::{Tools, failed, refused};
+use crate::dialect::{Tools, failed, is_plain, refused};
 use crate::error::LrmsError;
 use bookahead_plan::Interval;
 
@@ -24,7 +24,11 @@ pub(super) fn change(
     if wanted.interval.is_empty() {
         return Err(refused(what(wanted), "its duration is zero; delete it instead"));
     }
-    let all = show(tools)?;
+    let mut all = show(tools)?;
+    if all.iter().any(|booked| booked.name == handle.0 && !booked.is_for(wanted.accounts())) {
+        share(tools, handle, &wanted.accounts().cloned().collect::<Vec<_>>())?;
+        all = show(tools)?;
+    }
     let Some(old) = all.iter().find(|booked| booked.name == handle.0) else { return Ok(None) };
     if differs(old, wanted, picture).is_none() {
         return Ok(Some(old.ours(picture, None)));
@@ -40,6 +44,30 @@ pub(super) fn change(
         return if matches!(refused, LrmsError::Refused { .. }) { Ok(None) } else { Err(refused) };
     }
     verify(tools, old, wanted, picture).map(Some)
+}
+
+/// Sets the users of a reservation.
+pub(super) fn share(tools: &Tools, handle: &Handle, accounts: &[String]) -> Result<(), LrmsError> {
+    let what = || format!("to let {} use the reservation {handle}", accounts.join(", "));
+    let plain = |word: &String| is_plain(word.strip_suffix('$').unwrap_or(word));
+    if let Some(odd) = accounts.iter().find(|account| !plain(account)) {
+        return Err(refused(
+            what(),
+            format!("{odd:?} is not a valid name; use letters, digits, `.`, `_` and `-`"),
+        ));
+    }
+    let users = format!("Users={}", accounts.join(","));
+    let command = scontrol(tools, ["update".to_owned(), format!("ReservationName={handle}"), users]);
+    let outcome = tools.run(&command)?;
+    if !outcome.is_success() {
+        return Err(commands::refused(what(), &command, &outcome));
+    }
+    let shown = show(tools)?;
+    match shown.iter().find(|booked| booked.name == handle.0) {
+        Some(booked) if booked.is_for(accounts) => Ok(()),
+        Some(booked) => Err(refused(what(), format!("it is for {}", booked.users.join(", ")))),
+        None => Err(refused(what(), "it is gone")),
+    }
 }
 
 fn show(tools: &Tools) -> Result<Vec<Booked>, LrmsError> {

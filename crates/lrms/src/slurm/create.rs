@@ -61,6 +61,10 @@ impl ReservationSystem for Slurm {
         delete::delete(&self.tools, handle, self.settings.let_go_within)
     }
 
+    fn share(&self, handle: &Handle, accounts: &[String]) -> Result<(), LrmsError> {
+        super::change::share(&self.tools, handle, accounts)
+    }
+
     fn move_jobs(&self, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
         delete::move_jobs(&self.tools, from, to)
     }
@@ -77,7 +81,7 @@ fn already_there(
 ) -> Result<Reserved, LrmsError> {
     let what = what(wanted);
     if is_about_users(outcome) {
-        return Err(invalid_user(tools, what, &wanted.account, outcome));
+        return Err(invalid_user(tools, what, &wanted.joined_accounts(", "), outcome));
     }
     if is_about_projects(outcome.said()) {
         return Err(invalid_project(what, &wanted.account, wanted.project.as_deref(), outcome));
@@ -108,7 +112,7 @@ fn check(wanted: &Wanted, picture: &Picture) -> Result<(), LrmsError> {
             "that time is in the past for the controller; compare its clock with the one here",
         ));
     }
-    let words = [&wanted.name, &wanted.account].into_iter().chain(&wanted.project);
+    let words = std::iter::once(&wanted.name).chain(wanted.accounts()).chain(&wanted.project);
     match words.chain(&wanted.place.features).chain(&wanted.place.partition).find(|word| !plain(word)) {
         Some(word) => Err(refused(
             what(wanted),
@@ -138,7 +142,7 @@ fn command(
         vec!["create".to_owned(), "reservation".to_owned(), format!("ReservationName={}", wanted.name)];
     words.push(format!("StartTime={}", begin(wanted.interval.begin, clock)));
     words.push(format!("EndTime={}", written(wanted.interval.end)));
-    words.push(format!("Users={}", wanted.account));
+    words.push(format!("Users={}", wanted.joined_accounts(",")));
     words.extend(wanted.project.iter().map(|project| format!("Accounts={project}")));
     words.extend(wanted.place.partition.iter().map(|partition| format!("PartitionName={partition}")));
     if nodes.is_empty() {

@@ -38,6 +38,7 @@ use crate::batch::{BatchSystem, Finding, Picture, Place, Traits, Unreadable};
 use crate::command::Runner;
 use crate::dialect::Tools;
 use crate::error::LrmsError;
+use bookahead_party::Sharing;
 use bookahead_plan::{Seconds, Time};
 use commands::{scontrol, squeue};
 use jobs::Surroundings;
@@ -122,6 +123,7 @@ impl BatchSystem for Slurm {
             longest_name: LONGEST_NAME,
             moves_jobs: true,
             freed_within: Seconds::ZERO,
+            sharing: Sharing::Always,
         }
     }
 

@@ -90,14 +90,16 @@ impl Booked {
         Some(())
     }
 
+    /// Whether exactly these users may use it.
+    pub(super) fn is_for<'a>(&self, users: impl IntoIterator<Item = &'a String>) -> bool {
+        self.users.iter().collect::<BTreeSet<_>>() == users.into_iter().collect()
+    }
+
     /// The difference in users and projects; None if there is none.
     pub(super) fn differs_in_whom(&self, wanted: &Wanted) -> Option<String> {
-        if self.users != [wanted.account.as_str()] {
-            return Some(format!(
-                "it is for {}, and should be for {}",
-                self.users.join(", "),
-                wanted.account
-            ));
+        if !self.is_for(wanted.accounts()) {
+            let should = wanted.joined_accounts(", ");
+            return Some(format!("it is for {}, and should be for {should}", self.users.join(", ")));
         }
         // Slurm stores projects in lower case, but shows them as they were written.
         let same = |(is, should): (&String, &String)| is.eq_ignore_ascii_case(should);

@@ -27,6 +27,7 @@ fn noting(id: u128, file: &Path) -> Job {
         reservation: None,
         work: Work::Script { text, arguments: vec![format!("it's {id}")] },
         claims: true,
+        description: Default::default(),
     }
 }
 

@@ -176,6 +176,7 @@ fn job(id: u128, capacity: u32, limit: i64, run: i64) -> Job {
         reservation: None,
         work: Work::Pretended { run: Seconds(run) },
         claims: false,
+        description: Default::default(),
     }
 }
 
@@ -185,7 +186,7 @@ fn inside(job: Job, reservation: u128) -> Job {
 
 fn backing(id: u128, spans: &[Span]) -> Backing {
     let (id, owner, spans) = (ReservationId(id), Name::from("ann"), spans.to_vec());
-    Backing { resource: cpu(), id, owner, spans, replaces: false }
+    Backing { resource: cpu(), id, owner, shared_with: Default::default(), spans, replaces: false }
 }
 
 fn status(builtin: &mut Builtin, id: u128) -> JobStatus {

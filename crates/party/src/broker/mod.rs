@@ -244,6 +244,7 @@ impl Broker {
         let kind = told_as(event, booking.map(|booking| booking.state))?;
         Some(Notice {
             owner: booking.map(Booking::owner),
+            shared_with: booking.map(|booking| booking.shared_with().clone()).unwrap_or_default(),
             state: booking.map(|booking| booking.state),
             version: booking.map(|booking| booking.version),
             because: because(event),
@@ -503,6 +504,7 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         | Event::Decided { .. }
         | Event::ChangeDecided { .. }
         | Event::ChangeSettled { .. }
+        | Event::RequestChanged { .. }
         | Event::Answered { .. }
         | Event::Settled { .. } => return None,
     })

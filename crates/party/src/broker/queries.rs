@@ -2,7 +2,7 @@
 //! Answered from events and published data only, so a copy for readers gives the same answers.
 
 use super::Broker;
-use crate::queries::{Block, BlockKind, BookedPart, Filter, Queries, ResourceSchedule, Viewer};
+use crate::queries::{Block, BlockKind, BookedPart, Filter, Page, Queries, ResourceSchedule, Viewer};
 use crate::register::{Heartbeat, Known, Role};
 use bookahead_plan::{Capacity, Interval, Span};
 use bookahead_protocol::broker::{Booking, Outcome};
@@ -29,9 +29,10 @@ impl Queries for Broker {
         self.head.booking(id).filter(|booking| booking.asked.is_some()).map(|booking| booking.view(now))
     }
 
-    fn list(&self, now: Moment, filter: &Filter) -> (Vec<Reservation>, bool) {
-        let known = self.head.bookings_after(filter.after).filter(|booking| booking.asked.is_some());
-        filter.page(known.map(|booking| booking.view(now)))
+    fn list(&self, now: Moment, filter: &Filter) -> Page {
+        let known = self.head.bookings().filter(|booking| booking.asked.is_some());
+        let seen = known.filter(|booking| filter.may_want(&booking.owner(), booking.shared_with()));
+        filter.page(seen.map(|booking| booking.view(now)))
     }
 
     fn schedule(
@@ -138,7 +139,7 @@ impl Queries for Broker {
 
 fn block(booking: &Booking, slot: &Slot, viewer: &Viewer) -> Block {
     let owner = booking.owner();
-    let seen = viewer.sees(&owner);
+    let seen = viewer.sees_shared(&owner, booking.shared_with());
     Block {
         kind: if booking.state == State::Held { BlockKind::Hold } else { BlockKind::Reservation },
         span: Span { interval: slot.interval, capacity: slot.capacity },

@@ -3,12 +3,12 @@
 //! has moved it runs where it is; the log says so. Running jobs are never touched.
 
 use super::{JobEvent, LOOK_AGAIN, Site, Step};
-use crate::batch::{BatchError, BatchOrder};
+use crate::batch::{BatchError, BatchOrder, Sharing};
 use crate::step::{Level, Remark};
 use bookahead_plan::Capacity;
 use bookahead_protocol::ledger::Entry;
-use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{Call, Caller, Envelope, JobId, ReservationId};
+use bookahead_protocol::problem::{Impossible, Problem, Why};
+use bookahead_protocol::{Call, Caller, Envelope, JobId, NewTerms, ReservationId};
 
 impl Site {
     /// Whether the jobs of a commit or attach call can be moved into the reservation.
@@ -19,10 +19,35 @@ impl Site {
             _ => return Ok(()),
         };
         // For an unknown, ended or repeated call the ledger has a more precise answer.
-        let entry = self.ledger.entry(id).filter(|entry| envelope.caller.may_act_for(&entry.owner));
+        let entry = self.ledger.entry(id).filter(|entry| may_use(&envelope.caller, entry));
         let Some(entry) = entry.filter(|_| !self.ledger.knows(envelope)) else { return Ok(()) };
         let mut new = jobs.iter().filter(|job| !entry.jobs.contains(job));
         new.try_for_each(|job| self.check_job(&envelope.caller, (id, entry), *job))
+    }
+
+    /// Whether the batch system can let other users into a reservation, if the call asks for that.
+    pub(super) fn check_sharing(&self, call: &Call) -> Result<(), Problem> {
+        let (Call::Probe { request, .. }
+        | Call::Reserve { request, .. }
+        | Call::Change { request, .. }
+        | Call::PrepareChange { terms: NewTerms::Request(request), .. }) = call
+        else {
+            return Ok(());
+        };
+        let new = matches!(call, Call::Probe { .. } | Call::Reserve { .. });
+        let entry = call.id().and_then(|id| self.ledger.entry(id)).filter(|_| !new);
+        let same = match entry {
+            Some(entry) => *entry.shared_with() == request.shared_with,
+            None => request.shared_with.is_empty(),
+        };
+        let impossible = match self.options.sharing {
+            _ if same => return Ok(()),
+            Sharing::Always => return Ok(()),
+            Sharing::FromTheBeginning if new => return Ok(()),
+            Sharing::FromTheBeginning => Impossible::SharingLater,
+            Sharing::Never => Impossible::Sharing,
+        };
+        Err(Problem::new(Why::Unsupported(impossible)))
     }
 
     fn check_job(
@@ -37,7 +62,7 @@ impl Site {
             return refused("is not known here".into());
         }
         let record = self.owned_job(caller, job)?;
-        if record.job.user != entry.owner {
+        if record.job.user != entry.owner && !entry.shared_with().contains(&record.job.user) {
             return Err(Problem::new(Why::NotJobOwner(job)));
         }
         let instead = "cancel it and submit it with the reservation";
@@ -104,4 +129,8 @@ impl Site {
             Err(BatchError::Unknown(_)) => self.next_look = self.next_look.min(step.now + LOOK_AGAIN),
         }
     }
+}
+
+fn may_use(caller: &Caller, entry: &Entry) -> bool {
+    caller.may_use(&entry.owner, entry.shared_with())
 }

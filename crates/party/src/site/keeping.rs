@@ -88,6 +88,25 @@ impl Site {
         }
     }
 
+    /// Whether other users may use it than the batch system knows, as far as it is known. After a restart a
+    /// reservation that is or was shared is ordered once more.
+    fn is_shared_otherwise(&self, id: ReservationId) -> bool {
+        let Some(entry) = self.ledger.entry(id) else { return false };
+        match self.orders.keeps.get(&id).and_then(|keep| keep.shared_with.as_ref()) {
+            Some(known) => known != entry.shared_with(),
+            None => !entry.shared_with().is_empty() || !entry.request.shared_with.is_empty(),
+        }
+    }
+
+    /// After a change of requests: the users of a reservation may change without its spans.
+    pub(super) fn order_sharing(&mut self, ids: Vec<ReservationId>, step: &mut Step) {
+        for id in ids {
+            if self.asks() && self.is_shared_otherwise(id) {
+                self.order_keep(id, step);
+            }
+        }
+    }
+
     /// Orders the spans that the ledger promises, unless they are kept or an order is in progress.
     pub(super) fn order_keep(&mut self, id: ReservationId, step: &mut Step) {
         let wanted = self.wanted(id);
@@ -103,13 +122,16 @@ impl Site {
         }
         let known = self.ledger.entry(id).map(|entry| entry.resource.clone());
         let from = self.compared_from(step.now);
+        let unshared = self.is_shared_otherwise(id) && !spans.is_empty();
+        let backing = self.backing(&Name::from(""), id, spans.clone());
         let keep = self.orders.keeps.entry(id).or_default();
         // A reservation never ordered and not seen is not kept.
         let kept = keep.kept.get_or_insert_with(Vec::new).clone();
         keep.resource = known.or(keep.resource.take());
         let Some(resource) = keep.resource.clone() else { return };
         let same = is_same(&kept, &spans, from);
-        if keep.ordered.is_some() || keep.stuck || same != replaces {
+        let needed = if same { replaces || unshared } else { !replaces };
+        if keep.ordered.is_some() || keep.stuck || !needed {
             return;
         }
         // Its capacity is still being released by another reservation. It is ordered again after that report.
@@ -118,8 +140,9 @@ impl Site {
             return;
         }
         let order = self.orders.next(step.now);
-        self.orders.ordered(id, Ordered { order, spans: spans.clone(), replaces });
-        let backing = Backing { replaces, ..self.backing(&resource, id, spans) };
+        let shared_with = backing.shared_with.clone();
+        self.orders.ordered(id, Ordered { order, spans, shared_with, replaces });
+        let backing = Backing { resource, replaces, ..backing };
         step.out.batch.push(BatchOrder::Keep { order, backing });
     }
 
@@ -143,6 +166,7 @@ impl Site {
         match outcome {
             Ok(()) => {
                 keep.kept = Some(ordered.spans.clone());
+                keep.shared_with = Some(ordered.shared_with.clone());
                 self.kept(id, &ordered, step);
             }
             // Right after silence a refusal means little: nodes that have not reported yet count as busy.
@@ -208,7 +232,10 @@ impl Site {
         let from = self.compared_from(step.now);
         let keep = self.orders.keeps.entry(id).or_default();
         let short = shortfall(&wanted, keep.kept.as_deref().unwrap_or_default(), from);
-        if short != keep.short {
+        // Not ordered again for the sharing alone: it would be refused with every look.
+        let unshared =
+            keep.shared_with.replace(ordered.shared_with.clone()).as_ref() != Some(&ordered.shared_with);
+        if short != keep.short || unshared && !ordered.shared_with.is_empty() {
             step.remark(Remark::new(Level::Error, "backing_refused", why).of(id));
         }
         self.note_missing(id, short, step);
@@ -380,7 +407,8 @@ impl Site {
             let same = is_same(&kept, &wanted, self.compared_from(step.now));
             if self.ledger.is_waiting(id) && same {
                 // It was carried out, although the report got lost.
-                let ordered = Ordered { order, spans: wanted.clone(), replaces: false };
+                let (spans, shared_with) = (wanted.clone(), BTreeSet::new());
+                let ordered = Ordered { order, spans, shared_with, replaces: false };
                 self.kept(id, &ordered, step);
             }
             if wanted.is_empty() && !kept.is_empty() {

@@ -19,7 +19,7 @@ mod submission;
 pub use jobs::{JobEvent, Jobs, Record};
 pub use queries::SiteFacts;
 
-use crate::batch::{Backing, BatchOrder, BatchReport, OrderId};
+use crate::batch::{Backing, BatchOrder, BatchReport, OrderId, Sharing};
 use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat};
 use crate::step::{CallId, Input, Missing, Notice, Output, Party, Reply};
@@ -66,6 +66,8 @@ pub struct SiteOptions {
     pub move_after: Millis,
     /// Whether a waiting job can be moved into a reservation.
     pub binds_jobs: bool,
+    /// Whether a reservation can be shared with other users.
+    pub sharing: Sharing,
 }
 
 /// What to do with existing reservations of this site in the batch system if the journal is new: it was lost,
@@ -114,6 +116,7 @@ impl Default for SiteOptions {
             look_every: LOOK_EVERY,
             move_after: MOVE_AFTER,
             binds_jobs: true,
+            sharing: Sharing::Always,
         }
     }
 }
@@ -260,7 +263,10 @@ impl Site {
             // A repetition while the first call waits: both get the same answer.
             return calls.push((call, envelope));
         }
-        if let Err(problem) = self.check_jobs(&envelope) {
+        // A repetition gets its first answer.
+        let new = !self.ledger.knows(&envelope);
+        let sharing = if new { self.check_sharing(&envelope.call) } else { Ok(()) };
+        if let Err(problem) = self.check_jobs(&envelope).and(sharing) {
             return step.out.answer(call, problem);
         }
         let blind = !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook);
@@ -327,7 +333,7 @@ impl Site {
     /// Applies the results of the ledger: events for the journal, notices, orders to the batch system, and
     /// answers to waiting calls.
     fn book(&mut self, events: Vec<ledger::Event>, changes: Vec<Change>, step: &mut Step) {
-        let (mut settled, mut given) = (Vec::new(), Vec::new());
+        let (mut settled, mut given, mut reshared) = (Vec::new(), Vec::new(), Vec::new());
         for event in events {
             if let What::Committed { id, jobs, .. } = &event.what {
                 given.extend(jobs.iter().map(|job| (*job, *id)));
@@ -339,6 +345,9 @@ impl Site {
             if let Some(id) = event.what.id().filter(|id| self.settles(*id, &event.what)) {
                 settled.push((id, event.what.clone()));
             }
+            if let What::RequestChanged { id, .. } | What::ChangeSettled { id } = &event.what {
+                reshared.push(*id);
+            }
             step.out.events.push(SiteEvent::Book(event));
         }
         // Orders come after all events: what the batch system should keep is the result of all of them.
@@ -349,6 +358,7 @@ impl Site {
                 self.tell_scheduler(change, step);
             }
         }
+        self.order_sharing(reshared, step);
         for (job, id) in given {
             self.bind(job, id, step);
         }
@@ -404,8 +414,10 @@ impl Site {
     }
 
     fn backing(&self, resource: &bookahead_protocol::Name, id: ReservationId, spans: Vec<Span>) -> Backing {
-        let owner = self.ledger.entry(id).map_or_else(|| "".into(), |entry| entry.owner.clone());
-        Backing { resource: resource.clone(), id, owner, spans, replaces: false }
+        let entry = self.ledger.entry(id);
+        let owner = entry.map_or_else(|| "".into(), |entry| entry.owner.clone());
+        let shared_with = entry.map(|entry| entry.shared_with().clone()).unwrap_or_default();
+        Backing { resource: resource.clone(), id, owner, shared_with, spans, replaces: false }
     }
 
     fn notice(&mut self, now: Moment, event: &ledger::Event) -> Option<Notice> {
@@ -439,6 +451,7 @@ impl Site {
             id,
             job: None,
             owner: entry.map(|entry| entry.owner.clone()),
+            shared_with: entry.map(|entry| entry.shared_with().clone()).unwrap_or_default(),
             state: entry.map(|entry| entry.state),
             version: entry.map(|entry| entry.version),
             missing,

@@ -13,6 +13,8 @@ pub(super) struct Keep {
     pub(super) resource: Option<Name>,
     /// The spans kept. None if unknown, until the next look.
     pub(super) kept: Option<Vec<Span>>,
+    /// The other users that may use it. None if unknown, such as after a restart.
+    pub(super) shared_with: Option<BTreeSet<Name>>,
     pub(super) ordered: Option<Ordered>,
     /// Whether the batch system refused the last order. It is not repeated before the next look.
     pub(super) stuck: bool,
@@ -31,6 +33,7 @@ pub(super) struct Keep {
 pub(super) struct Ordered {
     pub(super) order: OrderId,
     pub(super) spans: Vec<Span>,
+    pub(super) shared_with: BTreeSet<Name>,
     /// Whether to move it to other nodes, because some of its nodes are away.
     pub(super) replaces: bool,
 }

@@ -4,7 +4,8 @@
 use super::{HOLDS_REMEMBERED, Site, SiteEvent, Step};
 use crate::batch::Look;
 use crate::queries::{
-    BatchHealth, BatchState, Block, BlockKind, BookedPart, Filter, Queries, ResourceSchedule, Subject, Viewer,
+    BatchHealth, BatchState, Block, BlockKind, BookedPart, Filter, Page, Queries, ResourceSchedule, Subject,
+    Viewer,
 };
 use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 use crate::step::{Level, Remark};
@@ -204,7 +205,7 @@ impl Site {
             let entry = self.ledger.entry(id)?;
             let held = matches!(entry.state, State::Held | State::Requested);
             let kind = if held { BlockKind::Hold } else { BlockKind::Reservation };
-            let seen = viewer.sees(&entry.owner);
+            let seen = viewer.sees_shared(&entry.owner, entry.shared_with());
             let reservation = seen.then(|| (id, entry.owner.clone(), entry.state));
             Some(Block { kind, span, reservation })
         });
@@ -225,9 +226,10 @@ impl Queries for Site {
         self.ledger.reservation(now, id)
     }
 
-    fn list(&self, now: Moment, filter: &Filter) -> (Vec<Reservation>, bool) {
-        let all = self.ledger.ids_after(filter.after).filter_map(|id| self.ledger.reservation(now, id));
-        filter.page(all)
+    fn list(&self, now: Moment, filter: &Filter) -> Page {
+        let seen =
+            self.ledger.entries().filter(|(_, entry)| filter.may_want(&entry.owner, entry.shared_with()));
+        filter.page(seen.filter_map(|(id, _)| self.ledger.reservation(now, id)))
     }
 
     fn schedule(
@@ -290,6 +292,9 @@ impl Queries for Site {
         // Before the first look only the party itself can answer: its call waits for the look.
         if self.asks() && self.facts.looked.is_none() && self.may_find(call) {
             return None;
+        }
+        if let Err(problem) = self.check_sharing(call) {
+            return Some(problem.into());
         }
         let views = self.facts.views.clone();
         Some(self.ledger.ask(now, caller, call, &views))

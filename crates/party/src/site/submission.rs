@@ -62,6 +62,7 @@ impl Site {
             reservation: asked.reservation,
             work: asked.work,
             claims: asked.claims && !self.is_broken(SiteFlaw::RunWithoutGo),
+            description: asked.description,
         };
         if job.capacity == Capacity::ZERO || job.limit < Seconds(1) {
             let why = "a job needs a capacity of at least 1 and a time limit of at least 1s";
@@ -101,7 +102,7 @@ impl Site {
     fn resource_for(&self, caller: &Caller, asked: &JobRequest) -> Result<Name, Problem> {
         if let Some(id) = asked.reservation {
             let entry = self.ledger.entry(id).ok_or_else(|| Problem::new(Why::Unknown(id)))?;
-            if !caller.may_act_for(&entry.owner) {
+            if !caller.may_use(&entry.owner, entry.shared_with()) {
                 return Err(Problem::new(Why::NotOwner(id)));
             }
             return Ok(entry.resource.clone());
@@ -349,6 +350,7 @@ impl Site {
             exit,
             native_id: record.native.clone(),
             detail,
+            description: record.job.description.clone(),
         }
     }
 }

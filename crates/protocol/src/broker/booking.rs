@@ -12,6 +12,7 @@ use crate::problem::{Problem, Why};
 use crate::request::Request;
 use bookahead_plan::{Capacity, Seconds, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Most answers remembered for one booking. A client repeats a call soon, not after this many others.
 const MOST_ANSWERED: usize = 64;
@@ -96,6 +97,9 @@ pub struct Booking {
     /// Its current request, if it was changed as a whole. Otherwise `asked` has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) request: Option<Request>,
+    /// When it was requested. None if it was requested before this was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<Moment>,
 }
 
 impl Child {
@@ -127,6 +131,7 @@ impl Booking {
             change: None,
             last_change: None,
             request: None,
+            created: None,
         }
     }
 
@@ -143,7 +148,10 @@ impl Booking {
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
             Event::Woke { .. } | Event::CancelledBefore { .. } | Event::Forgot { .. } => {}
-            Event::Trying { picks, asked, .. } => {
+            Event::Trying { picks, asked, at, .. } => {
+                if asked.is_some() {
+                    self.created = self.created.or(Some(*at));
+                }
                 self.asked = asked.clone().or(self.asked.take());
                 self.children = picks.iter().cloned().map(Child::new).collect();
                 self.attempts += 1;
@@ -175,6 +183,7 @@ impl Booking {
                     self.version += 1;
                 }
             }
+            Event::RequestChanged { request, .. } => self.take_request(Request::clone(request)),
             Event::Changing { .. }
             | Event::ChangePrepared { .. }
             | Event::ChangeDecided { .. }
@@ -366,6 +375,10 @@ impl Booking {
                 _ => None,
             },
             version: self.version,
+            description: self.request().map(|request| request.description.clone()).unwrap_or_default(),
+            shared_with: self.shared_with().clone(),
+            created: self.created.map(Moment::second),
+            request: None,
         }
     }
 
@@ -399,6 +412,12 @@ impl Booking {
     /// Its owner. Empty if it was cancelled before it was received.
     pub fn owner(&self) -> Name {
         self.asked.as_ref().map_or_else(|| Name::from(""), |asked| asked.caller.user.clone())
+    }
+
+    /// Other users that may see it and run jobs in it.
+    pub fn shared_with(&self) -> &BTreeSet<Name> {
+        static NOBODY: BTreeSet<Name> = BTreeSet::new();
+        self.request().map_or(&NOBODY, |request| &request.shared_with)
     }
 
     /// Keys of the calls with remembered answers.

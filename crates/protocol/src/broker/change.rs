@@ -61,7 +61,7 @@ impl Changing {
             return Some(NewTerms::Until(slot.interval.end));
         }
         let wanted = self.request.parts.get(part)?.fixed(slot.interval.begin, slot.resource.clone());
-        Some(NewTerms::Request(Request { objective: self.request.objective, ..Request::single(wanted) }))
+        Some(NewTerms::Request(self.request.for_part(wanted)))
     }
 
     pub(super) fn only_extends(&self) -> bool {
@@ -103,6 +103,11 @@ pub(super) fn wanted(
         return Err(Why::Unsupported(Impossible::ChangeOfBroken));
     }
     let Some(before) = booking.request() else { return Ok(None) };
+    if let Some(renamed) = booking.renamed_by(call) {
+        renamed.check()?;
+        let last = booking.ends().unwrap_or(Time::MIN);
+        return placed(booking, extended(booking, before, last, last), now).map(Some);
+    }
     let request = match terms {
         NewTerms::Request(mut request) => {
             request.check()?;
@@ -184,6 +189,35 @@ impl Booking {
         self.request.as_ref().or(self.asked.as_ref().map(|asked| &asked.request))
     }
 
+    /// A new request with the webhook of the current one, which cannot be changed.
+    pub(super) fn with_webhook(&self, request: &Request) -> Box<Request> {
+        let webhook = self.request().and_then(|before| before.webhook.clone());
+        Box::new(Request { webhook, ..request.clone() })
+    }
+
+    /// The version counts changes of the description and of sharing, too.
+    pub(super) fn take_request(&mut self, request: Request) {
+        let says_other = self.request().is_some_and(|before| request.says_other_than(before));
+        self.version = self.version.saturating_add(u32::from(says_other));
+        self.request = Some(request);
+    }
+
+    /// The request after a call that changes only the description or the sharing. None if it changes more.
+    pub(super) fn renamed_by(&self, call: &Call) -> Option<Request> {
+        let (Call::Change { request, .. } | Call::PrepareChange { terms: NewTerms::Request(request), .. }) =
+            call
+        else {
+            return None;
+        };
+        let before = self.request()?;
+        let mut request = request.clone().without_repetitions();
+        if request.constraints.is_empty() {
+            request.constraints.clone_from(&before.constraints);
+        }
+        request.webhook.clone_from(&before.webhook);
+        request.has_same_terms(before).then_some(request)
+    }
+
     pub(super) fn apply_change(&mut self, event: &Event) {
         match event {
             Event::Changing { changing, .. } => self.change = Some(Changing::clone(changing)),
@@ -200,7 +234,7 @@ impl Booking {
                     let decided = stage == Stage::Decided;
                     self.last_change = Some((change, decided));
                     if decided {
-                        self.request = Some(request);
+                        self.take_request(request);
                     }
                 }
             }

@@ -135,10 +135,12 @@ impl Broker {
         };
         let Some(booking) = self.bookings.get(&id) else { return };
         let parts = booking.children.iter().zip(candidate.slots());
+        let renamed = booking.renamed_by(&call);
+        let says_other = says_other(booking, &call);
         let slots = parts.map(|(child, (_, _, slot))| {
             let (old, slack) = (&child.pick.slot, Seconds::ZERO);
             let same = (old.interval, old.capacity) == (slot.interval, slot.capacity);
-            (!same).then(|| Slot { slack, ..slot.clone() })
+            (!same || says_other).then(|| Slot { slack, ..slot.clone() })
         });
         let slots: Vec<Option<Slot>> = slots.collect();
         // `changes` and the bound resource are only for probes. They are not stored: a replacement may go
@@ -147,7 +149,8 @@ impl Broker {
         let parts = request.parts.into_iter().zip(before);
         let parts =
             parts.map(|(part, before)| Part { changes: None, resource: before.resource.clone(), ..part });
-        let request = Request { parts: parts.collect(), ..request };
+        let changed = booking.with_webhook(&Request { parts: parts.collect(), ..request });
+        let request = renamed.unwrap_or(*changed);
         let change = match call {
             Call::PrepareChange { change, .. } => change,
             _ => ChangeId(self.identities.make()),
@@ -543,6 +546,16 @@ fn known_change(booking: &Booking, change: ChangeId) -> Option<Known> {
     }
     let (_, accepted) = booking.last_change.filter(|(last, _)| *last == change)?;
     Some(if accepted { Known::Taken } else { Known::NotTaken })
+}
+
+/// Whether a call changes the description or the sharing, which all peers must know.
+fn says_other(booking: &Booking, call: &Call) -> bool {
+    match call {
+        Call::Change { request, .. } | Call::PrepareChange { terms: NewTerms::Request(request), .. } => {
+            booking.request().is_some_and(|before| request.says_other_than(before))
+        }
+        _ => false,
+    }
 }
 
 /// How long a peer keeps both terms of a part. None if its answer does not confirm the requested terms.

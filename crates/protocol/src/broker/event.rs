@@ -131,6 +131,9 @@ pub enum Event {
         /// Its new slot.
         slot: Slot,
     },
+    /// It has a new request. Recorded when its only part has taken it; a booking with several parts takes it
+    /// with [`Event::ChangeSettled`].
+    RequestChanged { id: ReservationId, request: Box<Request> },
     /// Peers are about to be asked to prepare new terms.
     Changing { id: ReservationId, at: Moment, changing: Box<Changing> },
     /// All peers have prepared the new terms. The requester may accept them until the deadline.
@@ -211,6 +214,7 @@ impl Event {
             | Event::Committed { id }
             | Event::Attached { id, .. }
             | Event::Changed { id, .. }
+            | Event::RequestChanged { id, .. }
             | Event::Changing { id, .. }
             | Event::ChangePrepared { id, .. }
             | Event::ChangeDecided { id }
@@ -254,6 +258,7 @@ impl Event {
             Event::Committed { .. } => "committed",
             Event::Attached { .. } => "attached",
             Event::Changed { .. } => "changed",
+            Event::RequestChanged { .. } => "request-changed",
             Event::Changing { .. } => "changing",
             Event::ChangePrepared { .. } => "change-prepared",
             Event::ChangeDecided { .. } => "change-decided",

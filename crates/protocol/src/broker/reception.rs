@@ -13,8 +13,9 @@ use crate::digest::Digest;
 use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::level::{Received, release};
 use crate::life_cycle::{IllegalMove, Move, State};
-use crate::message::{Answer, Call, Caller, Envelope};
+use crate::message::{Answer, Call, Caller, Envelope, Reservation};
 use crate::problem::{Impossible, Problem, Why};
+use crate::request::Part;
 use std::collections::BTreeMap;
 
 /// Most offers for a request with several parts: each costs a search, and more combinations help no client.
@@ -77,10 +78,22 @@ impl Broker {
 
     /// Shows a booking to its owner or an operator.
     pub fn show(&self, now: Moment, id: ReservationId, caller: &Caller) -> Answer {
-        match self.owned(id, caller) {
-            Ok(booking) => Answer::Reservation(booking.view(now)),
+        match self.usable(id, caller) {
+            Ok(booking) => {
+                // Of a refused request only a digest is kept.
+                let known = booking.request().filter(|request| !request.parts.is_empty());
+                let request = known.cloned().map(Box::new);
+                Answer::Reservation(Reservation { request, ..booking.view(now) })
+            }
             Err(why) => Problem::new(why).into(),
         }
+    }
+
+    /// A booking that the caller may see and run jobs in.
+    fn usable(&self, id: ReservationId, caller: &Caller) -> Result<&Booking, Why> {
+        let booking = self.bookings.get(&id).filter(|booking| booking.asked.is_some());
+        let booking = booking.filter(|booking| caller.may_use(&booking.owner(), booking.shared_with()));
+        booking.map_or_else(|| self.owned(id, caller), Ok)
     }
 
     pub(super) fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Booking, Why> {
@@ -94,7 +107,7 @@ impl Broker {
         if envelope.call.only_asks() {
             return None;
         }
-        let booking = self.owned(envelope.call.id()?, &envelope.caller).ok()?;
+        let booking = self.usable(envelope.call.id()?, &envelope.caller).ok()?;
         let before = booking.answered.iter().find(|answered| answered.key == envelope.key)?;
         if before.call == Digest::of(&envelope.call) {
             Some(before.answer.again(now - before.at))
@@ -261,7 +274,12 @@ impl Broker {
         if self.forwarded.len() >= self.rules.under_way {
             return step.refuse(client, Why::Busy);
         }
-        let passed_on = self.owned(id, &envelope.caller).and_then(|booking| {
+        // Only jobs are attached by others than the owner. The site checks whose they are.
+        let (owned, attaches) =
+            (self.owned(id, &envelope.caller).is_ok(), matches!(envelope.call, Call::Attach { .. }));
+        let booking =
+            if attaches { self.usable(id, &envelope.caller) } else { self.owned(id, &envelope.caller) };
+        let passed_on = booking.and_then(|booking| {
             // During a replacement the parts are about to change.
             if !booking.replacing.is_empty() {
                 return Err(Why::ChangeUnderWay);
@@ -281,13 +299,14 @@ impl Broker {
             return self.answer(id, client, answer, step);
         }
         let Some(asked) = &booking.asked else { return };
+        let caller = if owned { &asked.caller } else { &envelope.caller };
         let waiting = calls.len();
         for (part, call) in calls {
             let Some(child) = booking.children.get(part) else { continue };
             // Derived from the part's id too: a part that was replaced is another reservation, perhaps at the
             // same site, and must not get the recorded answer of the old one.
             let key = Key(envelope.key.0 ^ child.pick.child.0).derived(part);
-            let envelope = Envelope { key, caller: asked.caller.clone(), call };
+            let envelope = Envelope { key, caller: caller.clone(), call };
             let outgoing = Outgoing { to: child.pick.peer.clone(), envelope };
             let about = About::Forwarded { key: client.key, part };
             let until = step.now + self.hold_time(&child.pick.peer);
@@ -386,6 +405,11 @@ impl Broker {
                 if let Some(slot) = reservation.slots.first() {
                     self.note(Event::Changed { id, part, slot: slot.clone() }, step);
                 }
+                if let Call::Change { request, .. } = call {
+                    let request = self.bookings.get(&id).map(|booking| booking.with_webhook(request));
+                    let changed = request.map(|request| Event::RequestChanged { id, request });
+                    changed.into_iter().for_each(|changed| self.note(changed, step));
+                }
             }
             _ => {}
         }
@@ -434,8 +458,17 @@ fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
             let passed_on = match call {
                 Call::Extend { end, .. } => permission.extend(child, None, *end),
                 Call::Change { request, .. } => {
+                    let begin = only.pick.slot.interval.begin;
+                    let renamed = booking.renamed_by(call);
                     let mut request = request.clone();
-                    request.parts.iter_mut().for_each(|part| part.resource = Some(resource.clone()));
+                    request.webhook = None;
+                    for part in &mut request.parts {
+                        // The site has the part with a fixed begin, and recognises its own terms by that.
+                        *part = match renamed {
+                            Some(_) => part.fixed(begin, resource.clone()),
+                            None => Part { resource: Some(resource.clone()), ..part.clone() },
+                        };
+                    }
                     permission.change(child, None, request)
                 }
                 _ => return illegal(Move::RequestChange),

@@ -129,7 +129,8 @@ impl Broker {
             let Some(mut there) = part_at(&peer, &survey.request.parts[at]) else { continue };
             there.replaces = replaced_at(&self.bookings, there.replaces);
             there.changes = replaced_at(&self.bookings, there.changes);
-            let request = Request { objective: survey.request.objective, ..Request::single(there) };
+            let (objective, shared_with) = (survey.request.objective, survey.request.shared_with.clone());
+            let request = Request { objective, shared_with, ..Request::single(there) };
             let Some(known) = self.peers.get(&peer) else { continue };
             let slots = known.slots_for(&request.parts[0], &self.rules);
             let until = survey.since + known.survey_time(&self.rules);

@@ -17,7 +17,6 @@ use crate::level::{Permission, Received, Reserving, cancel};
 use crate::life_cycle::State;
 use crate::message::{Answer, Call, Envelope};
 use crate::problem::{Problem, Why};
-use crate::request::{OnLoss, Request};
 
 /// Longest random delay before the first new survey; it doubles with every round. Competitors draw different
 /// delays. A survey and a hold take a few milliseconds if no batch system is asked.
@@ -176,10 +175,7 @@ impl Broker {
         let Asked { caller, request, hold_for, .. } = asked;
         let mut part = request.parts.get(part)?.fixed(pick.slot.interval.begin, pick.slot.resource.clone());
         part.replaces = replaced_at(&self.bookings, part.replaces);
-        // The peer must not replace lost parts itself: only this broker knows the constraints with the other
-        // parts.
-        let (objective, on_loss) = (request.objective, OnLoss::Keep);
-        let fixed = Request { objective, on_loss, ..Request::single(part) };
+        let fixed = request.for_part(part);
         let trip = self.round_trip(&pick.peer);
         let technical = technical(request.parts.len(), trip, Scheme::Parallel);
         // The owner's time starts when the last part is held, and the commit must still arrive.

@@ -6,6 +6,7 @@
 //! A division by zero means that the site would never finish.
 
 use crate::clock::{Millis, Moment};
+use crate::description::Description;
 use crate::ids::{JobId, Name, ReservationId};
 use crate::problem::Problem;
 use crate::request::{Part, Requirement, Resource};
@@ -57,6 +58,9 @@ pub struct JobRequest {
     /// runs only after a go.
     #[serde(default)]
     pub claims: bool,
+    /// Name, note and labels.
+    #[serde(default, skip_serializing_if = "Description::is_empty")]
+    pub description: Description,
 }
 
 /// How a broker places a job.
@@ -133,6 +137,9 @@ pub struct JobView {
     pub native_id: Option<String>,
     /// Further information, such as why it could not start.
     pub detail: Option<String>,
+    /// Name, note and labels.
+    #[serde(default, skip_serializing_if = "Description::is_empty")]
+    pub description: Description,
 }
 
 /// Answer of a site or broker about a job.

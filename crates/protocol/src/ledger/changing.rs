@@ -21,6 +21,8 @@ use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 /// New terms that have room.
 struct Wanted {
     spans: Vec<Span>,
+    /// The new request. None for an extension.
+    request: Option<Box<Request>>,
     /// Whether only the end moves: capacity missing from the old terms is missing from the new ones too.
     extends: bool,
 }
@@ -33,14 +35,18 @@ impl Ledger {
         version: Option<u32>,
         request: &Request,
     ) -> Decided {
-        let wanted = self.changed(ctx, id, version, request)?;
+        let Wanted { spans, extends, request } = self.changed(ctx, id, version, request)?;
         let entry = self.owned(id, ctx.caller)?;
-        // An active reservation that only shrinks needs no new capacity, so the batch system is not asked.
-        if entry.state != State::Active || lasts_until(&wanted.spans) > entry.end() {
-            return Ok(self.want(ctx.now, id, wanted));
+        // An active reservation that only shrinks needs no new capacity, so the batch system is not asked. Nor is
+        // it asked if the terms stay.
+        let same = spans == entry.spans && (extends || entry.missing == Capacity::ZERO);
+        if entry.state != State::Active && !same || lasts_until(&spans) > entry.end() {
+            return Ok(self.want(ctx.now, id, Wanted { spans, extends, request }));
         }
-        let changed = (wanted.spans != entry.spans).then_some(What::Released { id, spans: wanted.spans });
-        Ok(Decision::show_after(id, changed.into_iter().collect()))
+        let released = (spans != entry.spans).then_some(What::Released { id, spans });
+        let request = request.filter(|request| **request != *entry.current_request());
+        let changed = request.map(|request| What::RequestChanged { id, request });
+        Ok(Decision::show_after(id, released.into_iter().chain(changed).collect()))
     }
 
     pub(super) fn extend(
@@ -77,7 +83,7 @@ impl Ledger {
             Some((_, false)) => return Err(Problem::new(Why::NotPrepared)),
             None => {}
         }
-        let Wanted { spans, extends } = match terms {
+        let Wanted { spans, extends, request } = match terms {
             NewTerms::Request(request) => self.changed(ctx, id, version, request)?,
             NewTerms::Until(end) => self.extended(ctx, id, version, *end)?,
         };
@@ -89,11 +95,11 @@ impl Ledger {
             let until = self.answer_by(ctx.now, limit, lasts_until(&spans));
             return Ok(Decision::wait_after(
                 id,
-                vec![What::ChangeRequested { id, spans, extends, until, prepares }],
+                vec![What::ChangeRequested { id, spans, extends, until, prepares, request }],
             ));
         }
         let until = self.prepared_until(ctx.now, entry, &spans, hold_for);
-        let requested = What::ChangeRequested { id, spans, extends, until, prepares };
+        let requested = What::ChangeRequested { id, spans, extends, until, prepares, request };
         Ok(Decision::show_after(id, vec![requested, What::ChangePrepared { id, until }]))
     }
 
@@ -138,13 +144,20 @@ impl Ledger {
             return self.changed_active(ctx, id, version, request);
         }
         let entry = self.changeable(id, ctx.caller, version, Move::RequestChange)?;
+        if request.has_same_terms(entry.current_request()) {
+            // Only the description or the sharing changes. Searched again, a flexible request might move.
+            request.check()?;
+            let (spans, kept) = (entry.spans.clone(), entry.with_webhook(request));
+            return Ok(Wanted { spans, extends: true, request: Some(kept) });
+        }
         let (resource, roles) = (entry.resource.clone(), ctx.caller.roles.clone());
         // The owner's limits apply, even if an operator makes the change.
         let owner = Caller { user: entry.owner.clone(), roles };
         let wish = self.wish(Context { caller: &owner, ..ctx }, request, true)?;
+        let kept = entry.with_webhook(request);
         let wish = Wish { stays_on: Some(resource), ..self.wish_instead(ctx, id, wish)? };
         let best = self.best(&wish)?;
-        Ok(Wanted { spans: vec![best.span(&wish.part.wanted)], extends: false })
+        Ok(Wanted { spans: vec![best.span(&wish.part.wanted)], extends: false, request: Some(kept) })
     }
 
     /// The same wish with a reservation given up in exchange.
@@ -170,6 +183,10 @@ impl Ledger {
     ) -> Result<Wanted, Problem> {
         let entry = self.changeable(id, ctx.caller, version, Move::Extend)?;
         request.check()?;
+        if request.has_same_terms(entry.current_request()) {
+            let (spans, kept) = (entry.spans.clone(), entry.with_webhook(request));
+            return Ok(Wanted { spans, extends: true, request: Some(kept) });
+        }
         let [part] = request.parts.as_slice() else {
             return Err(Problem::new(Why::OnePartOnly(request.parts.len())));
         };
@@ -188,10 +205,11 @@ impl Ledger {
             return impossible(Impossible::MoreOfActive);
         }
         let spans = until(&lowered(&entry.spans, rest, wanted.capacity), end);
+        let kept = Some(entry.with_webhook(request));
         if end > entry.end() {
-            return self.lengthened(ctx, id, &spans, end);
+            return Ok(Wanted { request: kept, ..self.lengthened(ctx, id, &spans, end)? });
         }
-        Ok(Wanted { spans, extends: true })
+        Ok(Wanted { spans, extends: true, request: kept })
     }
 
     /// A later end with the capacity at the current end. The current terms if they last that long already.
@@ -205,7 +223,7 @@ impl Ledger {
         let entry = self.changeable(id, ctx.caller, version, Move::Extend)?;
         let spans = entry.spans.clone();
         if end <= entry.end() {
-            return Ok(Wanted { spans, extends: true });
+            return Ok(Wanted { spans, extends: true, request: None });
         }
         self.lengthened(ctx, id, &spans, end)
     }
@@ -219,7 +237,9 @@ impl Ledger {
         end: Time,
     ) -> Result<Wanted, Problem> {
         let entry = self.owned(id, ctx.caller)?;
-        let Some(last) = spans.last() else { return Ok(Wanted { spans: Vec::new(), extends: true }) };
+        let Some(last) = spans.last() else {
+            return Ok(Wanted { spans: Vec::new(), extends: true, request: None });
+        };
         let more = Span { interval: Interval::new(last.interval.end, end), capacity: last.capacity };
         let owner = Caller { user: entry.owner.clone(), roles: ctx.caller.roles.clone() };
         let spans = extended(spans, more);
@@ -239,7 +259,7 @@ impl Ledger {
         let usage = self.usage_beside(&owner.user, Some(&[]));
         let wish = self.wish(Context { caller: &owner, ..ctx }, &request, true)?;
         self.best(&Wish { usage, ..wish })?;
-        Ok(Wanted { spans, extends: true })
+        Ok(Wanted { spans, extends: true, request: None })
     }
 
     /// A reservation whose terms the caller may change now.
@@ -262,18 +282,26 @@ impl Ledger {
     }
 
     /// Requests new terms from the batch system, or takes them at once without one.
-    fn want(&self, now: Moment, id: ReservationId, Wanted { spans, extends }: Wanted) -> Decision {
+    fn want(&self, now: Moment, id: ReservationId, Wanted { spans, extends, request }: Wanted) -> Decision {
         let prepares = None;
         match self.rules.consent {
             Some(limit) => {
                 let until = self.answer_by(now, limit, lasts_until(&spans));
-                Decision::wait_after(id, vec![What::ChangeRequested { id, spans, extends, until, prepares }])
+                let requested = What::ChangeRequested { id, spans, extends, until, prepares, request };
+                Decision::wait_after(id, vec![requested])
             }
             None => {
-                let requested = What::ChangeRequested { id, spans, extends, until: now, prepares };
+                let requested = What::ChangeRequested { id, spans, extends, until: now, prepares, request };
                 Decision::show_after(id, vec![requested, What::ChangeSettled { id }])
             }
         }
+    }
+}
+
+impl Entry {
+    /// A new request with the webhook of the original one, which cannot be changed.
+    fn with_webhook(&self, request: &Request) -> Box<Request> {
+        Box::new(Request { webhook: self.request.webhook.clone(), ..request.clone() })
     }
 }
 

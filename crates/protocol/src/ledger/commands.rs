@@ -9,6 +9,7 @@ use super::sight::Views;
 use super::slots::{Search, choose};
 use super::waiting::Decision;
 use crate::clock::{Millis, Moment};
+use crate::description::Description;
 use crate::digest::Digest;
 use crate::ids::{JobId, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, Move, State};
@@ -16,6 +17,7 @@ use crate::message::{Answer, Call, Caller, Condition, Reservation};
 use crate::problem::{Impossible, NotReleased, Problem, Why};
 use crate::request::{Objective, Request};
 use bookahead_plan::{Capacity, Time};
+use std::collections::BTreeSet;
 
 /// Most jobs attached to one reservation. Bounds the size of an entry.
 const MOST_JOBS: usize = 65_536;
@@ -50,9 +52,16 @@ impl Ledger {
             }
             Call::Release { id, part, from, keep } => self.release(ctx, *id, *part, *from, *keep),
             Call::Cancel { id } => self.cancel(ctx.caller, *id),
-            Call::Show { id } => self.owned(*id, ctx.caller).map(|_| Decision::show(*id)),
+            Call::Show { id } => self.show(ctx, *id),
         };
         decided.unwrap_or_else(Decision::say)
+    }
+
+    fn show(&self, ctx: Context<'_>, id: ReservationId) -> Decided {
+        let entry = self.usable(id, ctx.caller)?;
+        let request = Some(Box::new(entry.current_request().clone()));
+        let shown = Reservation { request, ..self.view(ctx.now, id, entry) };
+        Ok(Decision::say(Answer::Reservation(shown)))
     }
 
     fn probe(&mut self, ctx: Context<'_>, request: &Request, most: u32, starts: &[Time]) -> Decided {
@@ -189,7 +198,7 @@ impl Ledger {
     }
 
     fn attach(&self, caller: &Caller, id: ReservationId, part: usize, job: JobId) -> Decided {
-        let entry = self.owned(id, caller)?;
+        let entry = self.usable(id, caller)?;
         only_part(part)?;
         if entry.state == State::ChangeRequested {
             return Err(entry.busy());
@@ -282,6 +291,12 @@ impl Ledger {
         self.denied_to(id, &caller.user).or_else(others)
     }
 
+    /// A reservation that the caller may see and run jobs in.
+    fn usable(&self, id: ReservationId, caller: &Caller) -> Result<&Entry, Problem> {
+        let entry = self.entries.get(&id).filter(|entry| caller.may_use(&entry.owner, entry.shared_with()));
+        entry.map_or_else(|| self.owned(id, caller), Ok)
+    }
+
     /// A reservation that the caller may act on. The error tells what else is known about the id.
     pub(super) fn owned(&self, id: ReservationId, caller: &Caller) -> Result<&Entry, Problem> {
         if let Some(entry) = self.entries.get(&id) {
@@ -331,5 +346,9 @@ fn rejected(id: ReservationId, owner: Name) -> Reservation {
         given_up: None,
         refused: None,
         version: 0,
+        description: Description::default(),
+        shared_with: BTreeSet::new(),
+        created: None,
+        request: None,
     }
 }

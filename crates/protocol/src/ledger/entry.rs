@@ -12,6 +12,7 @@ use crate::problem::{Problem, Why};
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A reservation: its request, its terms and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,6 +51,9 @@ pub struct Entry {
     /// The last change that was finished, and whether it was accepted. Repeated calls are answered from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_change: Option<(ChangeId, bool)>,
+    /// The request that it was changed to. None if it was never changed as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_to: Option<Box<Request>>,
 }
 
 /// A pending step in [`State::Requested`] or [`State::ChangeRequested`]. It is pending at the batch system; a
@@ -88,6 +92,9 @@ pub enum Then {
         /// Set if the change is only prepared, not made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         preparing: Option<Preparing>,
+        /// The new request. None for an extension.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<Box<Request>>,
     },
 }
 
@@ -115,6 +122,16 @@ pub struct Denied {
 }
 
 impl Entry {
+    /// Its current request: the original one, or the one it was changed to.
+    pub fn current_request(&self) -> &Request {
+        self.changed_to.as_deref().unwrap_or(&self.request)
+    }
+
+    /// Other users that may see it and run jobs in it.
+    pub fn shared_with(&self) -> &BTreeSet<Name> {
+        &self.current_request().shared_with
+    }
+
     /// Start of its first span; [`Time::MIN`] without spans.
     pub fn begin(&self) -> Time {
         self.spans.first().map_or(Time::MIN, |span| span.interval.begin)
@@ -396,6 +413,9 @@ pub enum What {
         /// For a change that is only prepared: its id, and how long to keep both terms.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prepares: Option<(ChangeId, Millis)>,
+        /// The new request. None for an extension.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<Box<Request>>,
     },
     /// Old and new terms are both guaranteed until the owner finishes the change.
     ChangePrepared {
@@ -413,6 +433,8 @@ pub enum What {
         /// The remaining terms.
         spans: Vec<Span>,
     },
+    /// It has a new request, with the terms that it has anyway.
+    RequestChanged { id: ReservationId, request: Box<Request> },
     /// Its start was reached.
     Begun { id: ReservationId },
     /// Its end was reached, or its owner released the rest.
@@ -522,72 +544,4 @@ pub struct Ticked {
     pub events: Vec<Event>,
     /// For the schedules of the resources, in order.
     pub changes: Vec<Change>,
-}
-
-impl What {
-    /// The reservation that the event is about, if it is about one.
-    pub fn id(&self) -> Option<ReservationId> {
-        match self {
-            What::Requested { id, .. }
-            | What::Granted { id, .. }
-            | What::NotGranted { id, .. }
-            | What::CommitRequested { id, .. }
-            | What::Held { id, .. }
-            | What::Refused { id, .. }
-            | What::HeldLonger { id, .. }
-            | What::Committed { id, .. }
-            | What::Expired { id }
-            | What::ChangeRequested { id, .. }
-            | What::ChangePrepared { id, .. }
-            | What::ChangeSettled { id, .. }
-            | What::ChangeGivenUp { id, .. }
-            | What::Released { id, .. }
-            | What::Begun { id }
-            | What::Completed { id }
-            | What::Cancelled { id, .. }
-            | What::Terminated { id, .. }
-            | What::CancelledBefore { id, .. }
-            | What::Missing { id, .. }
-            | What::Forgotten { id }
-            | What::DenialForgotten { id, .. } => Some(*id),
-            What::Lost { .. }
-            | What::Restored { .. }
-            | What::Asked { .. }
-            | What::Answered { .. }
-            | What::AnswerForgotten { .. } => None,
-        }
-    }
-
-    /// Stable name, used in the API and in output.
-    pub fn word(&self) -> &'static str {
-        match self {
-            What::Requested { .. } => "requested",
-            What::Granted { .. } => "granted",
-            What::NotGranted { .. } => "not-granted",
-            What::CommitRequested { .. } => "commit-requested",
-            What::Held { .. } => "held",
-            What::Refused { .. } => "refused",
-            What::HeldLonger { .. } => "held-longer",
-            What::Committed { .. } => "committed",
-            What::Expired { .. } => "expired",
-            What::ChangeRequested { .. } => "change-requested",
-            What::ChangePrepared { .. } => "change-prepared",
-            What::ChangeSettled { .. } => "change-settled",
-            What::ChangeGivenUp { .. } => "change-given-up",
-            What::Released { .. } => "released",
-            What::Begun { .. } => "begun",
-            What::Completed { .. } => "completed",
-            What::Cancelled { .. } => "cancelled",
-            What::Terminated { .. } => "terminated",
-            What::CancelledBefore { .. } => "cancelled-before",
-            What::Lost { .. } => "lost",
-            What::Restored { .. } => "restored",
-            What::Missing { .. } => "missing",
-            What::Asked { .. } => "asked",
-            What::Answered { .. } => "answered",
-            What::Forgotten { .. } => "forgotten",
-            What::DenialForgotten { .. } => "denial-forgotten",
-            What::AnswerForgotten { .. } => "answer-forgotten",
-        }
-    }
 }

@@ -98,6 +98,7 @@ impl Ledger {
             What::HeldLonger { deadline, .. } => entry.deadline = *deadline,
             What::Missing { capacity, .. } => entry.missing = *capacity,
             What::Released { spans, .. } => entry.take_new(spans),
+            What::RequestChanged { request, .. } => entry.take_request(request.clone()),
             What::Granted { deadline, .. } => entry.granted(at, *deadline),
             What::ChangeSettled { .. } => entry.changed(),
             What::Committed { jobs, late, .. } => {
@@ -108,8 +109,8 @@ impl Ledger {
                 }
             }
             What::CommitRequested { jobs, spans, until, .. } => entry.commits_late(at, jobs, spans, *until),
-            What::ChangeRequested { spans, extends, until, prepares, .. } => {
-                entry.wants(at, spans, *extends, *until, *prepares);
+            What::ChangeRequested { spans, extends, until, prepares, request, .. } => {
+                entry.wants(at, spans, *extends, *until, *prepares, request.clone());
             }
             What::ChangePrepared { until, .. } => entry.prepared_until(*until),
             What::ChangeGivenUp { change, .. } => entry.gives_up_change(*change),
@@ -282,6 +283,7 @@ impl Entry {
             given_up: None,
             waiting: None,
             last_change: None,
+            changed_to: None,
         })
     }
 
@@ -313,12 +315,13 @@ impl Entry {
         extends: bool,
         until: Moment,
         prepares: Option<(ChangeId, Millis)>,
+        request: Option<Box<Request>>,
     ) {
         let begun = self.state == State::Active;
         if self.moves(if extends { Move::Extend } else { Move::RequestChange }) {
             let (spans, both) = (spans.to_vec(), book::both(&self.spans, spans));
             let preparing = prepares.map(|(change, hold_for)| Preparing { change, hold_for, ready: false });
-            self.waits(at, until, Then::Change { spans, both, begun, extends, preparing });
+            self.waits(at, until, Then::Change { spans, both, begun, extends, preparing, request });
         }
     }
 
@@ -352,8 +355,11 @@ impl Entry {
     fn changed(&mut self) {
         let waiting = self.waiting.clone();
         self.settles(true);
-        if let Some(Waiting { then: Then::Change { spans, extends, .. }, .. }) = waiting {
+        if let Some(Waiting { then: Then::Change { spans, extends, request, .. }, .. }) = waiting {
             self.take_new(&spans);
+            if let Some(request) = request {
+                self.take_request(request);
+            }
             if !extends {
                 // New terms were placed with their full capacity free. An extension keeps the capacity
                 // missing from the old terms.
@@ -389,6 +395,16 @@ impl Entry {
             if matches!(self.state, State::Completed | State::Terminated) {
                 self.spans = book::until(&self.spans, rest_from(at));
             }
+        }
+    }
+
+    /// The version counts changes of the description and of sharing, too: an owner must not overwrite a change
+    /// that it has not seen.
+    fn take_request(&mut self, request: Box<Request>) {
+        if self.is_live() {
+            let says_other = request.says_other_than(self.current_request());
+            self.version = self.version.saturating_add(u32::from(says_other));
+            self.changed_to = Some(request);
         }
     }
 

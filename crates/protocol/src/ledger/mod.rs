@@ -27,6 +27,7 @@ mod sight;
 mod slots;
 mod snapshot;
 mod waiting;
+mod what;
 mod within_limits;
 
 pub use book::{both, less, shortfall, taken};

@@ -297,6 +297,10 @@ impl Ledger {
             given_up,
             refused: None,
             version,
+            description: entry.current_request().description.clone(),
+            shared_with: entry.shared_with().clone(),
+            created: Some(entry.accepted.second()),
+            request: None,
         }
     }
 }

@@ -65,8 +65,9 @@ pub async fn site(
             let (look_every, at_once) = (batch.look_every.0, batch.at_once);
             let move_after = batch.move_after.0;
             let Driven { batch, runner, outputs } = driven(config, batch, base, &state).await?;
-            let (on_lost_journal, binds_jobs) = (Some(on_lost_journal), batch.binds_jobs());
-            let site_options = SiteOptions { on_lost_journal, look_every, move_after, binds_jobs };
+            let on_lost_journal = Some(on_lost_journal);
+            let (binds_jobs, sharing) = (batch.binds_jobs(), batch.sharing());
+            let site_options = SiteOptions { on_lost_journal, look_every, move_after, binds_jobs, sharing };
             let site = Site::new(config.rules()?, front.about.clone(), site_options)?;
             let connect = move |party: &PartyHandle| {
                 let (party, clock) = (party.clone(), party.clock());

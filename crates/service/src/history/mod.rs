@@ -307,13 +307,13 @@ impl History {
         let mut after = None;
         loop {
             let filter = Filter { after, limit: AT_ONCE, ..Filter::default() };
-            let (page, more) = party.read(ReadKind::Short, |queries, now| queries.list(now, &filter));
-            after = page.last().map(|last| last.id);
+            let page = party.read(ReadKind::Short, |queries, now| queries.list(now, &filter));
             let mut waiting = self.waiting();
-            for reservation in page {
+            for reservation in page.reservations {
                 waiting.reservations.entry(reservation.id).or_default();
             }
-            if !more {
+            after = page.next;
+            if after.is_none() {
                 break;
             }
         }

@@ -23,8 +23,8 @@ const SHOWN: [Life; 4] = [Life::Held, Life::Committed, Life::ChangeRequested, Li
 
 /// Calendar of reservations
 ///
-/// iCalendar, for subscriptions: reservations that are held, committed or active. Users see their own reservations;
-/// operators and readers see all.
+/// iCalendar, for subscriptions: reservations that are held, committed or active. Users see their own reservations
+/// and those shared with them; operators and readers see all.
 #[utoipa::path(
     get, path = "/v1/calendar.ics", operation_id = "calendar", tag = "reservations",
     params(api::CalendarQuery),
@@ -35,8 +35,10 @@ pub(super) async fn calendar(
     requester: Requester,
     Filters(query): Filters<api::CalendarQuery>,
 ) -> Result<Response, Refusal> {
+    let (owner, user) = requester.lists(query.owner)?;
     let mut filter = Filter {
-        owner: requester.whose(query.owner)?,
+        owner,
+        user,
         states: SHOWN.into_iter().collect(),
         limit: shared.limits.most_page,
         ..Filter::default()
@@ -47,11 +49,13 @@ pub(super) async fn calendar(
     loop {
         let wanted = Filter { limit: filter.limit.min(MOST_EVENTS - events), ..filter.clone() };
         let seen = shared.read_long(move |queries, now| (queries.list(now, &wanted), now));
-        let ((page, more), now) = seen.await?;
-        page.iter().for_each(|reservation| event(&mut calendar, &shared.about.name, now, reservation));
-        events += page.len();
-        filter.after = page.last().map(|last| last.id);
-        if !more || page.is_empty() || events >= MOST_EVENTS {
+        let (page, now) = seen.await?;
+        page.reservations
+            .iter()
+            .for_each(|reservation| event(&mut calendar, &shared.about.name, now, reservation));
+        events += page.reservations.len();
+        filter.after = page.next;
+        if page.next.is_none() || events >= MOST_EVENTS {
             break;
         }
     }
@@ -72,7 +76,8 @@ fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reser
     calendar.line("DTEND", &end);
     calendar.line("SEQUENCE", &reservation.version.to_string());
     calendar.line("STATUS", status(reservation.state));
-    let summary = slots.iter().map(summary).collect::<Vec<_>>().join(", ");
+    let capacities = || slots.iter().map(summary).collect::<Vec<_>>().join(", ");
+    let summary = reservation.description.name.clone().unwrap_or_else(capacities);
     calendar.text(
         "SUMMARY",
         &match reservation.condition {
@@ -120,7 +125,8 @@ fn description(reservation: &Reservation) -> String {
         losses.push_str(&format!("\npart {part}: replaced {} at {at}", was.resource));
     }
     let Reservation { id, owner, state, .. } = reservation;
-    format!("{id} of {owner}, {state}\n{}{losses}", parts.join("\n"))
+    let note = reservation.description.note.as_ref().map_or_else(String::new, |note| format!("{note}\n\n"));
+    format!("{note}{id} of {owner}, {state}\n{}{losses}", parts.join("\n"))
 }
 
 /// An instant for people, such as `2026-11-16 09:00 UTC`. The zone of the reader is not known.
@@ -235,6 +241,10 @@ mod tests {
             missing: Vec::new(),
             condition: Default::default(),
             version: 3,
+            description: Default::default(),
+            shared_with: Default::default(),
+            created: None,
+            request: None,
         };
         let mut calendar = Calendar::begin(&"north".into(), "0.1.0");
         event(&mut calendar, &"north".into(), Moment::of(Time(nine)), &reservation);

@@ -65,7 +65,7 @@ pub(super) async fn list(
     Filters(query): Filters<api::JobsQuery>,
 ) -> Result<Response, Refusal> {
     let owner = requester.whose(query.owner)?;
-    let id = query.id;
+    let (id, name, labels) = (query.id, query.name, query.label.unwrap_or_default().0);
     let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE);
     let limit = limit.min(shared.limits.most_page);
     let after = query.cursor.as_deref().map(identity::<JobId>).transpose();
@@ -75,6 +75,8 @@ pub(super) async fn list(
         let jobs = queries.jobs(&viewer).into_iter();
         let jobs = jobs.filter(|job| owner.as_ref().is_none_or(|owner| *owner == job.owner));
         let jobs = jobs.filter(|job| id.as_ref().is_none_or(|id| job.id.to_string().starts_with(id)));
+        let jobs = jobs.filter(|job| name.as_ref().is_none_or(|name| job.description.is_named_like(name)));
+        let jobs = jobs.filter(|job| job.description.has_labels(&labels));
         page(jobs, after, limit)
     });
     written(&page.await??)

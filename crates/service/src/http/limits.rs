@@ -7,12 +7,12 @@ use crate::config::{Length, Wrong};
 use crate::security::name::is_visible;
 use bookahead_api::{
     Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FineSeconds, FinishChange,
-    Heartbeat, Hold, JobsQuery, ListQuery, OutputQuery, Part, PrepareChange, Probe, Release, Request, Requirement,
-    Reserve, Resource, ScheduleQuery, SubmitJob, UsageQuery,
+    Heartbeat, Hold, JobsQuery, Labels, ListQuery, OutputQuery, Part, PrepareChange, Probe, Release, Request,
+    Requirement, Reserve, Resource, ScheduleQuery, SubmitJob, UsageQuery,
 };
 use bookahead_plan::Seconds;
-use bookahead_protocol::Name;
-use bookahead_protocol::request::{MOST_PARTS, most_constraints};
+use bookahead_protocol::request::{MOST_PARTS, MOST_SHARED, most_constraints};
+use bookahead_protocol::{Description, Name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -194,8 +194,39 @@ impl Checked for Request {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
         at_most("the request", "parts", self.parts.len(), limits.most_parts)?;
         at_most("the request", "constraints", self.constraints.len(), MOST_CONSTRAINTS)?;
+        let (name, note, labels) = (self.name.clone(), self.note.clone(), self.labels.clone());
+        described(&Description { name, note, labels })?;
+        at_most("the request", "users to share with", self.shared_with.len(), MOST_SHARED)?;
+        self.shared_with.iter().try_for_each(|user| shared_with(user))?;
         self.parts.iter().enumerate().try_for_each(|(at, wanted)| part(at, wanted, limits))
     }
+}
+
+/// Bounds are those of the protocol. Characters that cannot be seen are refused here.
+fn described(description: &Description) -> Result<(), Refusal> {
+    check_description(description).map_err(Refusal::bad_request)
+}
+
+/// Checks name, note and labels.
+pub(crate) fn check_description(description: &Description) -> Result<(), String> {
+    description.check().map_err(|why| why.to_string())?;
+    let Description { name, note, labels } = description;
+    let values = labels.iter().map(|(key, value)| (format!("the value of the label {key}"), value));
+    let texts = [("the name", name), ("the note", note)];
+    let texts = texts.into_iter().filter_map(|(what, text)| Some((what.to_owned(), text.as_ref()?)));
+    texts.chain(values).try_for_each(|(what, text)| plain_text(&what, text))
+}
+
+/// Refuses characters that cannot be seen or change the text direction, except spaces and line breaks.
+fn plain_text(what: &str, text: &str) -> Result<(), String> {
+    let hidden = text.chars().find(|&character| !matches!(character, ' ' | '\n') && !is_visible(character));
+    hidden.map_or(Ok(()), |character| {
+        Err(format!("{what} contains {}, which cannot be seen; remove it", character.escape_unicode()))
+    })
+}
+
+fn shared_with(user: &Name) -> Result<(), Refusal> {
+    name("a user to share with", user)
 }
 
 fn part(at: usize, part: &Part, limits: &Limits) -> Result<(), Refusal> {
@@ -228,6 +259,8 @@ impl Checked for SubmitJob {
         }
         name("the kind of resource", &self.kind)?;
         optional_name("the resource", self.resource.as_ref())?;
+        let (name, note, labels) = (self.name.clone(), self.note.clone(), self.labels.clone());
+        described(&Description { name, note, labels })?;
         requirements("the job", &self.requirements)
     }
 }
@@ -325,6 +358,7 @@ impl Checked for ListQuery {
         id_prefix("rsv_", self.id.as_deref())?;
         optional_name("owner", self.owner.as_ref())?;
         optional_name("resource", self.resource.as_ref())?;
+        searched(self.name.as_deref(), self.label.as_ref())?;
         page(self.limit, limits)?;
         match (self.from, self.until) {
             (Some(from), Some(until)) if until <= from => {
@@ -335,10 +369,19 @@ impl Checked for ListQuery {
     }
 }
 
+/// Filters by name and label, with the bounds of names and labels.
+fn searched(name: Option<&str>, labels: Option<&Labels>) -> Result<(), Refusal> {
+    let labels = labels.map(|labels| labels.0.clone()).unwrap_or_default();
+    // An empty text matches every name.
+    let name = name.filter(|name| !name.is_empty()).map(ToOwned::to_owned);
+    described(&Description { name, note: None, labels })
+}
+
 impl Checked for JobsQuery {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
         id_prefix("job_", self.id.as_deref())?;
         optional_name("owner", self.owner.as_ref())?;
+        searched(self.name.as_deref(), self.label.as_ref())?;
         page(self.limit, limits)
     }
 }

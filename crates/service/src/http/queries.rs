@@ -13,9 +13,9 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use bookahead_api as api;
-use bookahead_party::{Filter, Heartbeat};
+use bookahead_party::{Filter, Heartbeat, Page, Position};
 use bookahead_plan::{Interval, Seconds, Time};
-use bookahead_protocol::Moment;
+use bookahead_protocol::{Moment, ReservationId};
 use std::sync::Arc;
 
 /// Default page size.
@@ -26,7 +26,8 @@ const DAY: Seconds = Seconds(86_400);
 
 /// List reservations
 ///
-/// Users see their own reservations; operators and readers see all. Sorted by id, in pages.
+/// Users see their own reservations and those shared with them; operators and readers see all. Sorted by begin, in
+/// pages.
 #[utoipa::path(
     get, path = "/v1/reservations", operation_id = "list_reservations", tag = "reservations",
     params(api::ListQuery),
@@ -38,35 +39,36 @@ pub(super) async fn list(
     Filters(query): Filters<api::ListQuery>,
 ) -> Result<Response, Refusal> {
     let filter = filter(&shared, &requester, query)?;
-    // A filter may have to scan the whole ledger for one page, which would block a worker thread of the runtime.
-    let (page, more) = if is_narrow(&filter) {
-        shared.read_long(move |queries, now| queries.list(now, &filter)).await?
-    } else {
-        shared.read(|queries, now| queries.list(now, &filter))
-    };
-    let next = page.last().filter(|_| more).map(|last| last.id.to_string());
-    let reservations = page.into_iter().map(api::Reservation::try_from).collect::<Result<_, _>>();
-    written(&api::Reservations { reservations: reservations.map_err(out_of_calendar)?, next })
+    // A page needs a scan of the whole ledger, which would block a worker thread of the runtime.
+    let Page { reservations, next, total } =
+        shared.read_long(move |queries, now| queries.list(now, &filter)).await?;
+    let reservations = reservations.into_iter().map(api::Reservation::try_from).collect::<Result<_, _>>();
+    let reservations = reservations.map_err(out_of_calendar)?;
+    written(&api::Reservations { reservations, next: next.map(cursor), total: Some(total) })
 }
 
-/// Whether a page may need a scan of the whole ledger.
-fn is_narrow(filter: &Filter) -> bool {
-    let Filter { id, owner, states, resource, from, until, .. } = filter;
-    id.is_some()
-        || owner.is_some()
-        || !states.is_empty()
-        || resource.is_some()
-        || from.is_some()
-        || until.is_some()
+/// A position in a list of reservations as text. Clients do not interpret it.
+fn cursor((begin, id): Position) -> String {
+    format!("{}_{id}", begin.0)
+}
+
+fn position(cursor: &str) -> Result<Position, Refusal> {
+    let parsed = cursor
+        .split_once('_')
+        .and_then(|(begin, id)| Some((Time(begin.parse().ok()?), identity::<ReservationId>(id).ok()?)));
+    parsed.ok_or_else(|| Refusal::bad_request("cursor must be the next of a page"))
 }
 
 fn filter(shared: &Shared, requester: &Requester, query: api::ListQuery) -> Result<Filter, Refusal> {
     let limit = query.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(PAGE);
-    let after = query.cursor.as_deref().map(identity).transpose();
-    let after = after.map_err(|_| Refusal::bad_request("cursor must be the next of a page"))?;
+    let after = query.cursor.as_deref().map(position).transpose()?;
+    let (owner, user) = requester.lists(query.owner)?;
     Ok(Filter {
         id: query.id,
-        owner: requester.whose(query.owner)?,
+        owner,
+        user,
+        name: query.name,
+        labels: query.label.unwrap_or_default().0,
         states: query.state.unwrap_or_default().0.into_iter().map(Into::into).collect(),
         resource: query.resource,
         from: query.from.map(api::Timestamp::time),

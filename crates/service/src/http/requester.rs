@@ -87,6 +87,13 @@ impl Requester {
         }
     }
 
+    /// Which reservations to list: the owner to filter by, and the user that must be allowed to see them.
+    pub(super) fn lists(&self, owner: Option<Name>) -> Result<(Option<Name>, Option<Name>), Refusal> {
+        let viewer = self.viewer();
+        let owner = owner.map(|owner| self.whose(Some(owner))).transpose()?.flatten();
+        Ok((owner, (!viewer.sees_all).then_some(viewer.user)))
+    }
+
     /// Trace and brokers that the request came through.
     pub(super) fn origin(&self) -> Origin {
         self.0.origin.clone()

@@ -67,7 +67,8 @@ pub(super) async fn reserve(
 
 /// Show one reservation
 ///
-/// Users see their own reservations; operators and readers see all.
+/// Users see their own reservations and those shared with them; operators and readers see all. The answer has the
+/// request.
 #[utoipa::path(
     get, path = "/v1/reservations/{id}", operation_id = "show_reservation", tag = "reservations",
     params(

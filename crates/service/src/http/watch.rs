@@ -34,8 +34,8 @@ use tokio::sync::{broadcast, mpsc};
 
 /// Watch all events
 ///
-/// Server-sent events until the client disconnects. Users get events of their own reservations and jobs; operators
-/// and readers get all events.
+/// Server-sent events until the client disconnects. Users get events of their own reservations and jobs, and of
+/// reservations shared with them; operators and readers get all events.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "watch", tag = "events",
     params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,20}$", description = "Resume after this event")),
@@ -137,7 +137,10 @@ enum Sees {
 impl Sees {
     fn sees(&self, notice: &Notice) -> bool {
         match self {
-            Sees::Viewer(viewer) => notice.owner.as_ref().map_or(viewer.sees_all, |owner| viewer.sees(owner)),
+            Sees::Viewer(viewer) => match &notice.owner {
+                Some(owner) => viewer.sees_shared(owner, &notice.shared_with),
+                None => viewer.sees_all,
+            },
             Sees::One(id) => notice.id == Some(*id),
             Sees::Job(id) => notice.job.is_some_and(|job| job.id == *id),
         }

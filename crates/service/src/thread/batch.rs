@@ -132,8 +132,14 @@ mod tests {
     fn keep(order: u64, capacity: u32) -> BatchOrder {
         let span = Span { interval: Interval::new(Time(10), Time(1_000)), capacity: Capacity(capacity) };
         let spans = if capacity == 0 { Vec::new() } else { vec![span] };
-        let backing =
-            Backing { resource: "cluster".into(), id: ID, owner: "ada".into(), spans, replaces: false };
+        let backing = Backing {
+            resource: "cluster".into(),
+            id: ID,
+            owner: "ada".into(),
+            shared_with: Default::default(),
+            spans,
+            replaces: false,
+        };
         BatchOrder::Keep { order: OrderId(order), backing }
     }
 
@@ -148,6 +154,7 @@ mod tests {
             reservation: Some(ID),
             work: Work::Pretended { run: Seconds(60) },
             claims: false,
+            description: Default::default(),
         };
         let orders = vec![BatchOrder::Submit { order: OrderId(number), job: Box::new(job) }];
         let reports = inline.carry_out(NOW, orders);

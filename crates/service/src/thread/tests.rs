@@ -4,7 +4,7 @@ use super::*;
 use bookahead_party::queries::{BatchHealth, ResourceSchedule};
 use bookahead_party::register::{Known, Role};
 use bookahead_party::{
-    BatchOrder, BatchReport, Filter, Notice, OrderId, Origin, Output, PeerRequest, Queries, Viewer,
+    BatchOrder, BatchReport, Filter, Notice, OrderId, Origin, Output, Page, PeerRequest, Queries, Viewer,
 };
 use bookahead_plan::Interval;
 use bookahead_protocol::jobs::JobView;
@@ -59,8 +59,8 @@ impl Queries for Toy {
     fn reservation(&self, _: Moment, _: ReservationId) -> Option<Reservation> {
         None
     }
-    fn list(&self, _: Moment, _: &Filter) -> (Vec<Reservation>, bool) {
-        (Vec::new(), false)
+    fn list(&self, _: Moment, _: &Filter) -> Page {
+        Page::default()
     }
     fn schedule(&self, _: Moment, _: &Viewer, _: Interval, _: Option<&Name>) -> Vec<ResourceSchedule> {
         Vec::new()

@@ -111,6 +111,7 @@ fn job(reservation: Option<u128>, claims: bool) -> JobRequest {
         mode: None,
         copies: None,
         claims,
+        description: Default::default(),
     }
 }
 
@@ -262,7 +263,10 @@ fn broker_story() -> (Vec<<Broker as Party>::Event>, Broker) {
 /// Everything that a party shows.
 fn shown<P: Party>(party: &P, now: i64) -> Value {
     let now = Moment::of(Time(now));
-    let (all, _) = party.list(now, &Filter { limit: 1_000, ..Filter::default() });
+    let mut all = party.list(now, &Filter { limit: 1_000, ..Filter::default() }).reservations;
+    // Versions before 0.2 listed by id, and did not show this.
+    all.sort_by_key(|reservation| reservation.id);
+    all.iter_mut().for_each(|reservation| reservation.created = None);
     let viewer = Viewer { user: "ada".into(), sees_all: true };
     let counts: BTreeMap<&str, usize> =
         party.counts().iter().map(|(state, count)| (state.word(), *count)).collect();

@@ -10,6 +10,7 @@ use bookahead_api::{self as api, Objective, OnLoss, Timestamp};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol as protocol;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +29,14 @@ pub(crate) struct Described {
     pub(crate) on_loss: OnLoss,
     /// URL that is notified of events of the reservation.
     pub(crate) webhook: Option<String>,
+    /// Name for lists and calendars.
+    pub(crate) name: Option<String>,
+    pub(crate) note: Option<String>,
+    #[serde(default)]
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Other users that may see the reservation and run jobs in it.
+    #[serde(default, rename = "with")]
+    pub(crate) shared_with: Vec<String>,
     #[serde(default, rename = "part")]
     pub(crate) parts: Vec<Part>,
     #[serde(default, rename = "constraint")]
@@ -111,7 +120,10 @@ impl Described {
             constraints.extend(between(constraint, &names).map_err(fault)?);
         }
         let (objective, on_loss, webhook) = (self.objective, self.on_loss, self.webhook.clone());
-        let request = api::Request { parts, constraints, objective, on_loss, webhook };
+        let (name, note, labels) = (self.name.clone(), self.note.clone(), self.labels.clone());
+        let shared_with = self.shared_with.iter().map(|user| user.as_str().into()).collect();
+        let request =
+            api::Request { parts, constraints, objective, on_loss, webhook, name, note, labels, shared_with };
         // The same check as on the server, so that a contradiction is reported before anything is sent.
         protocol::Request::from(request.clone())
             .check()

@@ -66,8 +66,7 @@ fn the_examples_become_the_requests_that_they_describe() {
         parts: vec![part("processors", 32, 60, window)],
         constraints: vec![],
         objective: Objective::LeastImpact,
-        on_loss: OnLoss::Heal,
-        webhook: None,
+        ..Request::new(Vec::new(), Vec::new())
     };
     assert_eq!(one, expected);
     let window = ["2026-11-15T16:30:00Z", "2026-11-16T03:30:00Z"];

@@ -78,3 +78,36 @@ fn what_cannot_be_an_account_is_refused_at_the_start() {
         assert!(matches!(refused, LrmsError::Misconfigured(_)), "{refused}");
     }
 }
+
+#[test]
+fn the_accounts_of_other_users_may_use_a_shared_reservation() {
+    let pretend = Pretend::new(2, 8);
+    let batch = with(&pretend, owners()).unwrap();
+    let shared_with = |users: &[&str]| Backing {
+        owner: Name::from("bob"),
+        shared_with: users.iter().map(|user| Name::from(*user)).collect(),
+        ..backing(1, &[span(10, 20, 1)])
+    };
+    batch.keep(at(0), &shared_with(&["ann@uni.org", "zoe", "bob"])).unwrap();
+    let accounts = || pretend.world().ours()[0].accounts.clone();
+    assert_eq!(accounts(), ["bob", "ann2", "zoe_x"]);
+    // The same once more does nothing.
+    batch.keep(at(0), &shared_with(&["ann@uni.org", "zoe"])).unwrap();
+    let commands = pretend.world().log.len();
+    batch.keep(at(1), &shared_with(&["eve"])).unwrap();
+    assert_eq!((accounts(), pretend.world().log.len()), (vec!["bob".into(), "eve".into()], commands + 1));
+    batch.keep(at(2), &shared_with(&[])).unwrap();
+    assert_eq!(accounts(), ["bob"]);
+    let refused = batch.keep(at(3), &shared_with(&["root"])).unwrap_err();
+    assert!(matches!(refused, LrmsError::NoAccount { .. }), "{refused}");
+    assert_eq!(accounts(), ["bob"]);
+}
+
+#[test]
+fn one_account_for_all_is_shared_anyway() {
+    use bookahead_party::Sharing;
+    let pretend = Pretend::new(2, 8);
+    pretend.world().sharing = Sharing::Never;
+    assert_eq!(with(&pretend, owners()).unwrap().sharing(), Sharing::Never);
+    assert_eq!(with(&pretend, Accounts::Service("grid".into())).unwrap().sharing(), Sharing::Always);
+}

@@ -29,6 +29,7 @@ fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
         interval: Interval::starting(now + Seconds(ahead), Seconds(length)),
         amount,
         account: "root".into(),
+        others: Vec::new(),
         project: None,
         nodes: Vec::new(),
     }

@@ -55,7 +55,10 @@ impl Driven {
         let spans = vec![Span { capacity: Capacity(amount), ..self.span }];
         let spans = if amount > 0 { spans } else { Vec::new() };
         let (resource, owner) = (Name::from("cpu"), "ann".into());
-        self.batch.keep(self.now(), &Backing { resource, id: ID, owner, spans, replaces })
+        self.batch.keep(
+            self.now(),
+            &Backing { resource, id: ID, owner, shared_with: Default::default(), spans, replaces },
+        )
     }
 
     /// The reserved slots, and those of them on unavailable hosts.

@@ -56,6 +56,7 @@ fn wanted(amount: u32) -> Wanted {
         interval: Interval::new(at(2, 0), at(3, 0)),
         amount,
         account: "ann".into(),
+        others: Vec::new(),
         project: None,
         nodes: Vec::new(),
     }

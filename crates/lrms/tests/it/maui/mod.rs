@@ -58,6 +58,7 @@ fn wanted() -> Wanted {
         interval: Interval::new(at(2, 0), at(3, 0)),
         amount: 6,
         account: "ann".into(),
+        others: Vec::new(),
         project: None,
         nodes: Vec::new(),
     }

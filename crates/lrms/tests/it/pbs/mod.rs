@@ -68,6 +68,7 @@ fn wanted(amount: u32) -> Wanted {
         interval: Interval::new(Time(1_794_828_800), Time(1_794_828_900)),
         amount,
         account: "ann".into(),
+        others: Vec::new(),
         project: None,
         nodes: Vec::new(),
     }

@@ -114,6 +114,7 @@ impl Site {
             interval,
             amount,
             account,
+            others: Vec::new(),
             project: None,
             nodes: Vec::new(),
         }

@@ -48,7 +48,8 @@ impl Driven {
         let spans = if amount > 0 { spans } else { Vec::new() };
         let (resource, owner) = (self.place.resource.clone(), "ada".into());
         let now = self.now();
-        self.batch.keep(now, &Backing { resource, id: ID, owner, spans, replaces })
+        self.batch
+            .keep(now, &Backing { resource, id: ID, owner, shared_with: Default::default(), spans, replaces })
     }
 
     /// Submits a job inside; it is checked by hand from then on.
@@ -56,7 +57,17 @@ impl Driven {
         let (user, resource) = ("ada".into(), self.place.resource.clone());
         let (capacity, limit, work) = (Capacity(amount), Seconds(500), Work::Pretended { run: Seconds(400) });
         let (id, reservation) = (JobId(id), Some(ID));
-        let job = Job { id, user, resource, capacity, limit, reservation, work, claims: false };
+        let job = Job {
+            id,
+            user,
+            resource,
+            capacity,
+            limit,
+            reservation,
+            work,
+            claims: false,
+            description: Default::default(),
+        };
         let now = self.now();
         self.batch.submit(now, &job).unwrap();
         let name = job_name(id, &"uni".into());

@@ -207,6 +207,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
         interval,
         amount: 1,
         account: ADA.into(),
+        others: Vec::new(),
         project: Some("physics".into()),
         nodes: Vec::new(),
     };

@@ -54,7 +54,14 @@ impl Slow {
         let span = Span { interval: Interval::starting(begin, Seconds(600)), capacity: Capacity(amount) };
         let spans = if amount > 0 { vec![span] } else { Vec::new() };
         let (resource, id) = (place.resource.clone(), ReservationId(u128::from(order % MANY)));
-        let backing = Backing { resource, id, owner: "ann".into(), spans, replaces: false };
+        let backing = Backing {
+            resource,
+            id,
+            owner: "ann".into(),
+            shared_with: Default::default(),
+            spans,
+            replaces: false,
+        };
         self.worker.order(BatchOrder::Keep { order: OrderId(order), backing });
     }
 

@@ -274,6 +274,7 @@ impl Record {
             exit: None,
             native_id: None,
             detail: None,
+            description: self.job.description.clone(),
         }
     }
 }

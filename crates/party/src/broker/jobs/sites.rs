@@ -115,7 +115,7 @@ fn standing<'a>(
     booking: Option<&'a Booking>,
 ) -> Result<&'a Booking, Why> {
     let booking = booking.filter(|booking| booking.asked.is_some()).ok_or(Why::Unknown(id))?;
-    if !caller.may_act_for(&booking.owner()) {
+    if !caller.may_use(&booking.owner(), booking.shared_with()) {
         return Err(Why::NotOwner(id));
     }
     if matches!(booking.state, State::Requested | State::Held | State::Rejected) {

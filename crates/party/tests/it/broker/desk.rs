@@ -91,6 +91,7 @@ pub(crate) fn job() -> JobRequest {
         mode: None,
         copies: None,
         claims: false,
+        description: Default::default(),
     }
 }
 
@@ -284,6 +285,7 @@ impl Desk {
             exit: (state == JobWord::Done).then_some(0),
             native_id: None,
             detail: None,
+            description: Default::default(),
         };
         self.reports(at, site, asked, Ok(view));
     }

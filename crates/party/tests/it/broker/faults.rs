@@ -329,6 +329,7 @@ fn waiting(id: JobId, limit: Seconds, now: Time) -> JobView {
         exit: None,
         native_id: None,
         detail: None,
+        description: Default::default(),
     }
 }
 

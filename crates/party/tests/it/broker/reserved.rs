@@ -56,6 +56,10 @@ fn granted(site: &str, envelope: &Envelope, begin: i64) -> Answer {
         refused: None,
         prepared: Vec::new(),
         version: 1,
+        description: Default::default(),
+        shared_with: Default::default(),
+        created: None,
+        request: None,
     })
 }
 

@@ -526,6 +526,7 @@ fn job(claims: bool) -> JobRequest {
         mode: None,
         copies: None,
         claims,
+        description: Default::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use bookahead_party::site::{Site, SiteEvent, SiteOptions};
 use bookahead_party::{
     BatchError, BatchOrder, BatchReport, CallId, Heartbeat, Input, JobStatus, Look, OrderId, Origin, Output,
-    Party, Reply, Role, Seen, Work,
+    Party, Reply, Role, Seen, Sharing, Work,
 };
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
 use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
@@ -22,6 +22,7 @@ pub(crate) struct Desk {
     rules: Rules,
     journal: Vec<SiteEvent>,
     calls: u64,
+    options: SiteOptions,
 }
 
 impl Desk {
@@ -33,14 +34,21 @@ impl Desk {
         let resource = Resource::new("hill", "cluster", "processors", 8);
         let mut rules = Rules::new("hill", vec![Offered { resource, placement }]);
         rules.consent = consent;
-        Desk { site: site(&rules), rules, journal: Vec::new(), calls: 0 }
+        let options = SiteOptions::default();
+        Desk { site: site(&rules, options), rules, journal: Vec::new(), calls: 0, options }
+    }
+
+    /// The same, with a batch system that shares reservations like this.
+    pub(crate) fn sharing(mut self, sharing: Sharing) -> Desk {
+        self.options.sharing = sharing;
+        Desk { site: site(&self.rules, self.options), ..self }
     }
 
     /// The same, with default limits.
     pub(crate) fn limited(limits: UserLimits) -> Desk {
         let mut desk = Desk::new(None);
         desk.rules.limits.default = limits;
-        Desk { site: site(&desk.rules), ..desk }
+        Desk { site: site(&desk.rules, desk.options), ..desk }
     }
 
     pub(crate) fn start(&mut self, now: i64) -> Out {
@@ -50,7 +58,7 @@ impl Desk {
 
     /// Restarts the site from its journal.
     pub(crate) fn restart(&mut self, now: i64) -> Out {
-        self.site = site(&self.rules);
+        self.site = site(&self.rules, self.options);
         self.journal.iter().for_each(|event| self.site.apply(event));
         self.start(now)
     }
@@ -141,6 +149,7 @@ impl Desk {
             mode: None,
             copies: None,
             claims: false,
+            description: Default::default(),
         };
         change(&mut job);
         let (call, origin, job) = (self.next_call(), Origin::default(), Box::new(job));
@@ -153,7 +162,7 @@ impl Desk {
     }
 }
 
-fn site(rules: &Rules) -> Site {
+fn site(rules: &Rules, options: SiteOptions) -> Site {
     let about = Heartbeat {
         changes: None,
         registered_by: None,
@@ -166,7 +175,7 @@ fn site(rules: &Rules) -> Site {
         hold_takes: None,
         version: None,
     };
-    Site::new(rules.clone(), about, SiteOptions::default()).expect("the rules make sense")
+    Site::new(rules.clone(), about, options).expect("the rules make sense")
 }
 
 pub(crate) fn ada() -> Caller {

@@ -7,3 +7,4 @@ mod desk;
 mod found;
 mod limits;
 mod notices;
+mod sharing;

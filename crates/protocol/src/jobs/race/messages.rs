@@ -259,6 +259,7 @@ mod tests {
             exit: None,
             native_id: None,
             detail: None,
+            description: Default::default(),
         })
     }
 

@@ -94,6 +94,10 @@ impl PlainSite {
             refused: None,
             prepared: Vec::new(),
             version: 0,
+            description: Default::default(),
+            shared_with: Default::default(),
+            created: None,
+            request: None,
         };
         self.book.insert(id, (reservation.clone(), now + hold_for));
         Answer::Reservation(reservation)
@@ -128,6 +132,10 @@ impl PlainSite {
             refused: None,
             prepared: Vec::new(),
             version: 0,
+            description: Default::default(),
+            shared_with: Default::default(),
+            created: None,
+            request: None,
         };
         let (reservation, _) = self.book.entry(id).or_insert_with(|| (gone(), Moment::MAX));
         if reservation.state.holds_capacity() {

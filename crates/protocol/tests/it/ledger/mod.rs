@@ -1,6 +1,7 @@
 //! The ledger of a site, from outside: each path of a reservation's life, each refusal, and invariants after
 //! any sequence of commands.
 
+mod described;
 mod failures;
 mod holds;
 mod kept;

@@ -4,7 +4,7 @@
 use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::{
-    Answer, Call, ChangeId, Condition, Constraint, Lost, Millis, NewTerms, Request, Reservation,
+    Answer, Call, ChangeId, Condition, Constraint, Description, Lost, Millis, NewTerms, Request, Reservation,
     ReservationId, State, Why,
 };
 
@@ -332,4 +332,60 @@ fn a_change_that_cannot_be_decided_before_the_begin_is_taken_a_moment_later() {
     let longer = reservation(town.send("broker", &envelope));
     assert_eq!((longer.state, intervals(&longer)), (State::Active, vec![interval(300, 500); 2]));
     assert!(town.head("broker").is_settled());
+}
+
+/// The names that the sites have for the live parts.
+fn names_at_sites(town: &Town) -> Vec<Option<String>> {
+    let entries = SITES.iter().flat_map(|site| town.sites[&name(site)].entries());
+    let live = entries.filter(|(_, entry)| entry.is_live());
+    live.map(|(_, entry)| entry.current_request().description.name.clone()).collect()
+}
+
+fn named(name: &str, request: Request) -> Request {
+    let description = Description { name: Some(name.into()), ..Description::default() };
+    Request { description, shared_with: ["bob".into()].into(), ..request }
+}
+
+#[test]
+fn a_name_is_passed_on_to_all_sites_and_a_new_one_moves_nothing() {
+    let mut town = Town::new();
+    SITES.iter().for_each(|site| town.cluster(site, 8));
+    town.broker("broker", &SITES);
+    let request = named("first", pair(300, 900));
+    let booked = reservation(town.reserve("broker", 1, request, true));
+    assert_eq!((intervals(&booked), booked.created), (vec![interval(300, 400); 2], Some(Time(0))));
+    assert_eq!(names_at_sites(&town), [Some("first".to_owned()), Some("first".to_owned())]);
+    let renamed = reservation(town.call("broker", change(named("second", pair(300, 900)))));
+    assert_eq!((intervals(&renamed), renamed.version), (vec![interval(300, 400); 2], 2));
+    assert_eq!(names_at_sites(&town), [Some("second".to_owned()), Some("second".to_owned())]);
+    assert_eq!(town.heard("north", "probe"), 1, "nothing is searched");
+    let shown = shown(&mut town, "broker");
+    assert_eq!(shown.request.as_deref(), Some(&named("second", pair(300, 900))));
+    assert!(town.head("broker").is_settled());
+    // With new terms, everything changes together.
+    let moved = reservation(town.call("broker", change(named("third", pair(500, 600)))));
+    assert_eq!(intervals(&moved), [interval(500, 600); 2]);
+    assert_eq!(names_at_sites(&town), [Some("third".to_owned()), Some("third".to_owned())]);
+}
+
+#[test]
+fn the_only_part_of_a_booking_gets_a_new_name_and_stays_where_it_is() {
+    let mut town = Town::new();
+    town.cluster("north", 8);
+    town.broker("broker", &["north"]);
+    let flexible = || Request::single(part("processors", 6, 300, 900, 100));
+    let blocking = Request::single(part("processors", 6, 300, 400, 100));
+    reservation(town.reserve("north", 9, blocking, true));
+    let booked = reservation(town.reserve("broker", 1, named("first", flexible()), true));
+    assert_eq!(intervals(&booked), [interval(400, 500)]);
+    reservation(town.call("north", Call::Cancel { id: ReservationId(9) }));
+    let renamed = reservation(town.call("broker", change(named("second", flexible()))));
+    assert_eq!((intervals(&renamed), renamed.version), (vec![interval(400, 500)], 2));
+    assert_eq!(renamed.description.name.as_deref(), Some("second"));
+    let entries: Vec<_> = town.sites[&name("north")].entries().filter(|(_, entry)| entry.is_live()).collect();
+    assert_eq!(entries[0].1.current_request().description.name.as_deref(), Some("second"));
+    assert!(entries[0].1.shared_with().contains(&name("bob")));
+    let maker = 7;
+    town.restart("broker", &["north"], maker);
+    assert_eq!(shown(&mut town, "broker").description.name.as_deref(), Some("second"));
 }

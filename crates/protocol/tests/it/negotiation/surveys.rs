@@ -145,6 +145,10 @@ fn held(id: ReservationId, state: State, call: &Outgoing) -> Answer {
         refused: None,
         prepared: Vec::new(),
         version: 1,
+        description: Default::default(),
+        shared_with: Default::default(),
+        created: None,
+        request: None,
     })
 }
 

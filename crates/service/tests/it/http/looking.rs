@@ -11,22 +11,25 @@ async fn lists_come_in_pages_that_leave_nothing_out() {
     let mut made = Vec::new();
     for key in 0..7 {
         let new = ada.post_once("/v1/reservations", &key.to_string(), &reserve(1)).await;
-        made.push(new.document(201)["id"].as_str().unwrap().to_owned());
+        let new = new.document(201);
+        let begin = new["slots"][0]["begin"].as_str().unwrap().to_owned();
+        made.push((begin, new["id"].as_str().unwrap().to_owned()));
     }
-    let commit = format!("/v1/reservations/{}/commit", made[3]);
+    let commit = format!("/v1/reservations/{}/commit", made[3].1);
     assert_eq!(ada.send("POST", &commit, &[], "").await.document(200)["state"], "committed");
 
     let (mut seen, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = ada.get(&format!("/v1/reservations?limit=3{cursor}")).await.document(200);
+        assert_eq!(page["total"], 7);
         let page_of = page["reservations"].as_array().unwrap().iter();
         seen.extend(page_of.map(|one| one["id"].as_str().unwrap().to_owned()));
         let Some(next) = page["next"].as_str() else { break };
         cursor = format!("&cursor={next}");
     }
     let mut sorted = made.clone();
-    sorted.sort_by_key(|id| (id.len(), id.clone()));
-    assert_eq!(seen, sorted);
+    sorted.sort_by_key(|(begin, id)| (begin.clone(), id.len(), id.clone()));
+    assert_eq!(seen, sorted.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
 
     let count = |query: String| {
         let ada = ada.clone();
@@ -38,6 +41,109 @@ async fn lists_come_in_pages_that_leave_nothing_out() {
     assert_eq!(count(format!("/v1/reservations?from={}", ahead(86_400))).await, 0);
     assert_eq!(count(format!("/v1/reservations?until={}", ahead(3_000))).await, 0);
     assert_eq!(count(format!("/v1/reservations?from={}&until={}", ahead(0), ahead(86_400))).await, 7);
+    north.end().await;
+}
+
+/// A booking with a name, a note, a label, and other users.
+fn described(capacity: u32, name: &str, users: &[&str]) -> Value {
+    let mut request = request(capacity);
+    request["name"] = json!(name);
+    request["note"] = json!("first line\nsecond, line");
+    request["labels"] = json!({"course": name.to_lowercase()});
+    request["shared_with"] = json!(users);
+    json!({"request": request, "book": true})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reservations_are_found_by_name_and_label_and_shown_with_their_request() {
+    let north = North::start().await;
+    let ada = north.ada();
+    let made =
+        ada.post_once("/v1/reservations", "1", &described(2, "MPI Course", &["bob"])).await.document(201);
+    ada.post_once("/v1/reservations", "2", &described(2, "Night run", &[])).await.document(201);
+    assert_eq!((&made["name"], &made["shared_with"]), (&json!("MPI Course"), &json!(["bob"])));
+    let path = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
+    let shown = ada.get(&path).await.document(200);
+    assert_eq!((&shown["request"]["name"], &shown["request"]["note"]), (&made["name"], &made["note"]));
+    assert!(shown["created"].as_str().is_some_and(|created| created.ends_with('Z')), "{shown}");
+    for (query, many) in [
+        ("name=course", 1),
+        ("name=COURSE", 1),
+        ("name=none", 0),
+        ("label=course=night%20run", 1),
+        ("label=course=other", 0),
+    ] {
+        let found = ada.get(&format!("/v1/reservations?{query}")).await.document(200);
+        assert_eq!((&found["total"], found["reservations"].as_array().unwrap().len()), (&json!(many), many));
+    }
+    // A new name needs no other terms, and is a new version.
+    let mut change = shown["request"].clone();
+    change["name"] = json!("OpenMP Course");
+    let change = json!({"request": change}).to_string();
+    let changed = ada.send("PUT", &path, &[("If-Match", "\"1\"")], &change).await.document(200);
+    assert_eq!((&changed["name"], &changed["version"]), (&json!("OpenMP Course"), &json!(2)));
+    assert_eq!(changed["slots"], shown["slots"]);
+    assert_eq!(ada.send("PUT", &path, &[("If-Match", "\"1\"")], &change).await.problem().1, "changed");
+    let calendar = ada.get("/v1/calendar.ics").await.body.replace("\r\n ", "");
+    assert!(calendar.contains("SUMMARY:OpenMP Course (ada)"), "{calendar}");
+    assert!(calendar.contains("DESCRIPTION:first line\\nsecond\\, line\\n\\nrsv_"), "{calendar}");
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_beyond_their_bounds_and_with_hidden_characters_are_refused() {
+    let north = North::start().await;
+    let ada = north.ada();
+    for (field, value) in [
+        ("name", json!("")),
+        ("name", json!("x".repeat(101))),
+        ("name", json!("a\nb")),
+        ("name", json!("a\u{202e}b")),
+        ("note", json!("x".repeat(1_001))),
+        ("note", json!("\u{1b}[31m")),
+        ("labels", json!({"a b": "c"})),
+        ("labels", json!({"a": "x".repeat(256)})),
+        ("labels", (0..17).map(|number| (format!("k{number}"), json!("v"))).collect::<Value>()),
+        ("shared_with", json!([""])),
+        ("shared_with", json!(vec!["bob"; 65])),
+    ] {
+        let mut request = request(1);
+        request[field] = value.clone();
+        let refused = ada.post_once("/v1/reservations", field, &json!({"request": request})).await.problem();
+        assert!(matches!(refused.0, 400 | 422), "{field} {value}: {refused:?}");
+    }
+    assert_eq!(ada.get("/v1/reservations?label=course").await.problem().0, 400);
+    assert_eq!(ada.get("/v1/reservations?cursor=rsv_1").await.problem().0, 400);
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_users_see_a_shared_reservation_and_cannot_change_it() {
+    let north = North::start().await;
+    let (ada, bob, eve) = (north.ada(), north.wire("bob", Role::User), north.wire("eve", Role::User));
+    let made = ada.post_once("/v1/reservations", "1", &described(2, "Course", &["bob"])).await.document(201);
+    let path = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
+    assert_eq!(bob.get(&path).await.document(200)["owner"], "ada");
+    assert_eq!(eve.get(&path).await.problem().0, 403);
+    for (wire, many) in [(&ada, 1), (&bob, 1), (&eve, 0)] {
+        assert_eq!(wire.get("/v1/reservations").await.document(200)["total"], many);
+        assert_eq!(events(&wire.get("/v1/calendar.ics").await.body).len(), many);
+    }
+    let own = bob.get("/v1/reservations?owner=bob").await.document(200);
+    assert_eq!(own["total"], 0, "only what he owns");
+    let blocks = bob.get("/v1/schedule").await.document(200);
+    assert_eq!(blocks["resources"][0]["blocks"][0]["owner"], "ada");
+    assert_eq!(bob.send("DELETE", &path, &[], "").await.problem().0, 403);
+    let job = json!({"reservation": made["id"], "capacity": 1, "limit_seconds": 60, "name": "step 1",
+        "labels": {"course": "mpi"}, "work": {"type": "pretended", "run_seconds": 10}});
+    let submitted = bob.post_once("/v1/jobs", "j", &job).await.document(201);
+    assert_eq!((&submitted["owner"], &submitted["name"]), (&json!("bob"), &json!("step 1")));
+    assert_eq!(eve.post_once("/v1/jobs", "e", &job).await.problem().0, 403);
+    for (query, many) in [("name=STEP", 1), ("name=other", 0), ("label=course=mpi", 1), ("label=course=x", 0)]
+    {
+        let found = bob.get(&format!("/v1/jobs?{query}")).await.document(200);
+        assert_eq!(found["jobs"].as_array().unwrap().len(), many, "{query}");
+    }
     north.end().await;
 }
 

@@ -297,6 +297,7 @@ fn job_request(draw: &mut Draw, capacity: Capacity, limit: Seconds) -> JobReques
         mode: None,
         copies: None,
         claims: false,
+        description: Default::default(),
     }
 }
 

@@ -16,6 +16,7 @@ impl BatchSystem for Pretend {
             longest_name: world.longest_name,
             moves_jobs: world.moves_jobs,
             freed_within: Seconds(world.freed_within),
+            sharing: world.sharing,
         }
     }
 
@@ -89,6 +90,14 @@ impl ReservationSystem for Pretend {
             }
             _ => Ok(Some(reserved)),
         }
+    }
+
+    fn share(&self, handle: &Handle, accounts: &[String]) -> Result<(), LrmsError> {
+        let mut world = self.world();
+        world.fault(format!("share {handle} with {}", accounts.join(",")))?;
+        let found = world.reservations.iter_mut().find(|reserved| reserved.handle == *handle);
+        found.ok_or_else(|| refused("no such reservation"))?.accounts = accounts.to_vec();
+        Ok(())
     }
 
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {

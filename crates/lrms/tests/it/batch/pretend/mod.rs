@@ -7,7 +7,7 @@ use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{
     FactState, Handle, JobFact, NO_GO, Node, Reserved, Submission, Unit, Unreadable, Wanted,
 };
-use bookahead_party::Work;
+use bookahead_party::{Sharing, Work};
 use bookahead_plan::{Interval, Seconds, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -65,6 +65,7 @@ pub(super) struct World {
     pub(super) deaf: bool,
     pub(super) unreadable: Vec<Unreadable>,
     pub(super) freed_within: i64,
+    pub(super) sharing: Sharing,
     /// Finished jobs that it remembers.
     pub(super) accounting: BTreeMap<String, JobFact>,
     next: u32,
@@ -115,6 +116,7 @@ impl Pretend {
             accounting: BTreeMap::new(),
             unreadable: Vec::new(),
             freed_within: 0,
+            sharing: Sharing::Always,
             next: 0,
         })))
     }
@@ -360,7 +362,7 @@ impl World {
         let cores = self.chosen(wanted, interval, missing, None)?;
         self.next += 1;
         let handle = Handle(format!("r{}", self.next));
-        let (name, accounts) = (wanted.name.clone(), vec![wanted.account.clone()]);
+        let (name, accounts) = (wanted.name.clone(), wanted.accounts().cloned().collect());
         self.projects.push(wanted.project.clone());
         let reserved = Reserved { handle, name, interval, cores, spread: true, accounts };
         self.reservations.push(reserved.clone());
