@@ -76,7 +76,8 @@ fn the_life_of_a_reservation_in_commands() {
 fn reservations_and_jobs_have_names_notes_and_labels_and_are_shared() {
     let asking = Asking::site(SITE);
     let reserve = ["reserve", "--book", "--capacity", "8", "--duration", "1h", "--from", "tomorrow 9:00"];
-    let about = ["--until", "tomorrow 17:00", "--name", "MPI course", "--note", "room 5", "--label", "course=mpi"];
+    let about =
+        ["--until", "tomorrow 17:00", "--name", "MPI course", "--note", "room 5", "--label", "course=mpi"];
     let booked = asking.document(&[&reserve[..], &about, &["--with", "bob,eve"]].concat());
     let id = booked["id"].as_str().unwrap();
     assert_eq!((&booked["name"], &booked["labels"]["course"]), (&"MPI course".into(), &"mpi".into()));
@@ -87,18 +88,42 @@ fn reservations_and_jobs_have_names_notes_and_labels_and_are_shared() {
     assert_eq!((&found["total"], &found["reservations"][0]["id"]), (&1.into(), &booked["id"]));
     assert_eq!(asking.document(&["list", "--name", "other"])["total"], 0);
     let shown = asking.ends(0, &["show", id]).out;
-    for word in ["name", "MPI course", "room 5", "course=mpi", "bob, eve", "created", "asked for", "8 processors for 1h"] {
+    for word in [
+        "name",
+        "MPI course",
+        "room 5",
+        "course=mpi",
+        "bob, eve",
+        "created",
+        "asked for",
+        "8 processors for 1h",
+    ] {
         assert!(shown.contains(word), "'{word}' is missing: {shown}");
     }
-    let changed = asking.document(&["change", id, "--name", "OpenMP course", "--label", "course=", "--with", "bob"]);
+    let changed =
+        asking.document(&["change", id, "--name", "OpenMP course", "--label", "course=", "--with", "bob"]);
     assert_eq!((&changed["name"], &changed["slots"]), (&"OpenMP course".into(), &booked["slots"]));
     assert_eq!((&changed["labels"], &changed["shared_with"]), (&Value::Null, &serde_json::json!(["bob"])));
     let moved = asking.document(&["change", id, "--capacity", "4"]);
-    assert_eq!((&moved["name"], &moved["note"]), (&"OpenMP course".into(), &"room 5".into()), "the rest stays");
+    assert_eq!(
+        (&moved["name"], &moved["note"]),
+        (&"OpenMP course".into(), &"room 5".into()),
+        "the rest stays"
+    );
     assert!(asking.ends(0, &["calendar"]).out.contains("SUMMARY:OpenMP course"));
     let wrong = asking.ends(2, &["reserve", "--capacity", "1", "--duration", "1h", "--label", "course"]);
     assert!(wrong.err.contains("KEY=VALUE"), "{wrong:?}");
-    let job = asking.document(&["submit", "--pretend", "1m", "--limit", "2m", "--name", "step 1", "--label", "a=b"]);
+    let job = asking.document(&[
+        "submit",
+        "--pretend",
+        "1m",
+        "--limit",
+        "2m",
+        "--name",
+        "step 1",
+        "--label",
+        "a=b",
+    ]);
     assert_eq!(job["name"], "step 1");
     assert!(asking.ends(0, &["jobs", "--name", "STEP"]).out.contains("step 1"));
     assert_eq!(asking.document(&["jobs", "--label", "a=c"])["jobs"].as_array().unwrap().len(), 0);

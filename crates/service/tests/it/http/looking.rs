@@ -58,7 +58,8 @@ fn described(capacity: u32, name: &str, users: &[&str]) -> Value {
 async fn reservations_are_found_by_name_and_label_and_shown_with_their_request() {
     let north = North::start().await;
     let ada = north.ada();
-    let made = ada.post_once("/v1/reservations", "1", &described(2, "MPI Course", &["bob"])).await.document(201);
+    let made =
+        ada.post_once("/v1/reservations", "1", &described(2, "MPI Course", &["bob"])).await.document(201);
     ada.post_once("/v1/reservations", "2", &described(2, "Night run", &[])).await.document(201);
     assert_eq!((&made["name"], &made["shared_with"]), (&json!("MPI Course"), &json!(["bob"])));
     let path = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
@@ -138,7 +139,8 @@ async fn other_users_see_a_shared_reservation_and_cannot_change_it() {
     let submitted = bob.post_once("/v1/jobs", "j", &job).await.document(201);
     assert_eq!((&submitted["owner"], &submitted["name"]), (&json!("bob"), &json!("step 1")));
     assert_eq!(eve.post_once("/v1/jobs", "e", &job).await.problem().0, 403);
-    for (query, many) in [("name=STEP", 1), ("name=other", 0), ("label=course=mpi", 1), ("label=course=x", 0)] {
+    for (query, many) in [("name=STEP", 1), ("name=other", 0), ("label=course=mpi", 1), ("label=course=x", 0)]
+    {
         let found = bob.get(&format!("/v1/jobs?{query}")).await.document(200);
         assert_eq!(found["jobs"].as_array().unwrap().len(), many, "{query}");
     }
