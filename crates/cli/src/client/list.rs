@@ -87,7 +87,7 @@ fn list(arguments: &Arguments, session: &Session) -> Result<()> {
 
 fn say_if_more(more: bool, total: Option<usize>) {
     if let Some(total) = total.filter(|_| more) {
-        say!("there are {total} in all; use --all or a larger --limit");
+        say!("there are more; use --all or a larger --limit ({total} in all)");
     } else if more {
         say!("there are more; use --all or a larger --limit");
     }

@@ -180,9 +180,10 @@ fn lost(why: Lost) -> &'static str {
 
 /// Prints key-value lines below a first line.
 fn details(out: &mut impl Write, lines: &[(&str, String)]) -> io::Result<()> {
+    let lines: Vec<_> = lines.iter().filter(|(_, value)| !value.is_empty() && value != NOTHING).collect();
     let widest = lines.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
     let room = terminal_width().map_or(usize::MAX, |width| width.saturating_sub(widest + 4).max(20));
-    for (key, value) in lines.iter().filter(|(_, value)| !value.is_empty() && value != NOTHING) {
+    for (key, value) in lines {
         for (at, line) in wrapped(value, room).iter().enumerate() {
             let key = if at == 0 { key } else { &"" };
             writeln!(out, "  {key:<widest$}  {line}")?;

@@ -30,12 +30,17 @@ pub(super) struct Written {
 
 impl Written {
     /// Serializes a reservation as its owner may see it.
-    pub(super) fn new(reservation: Reservation) -> Result<Written, Refusal> {
+    pub(super) fn new(mut reservation: Reservation) -> Result<Written, Refusal> {
         let location = format!("/v1/reservations/{}", reservation.id);
         let version = reservation.version;
-        let document = api::Reservation::try_from(reservation).map_err(out_of_calendar)?;
-        let document = json(&document)?;
-        let digest = digest(&SHA256, &document);
+        let request = reservation.request.take().map(|request| api::Request::try_from(*request));
+        let request = request.transpose().map_err(out_of_calendar)?;
+        let mut shown = api::Reservation::try_from(reservation).map_err(out_of_calendar)?;
+        // Without the request, which only some answers have: all answers about one state have the same tag.
+        let without = json(&shown)?;
+        let digest = digest(&SHA256, &without);
+        shown.request = request;
+        let document = if shown.request.is_some() { json(&shown)? } else { without };
         let digest: String = digest.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         Ok(Written { tag: format!("\"{version}-{digest}\""), location, document })
     }
