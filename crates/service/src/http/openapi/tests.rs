@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 22] = [
+const ROUTES: [(&str, &[&str]); 23] = [
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
     ("/v1/calendar.ics", &["get"]),
@@ -30,6 +30,7 @@ const ROUTES: [(&str, &[&str]); 22] = [
     ("/v1/resources", &["get"]),
     ("/v1/schedule", &["get"]),
     ("/v1/sites", &["get", "post"]),
+    ("/v1/usage", &["get"]),
 ];
 
 fn document() -> Value {
