@@ -90,7 +90,7 @@ pub(crate) enum Command {
     /// Export your reservations as a calendar (iCalendar)
     #[command(after_help = EXIT_CODES)]
     Calendar(Box<looking::CalendarArguments>),
-    /// Show how much was booked and used, by user, project, resource or month
+    /// Show how much was booked and used, by user, project or month
     #[command(after_help = EXIT_CODES)]
     Usage(Box<usage::Arguments>),
 }

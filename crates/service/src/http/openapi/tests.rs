@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 25] = [
+const ROUTES: [(&str, &[&str]); 26] = [
     ("/docs", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
@@ -33,6 +33,7 @@ const ROUTES: [(&str, &[&str]); 25] = [
     ("/v1/resources", &["get"]),
     ("/v1/schedule", &["get"]),
     ("/v1/sites", &["get", "post"]),
+    ("/v1/usage", &["get"]),
 ];
 
 fn operations(document: &Value) -> impl Iterator<Item = (String, &Map<String, Value>)> {
