@@ -6,6 +6,7 @@ use super::front::{Credentials, Watched, exposed_state, start};
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::{Common, SiteConfig, url_below};
 use crate::http::JobOutputs;
+use crate::http::limits::MOST_ATTRIBUTES;
 use crate::http::listener::Listen;
 use crate::journal;
 use crate::thread::{BatchSide, Liveness, Outlets, PartyHandle, PartyOptions, ReadKind};
@@ -28,7 +29,8 @@ const FIRST_LOOK: Duration = Duration::from_secs(15);
 
 /// Brokers refuse programs if they know no site that runs them.
 fn say_if_no_programs(config: &SiteConfig, about: &mut Heartbeat) {
-    if config.batch.is_none() && !config.jobs.processes {
+    let room = about.attributes.len() < MOST_ATTRIBUTES;
+    if config.batch.is_none() && !config.jobs.processes && room {
         let none = Value::Text(Heartbeat::NO_PROGRAMS.into());
         about.attributes.entry(Heartbeat::PROGRAMS.into()).or_insert(none);
     }

@@ -113,7 +113,7 @@ const MOST_REQUIREMENTS: usize = 16;
 const MOST_VALUES: usize = 64;
 
 /// Most attributes of a site or resource. Brokers keep those of all their peers in memory.
-const MOST_ATTRIBUTES: usize = 64;
+pub(crate) const MOST_ATTRIBUTES: usize = 64;
 
 /// Most resources, and most loads, in a registration.
 const MOST_RESOURCES: usize = 1_024;

@@ -143,7 +143,7 @@ impl<R: Read> Reader<R> {
                     }
                     Some(_) => {
                         let parsed = Record::parse(bytes);
-                        if parsed == Err(Reason::MalformedLine) && self.first_malformed.is_none() {
+                        if matches!(parsed, Err(Reason::MalformedLine)) && self.first_malformed.is_none() {
                             let beginning = bytes[..bytes.len().min(Malformed::MOST)].to_vec();
                             self.first_malformed = Some(Malformed { line: 0, beginning });
                         }
