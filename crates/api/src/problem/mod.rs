@@ -26,7 +26,7 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 #[schema(example = json!({
     "type": "/problems/no-room", "title": "No room in the window", "status": 409,
     "detail": "running jobs, promised jobs or reservations leave no room in the window",
-    "code": "no-room", "reason": {"NoSlot": "NoRoom"},
+    "code": "no-room",
     "blockers": [
         {"kind": "reservation", "begin": "2026-11-16T08:00:00Z", "end": "2026-11-16T17:00:00Z"}
     ],
@@ -54,8 +54,8 @@ pub struct Problem {
     /// Stable code of the kind, for programs.
     #[schema(example = "no-room")]
     pub code: String,
-    /// Reason with all details, for programs: an object with one member, whose name is the reason. Missing if the
-    /// call was refused before a decision.
+    /// The refusal as brokers and sites pass it on to each other. Not for other programs: its form may change; use
+    /// `code`. Missing if the call was refused before a decision.
     #[schema(value_type = Option<Object>)]
     pub reason: Option<Value>,
     /// What occupies capacity at the start of the window, as far as the site reveals it.

@@ -327,4 +327,6 @@ fn number(object: &mut Object) {
 }
 
 #[cfg(test)]
+mod stable;
+#[cfg(test)]
 mod tests;

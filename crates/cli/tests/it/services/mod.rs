@@ -9,6 +9,7 @@ pub(crate) mod asking;
 mod co_reservations;
 mod crash_points;
 mod flooding;
+mod generated_client;
 pub(crate) mod grid;
 mod hard_searches;
 mod healing;

@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Schemathesis does not support Unix sockets.
-const TCP: &str = "listen = \"127.0.0.1:0\"";
+pub(super) const TCP: &str = "listen = \"127.0.0.1:0\"";
 
-/// Environment variable with its path; if set, it must exist.
-const VARIABLE: &str = "BOOKAHEAD_SCHEMATHESIS";
+/// Environment variable with the folder of Python programs that `./test` installs; if set, they must be there.
+const VARIABLE: &str = "BOOKAHEAD_PYTHON_PROGRAMS";
 
-/// The program: from the variable, from the path, or where `./test` installs it.
-fn program() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os(VARIABLE) {
-        return Some(named.into());
+/// A Python program: from the folder in the variable, from the path, or where `./test` installs it.
+pub(super) fn installed(name: &str) -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os(VARIABLE) {
+        return Some(Path::new(&folder).join(name));
     }
     let built = Path::new(env!("CARGO_BIN_EXE_bookahead")).ancestors().nth(2).unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([built.join("venv/bin")]);
-    folders.map(|folder| folder.join("schemathesis")).find(|program| program.exists())
+    folders.map(|folder| folder.join(name)).find(|program| program.exists())
 }
 
 /// Tests a server with requests that also use these reservations and jobs.
 fn try_out(url: &str, known: &[String], more: &[&str]) {
-    let Some(program) = program() else {
+    let Some(program) = installed("schemathesis") else {
         return eprintln!("schemathesis is not installed, and nothing was tried; ./test installs it");
     };
     let folder = tempfile::tempdir().unwrap();
