@@ -92,6 +92,7 @@ pub struct JobsQuery {
 #[into_params(parameter_in = Query)]
 pub struct OutputQuery {
     /// What to read. Default: `stdout`.
+    #[param(inline)]
     pub stream: Option<OutputStream>,
     /// First byte to read, counted from 0. Default: 0.
     pub from: Option<u64>,

@@ -44,12 +44,12 @@ pub enum JobOutputs {
     get, path = "/v1/jobs/{id}/output", operation_id = "job_output", tag = "jobs",
     params(("id" = JobIdText, Path, description = "Id of the job"), api::OutputQuery),
     responses(
-        (status = 200, description = "The bytes; none if there are no more so far", body = [u8],
+        (status = 200, description = "The bytes; none if there are no more so far", body = String,
             content_type = "application/octet-stream",
             headers(
-                ("Bookahead-Output-Next" = u64, description = "`from` of the next call"),
-                ("Bookahead-Output-Size" = u64, description = "Size of the output so far"),
-                ("Bookahead-Output-Ended" = bool, description = "Whether the job is over and this is the end"),
+                ("Bookahead-Output-Next" = String, description = "`from` of the next call"),
+                ("Bookahead-Output-Size" = String, description = "Size of the output so far, in bytes"),
+                ("Bookahead-Output-Ended" = String, description = "`true` if the job is over and this is the end"),
             )),
         Refused, OfJob
     )
