@@ -59,7 +59,7 @@ impl PlainSite {
 
     fn reserve(&mut self, now: Moment, id: ReservationId, hold_for: Millis, envelope: &Envelope) -> Answer {
         if self.book.contains_key(&id) {
-            return Problem::new(Why::NothingToCancel(id)).into();
+            return Problem::new(Why::CancelledBefore(id)).into();
         }
         if self.full {
             return Problem::new(Why::NoSlot(bookahead_plan::placement::Reason::NoRoom)).into();

@@ -206,7 +206,7 @@ fn what_was_cancelled_before_it_arrived_is_never_booked() {
     let mut town = two_clusters();
     assert_eq!(
         why(town.call("broker", Call::Cancel { id: ReservationId(1) })),
-        Why::CancelledBefore(ReservationId(1))
+        Why::NothingToCancel(ReservationId(1))
     );
     assert_eq!(why(town.reserve("broker", 1, pair(), true)), Why::CancelledBefore(ReservationId(1)));
     assert!(town.states("north").is_empty());
