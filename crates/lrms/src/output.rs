@@ -251,6 +251,7 @@ mod tests {
             exit: None,
             native_id: None,
             detail: None,
+            description: Default::default(),
         }
     }
 

@@ -137,6 +137,7 @@ pub enum NewTerms {
 }
 
 /// The answer to a call.
+#[allow(clippy::large_enum_variant, reason = "most answers are reservations")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
     /// To a probe: the available offers, best first.

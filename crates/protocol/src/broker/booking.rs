@@ -189,16 +189,7 @@ impl Booking {
             | Event::ChangeDecided { .. }
             | Event::ChangeGivenUp { .. }
             | Event::ChangeSettled { .. } => self.apply_change(event),
-            Event::PartSeen { part, at, loss, .. } => {
-                if let Some(child) = self.children.get_mut(*part) {
-                    // The same loss with another amount keeps its time; a search for a replacement must not
-                    // be delayed by each report.
-                    let before = child.loss.filter(|before| loss.is_some_and(|(why, _)| why == before.why));
-                    let since = before.map_or(*at, |before| before.since);
-                    child.loss = loss.map(|(why, missing)| PartLoss { since, why, missing });
-                    (self.not_healed, self.heal_next) = (0, None);
-                }
-            }
+            Event::PartSeen { part, at, loss, .. } => self.see_part(*part, *at, *loss),
             Event::Replacing { picks, .. } => {
                 let replacement = |(part, pick): &(usize, Pick)| (*part, Child::new(pick.clone()));
                 self.replacing = picks.iter().map(replacement).collect();
@@ -222,6 +213,16 @@ impl Booking {
             Event::Closed { at, outcome, .. } => self.close(*at, outcome),
             Event::Settled { .. } => self.leftovers.clear(),
         }
+    }
+
+    fn see_part(&mut self, part: usize, at: Moment, loss: Option<(Lost, Capacity)>) {
+        let Some(child) = self.children.get_mut(part) else { return };
+        // The same loss with another amount keeps its time; a search for a replacement must not be delayed by
+        // each report.
+        let before = child.loss.filter(|before| loss.is_some_and(|(why, _)| why == before.why));
+        let since = before.map_or(at, |before| before.since);
+        child.loss = loss.map(|(why, missing)| PartLoss { since, why, missing });
+        (self.not_healed, self.heal_next) = (0, None);
     }
 
     fn close(&mut self, at: Moment, outcome: &Outcome) {

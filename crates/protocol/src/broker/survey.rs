@@ -20,6 +20,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The purpose of a survey.
+#[allow(clippy::large_enum_variant, reason = "one for each survey in progress, beside its answers")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     /// A client's probe.
@@ -442,6 +443,7 @@ pub(super) struct Pending {
 }
 
 /// The purpose of a search.
+#[allow(clippy::large_enum_variant, reason = "one for each search in progress, beside its candidates")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Goal {
     /// The first candidate of a survey: the best one, or the earliest if there is no time for the best.

@@ -52,9 +52,10 @@ fn changes(wish: &Wish<'_>, why: &Why) -> Vec<(Relaxation, placement::Request)> 
         }
         Limit::Horizon => {
             let begin = (now + Millis::seconds(most)).second() - wanted.duration;
-            let earlier = (begin >= wish.first_begin && begin < wanted.earliest_start).then(|| {
-                (Relaxation::Earlier(begin), placement::Request { earliest_start: begin, ..wanted })
-            });
+            let earlier = (begin >= wish.first_begin && begin < wanted.earliest_start).then_some((
+                Relaxation::Earlier(begin),
+                placement::Request { earliest_start: begin, ..wanted },
+            ));
             [shorter(wanted.duration.0.saturating_sub(asked.saturating_sub(most))), earlier]
         }
         Limit::Notice => {

@@ -168,6 +168,7 @@ fn the_output_of_a_job_is_read_where_slurm_put_it() {
         exit: Some(0),
         native_id: native.map(str::to_owned),
         detail: None,
+        description: Default::default(),
     };
     let read = |native, stream| outputs.read(&job(native), stream, 0).map(|piece| piece.bytes);
     // Before Slurm is asked: the file that the submission named.
