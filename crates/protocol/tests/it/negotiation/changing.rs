@@ -356,7 +356,8 @@ fn a_name_is_passed_on_to_all_sites_and_a_new_one_moves_nothing() {
     assert_eq!((intervals(&booked), booked.created), (vec![interval(300, 400); 2], Some(Time(0))));
     assert_eq!(names_at_sites(&town), [Some("first".to_owned()), Some("first".to_owned())]);
     let renamed = reservation(town.call("broker", change(named("second", pair(300, 900)))));
-    assert_eq!((intervals(&renamed), renamed.version), (vec![interval(300, 400); 2], 2));
+    assert_eq!(intervals(&renamed), [interval(300, 400); 2]);
+    assert!(renamed.version > booked.version);
     assert_eq!(names_at_sites(&town), [Some("second".to_owned()), Some("second".to_owned())]);
     assert_eq!(town.heard("north", "probe"), 1, "nothing is searched");
     let shown = shown(&mut town, "broker");
@@ -380,7 +381,8 @@ fn the_only_part_of_a_booking_gets_a_new_name_and_stays_where_it_is() {
     assert_eq!(intervals(&booked), [interval(400, 500)]);
     reservation(town.call("north", Call::Cancel { id: ReservationId(9) }));
     let renamed = reservation(town.call("broker", change(named("second", flexible()))));
-    assert_eq!((intervals(&renamed), renamed.version), (vec![interval(400, 500)], 2));
+    assert_eq!(intervals(&renamed), [interval(400, 500)]);
+    assert!(renamed.version > booked.version);
     assert_eq!(renamed.description.name.as_deref(), Some("second"));
     let entries: Vec<_> = town.sites[&name("north")].entries().filter(|(_, entry)| entry.is_live()).collect();
     assert_eq!(entries[0].1.current_request().description.name.as_deref(), Some("second"));
