@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let scale = Scale { quick: arguments.quick, seeds: usize::from(arguments.seeds), threads };
     let bar: OnceLock<Progress> = OnceLock::new();
     let progress = |_done: usize, total: usize| {
-        bar.get_or_init(|| Progress::new(total as u64, "runs", arguments.quiet)).add(1)
+        bar.get_or_init(|| Progress::new(total as u64, "runs", arguments.quiet)).add(1);
     };
     let mut page = match arguments.name {
         Name::WhatIf => {

@@ -90,6 +90,7 @@ pub enum Input {
 }
 
 /// The answer to a call.
+#[allow(clippy::large_enum_variant, reason = "most replies are answers")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     /// To [`Input::Call`].

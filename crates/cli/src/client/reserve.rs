@@ -204,7 +204,7 @@ fn described(request: &Request) -> Vec<String> {
     let note = request.note.iter().flat_map(|note| option("--note", note));
     let labels = request.labels.iter();
     let labels = labels.flat_map(|(key, value)| option("--label", &format!("{key}={value}")));
-    let users: Vec<&str> = request.shared_with.iter().map(|user| user.as_str()).collect();
+    let users: Vec<&str> = request.shared_with.iter().map(bookahead_protocol::Name::as_str).collect();
     let with = (!users.is_empty()).then(|| option("--with", &users.join(","))).into_iter().flatten();
     name.chain(note).chain(labels).chain(with).collect()
 }

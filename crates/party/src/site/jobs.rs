@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A journal entry about a job.
 #[allow(missing_docs, reason = "`id` is the job that it happened to")]
+#[allow(clippy::large_enum_variant, reason = "most jobs are submitted, and each of these is written once")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobEvent {
     /// It is about to be submitted to the batch system.

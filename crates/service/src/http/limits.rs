@@ -197,7 +197,7 @@ impl Checked for Request {
         let (name, note, labels) = (self.name.clone(), self.note.clone(), self.labels.clone());
         described(&Description { name, note, labels })?;
         at_most("the request", "users to share with", self.shared_with.len(), MOST_SHARED)?;
-        self.shared_with.iter().try_for_each(|user| shared_with(user))?;
+        self.shared_with.iter().try_for_each(shared_with)?;
         self.parts.iter().enumerate().try_for_each(|(at, wanted)| part(at, wanted, limits))
     }
 }

@@ -255,7 +255,9 @@ impl Replies {
     /// Sends a reply, if its caller still waits.
     pub(super) fn send(&self, call: CallId, reply: Reply) {
         let sender = lock(&self.waiting).remove(&call);
-        let _ = sender.map(|sender| sender.send(reply));
+        if let Some(sender) = sender {
+            let _ = sender.send(reply);
+        }
     }
 
     #[cfg(test)]

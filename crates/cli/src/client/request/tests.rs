@@ -4,7 +4,7 @@ use super::RequestFile;
 use super::described::{Described, Fault};
 use super::values::{Gap, Required};
 use crate::client::dates::Reader;
-use bookahead_api::{Constraint, Objective, OnLoss, Part, Request, Requirement, Timestamp};
+use bookahead_api::{Constraint, Objective, Part, Request, Requirement, Timestamp};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};

@@ -185,18 +185,18 @@ fn a_change_that_breaks_clients_is_found_and_one_that_adds_is_not() {
                     .as_object_mut()
                     .unwrap()
                     .remove("owner"),
-            )
+            );
         }),
         ("may be missing", |api| api["components"]["schemas"]["Reservation"]["required"] = json!(["id"])),
         ("is required now", |api| {
-            api["components"]["schemas"]["Reserve"]["required"] = json!(["request", "book"])
+            api["components"]["schemas"]["Reserve"]["required"] = json!(["request", "book"]);
         }),
         ("and is", |api| {
-            api["components"]["schemas"]["Part"]["properties"]["capacity"]["type"] = json!("string")
+            api["components"]["schemas"]["Part"]["properties"]["capacity"]["type"] = json!("string");
         }),
         ("fewer words", |api| api["components"]["schemas"]["Objective"]["enum"] = json!(["earliest-end"])),
         ("maxItems", |api| {
-            api["components"]["schemas"]["Request"]["properties"]["parts"]["maxItems"] = json!(8)
+            api["components"]["schemas"]["Request"]["properties"]["parts"]["maxItems"] = json!(8);
         }),
         ("variant", |api| api["components"]["schemas"]["Work"]["oneOf"] = json!([])),
     ];
