@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "schedule", "watch", "wait", "sites", "calendar", "usage",
         ],
     ),
-    ("Jobs", &["submit", "jobs"]),
+    ("Jobs", &["submit", "jobs", "logs"]),
     ("Run services", &["demo", "site", "broker", "token", "journal"]),
     ("Study", &["simulate", "whatif", "workload", "simulate-grid", "faults", "torture", "experiment"]),
 ];

@@ -213,9 +213,9 @@ mod tests {
             file: "t.csv".into(),
             caption: "a < b".into(),
             head: vec!["x".into()],
-            rows: vec![vec!["1,\"2\"".into()]],
+            rows: vec![vec!["a,\"2\"".into()]],
         };
-        assert_eq!(table.to_csv(), "x\n\"1,\"\"2\"\"\"\n");
+        assert_eq!(table.to_csv(), "x\n\"a,\"\"2\"\"\"\n");
         let figure = Section::Figure { file: "f.svg".into(), caption: "c".into(), svg: "<svg></svg>".into() };
         let page = Page { id: "p", title: "A & B".into(), sections: vec![Section::Table(table), figure] };
         let html = page.to_html();

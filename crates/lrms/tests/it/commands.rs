@@ -51,7 +51,7 @@ fn jobs_that_can_never_run_are_refused() {
     assert!(refused(job(1, 1, 0, 1)).contains("increase it"));
     assert!(refused(Job { resource: Name::from("gpu"), ..job(1, 1, 1, 1) }).contains("no resource gpu"));
     let script = Work::Script { text: "exit 0".into(), arguments: Vec::new() };
-    assert!(refused(Job { work: script, ..job(1, 1, 1, 1) }).contains("only pretended"));
+    assert!(refused(Job { work: script, ..job(1, 1, 1, 1) }).contains("runs no programs"));
     assert!(builtin.jobs().is_empty());
 }
 

@@ -1,7 +1,7 @@
 //! `--print-config`: the complete configuration of a site or broker, with defaults and comments. Comments, order
 //! and examples come from the files in `reference`, values from the parsed structs, so parsing the output gives the
-//! same configuration. A test checks that the reference has every field, and generates docs/configuration.md from
-//! it.
+//! same configuration. A test checks that the reference has every field, and generates docs/configuration.md and the
+//! JSON Schemas for editors from it.
 
 use super::broker::BrokerConfig;
 use super::site::SiteConfig;
@@ -134,6 +134,7 @@ fn key(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use std::collections::BTreeSet;
 
     #[test]
@@ -330,7 +331,9 @@ mod tests {
 
     const PAGE_HEAD: &str = "# Configuration: all fields\n\n\
         Generated from the comments and defaults of `--print-config`; see [services.md](services.md) for how to use them. Paths are relative to\n\
-        the folder of the file. Durations are strings: `\"50ms\"`, `\"90s\"`, `\"2h30m\"`, `\"1d\"`.\n";
+        the folder of the file. Durations are strings: `\"50ms\"`, `\"90s\"`, `\"2h30m\"`, `\"1d\"`.\n\n\
+        For editors there are JSON Schemas of both files: [site.json](schemas/site.json) and [broker.json](schemas/broker.json). With\n\
+        `#:schema docs/schemas/site.json` in the first line, editors with support for TOML complete and check the fields.\n";
 
     /// Each paragraph of a reference as a table. `given` has the required fields, `defaults` the default values.
     fn documented(reference: &str, (given, defaults): &(Table, Table)) -> String {
@@ -358,5 +361,97 @@ mod tests {
             }
         }
         page
+    }
+
+    /// Fields that take values of several types.
+    const OF_SEVERAL_TYPES: [&str; 1] = ["listen"];
+
+    /// The JSON Schema of a configuration, from the reference. `given` has the required fields.
+    fn schema(reference: &str, given: &Table) -> serde_json::Value {
+        let mut root = json!({"$schema": "https://json-schema.org/draft/2020-12/schema"});
+        for paragraph in reference.trim_end().split("\n\n") {
+            let (headers, fields) = split_headers(paragraph);
+            for (about, header) in headers {
+                let table = place(&mut root, header);
+                table["type"] = json!("object");
+                if !about.is_empty() {
+                    table["description"] = json!(about.replace("# ", "").replace('\n', " ").trim());
+                }
+                table["additionalProperties"] = json!(false);
+                let in_table = |key: &str| {
+                    tables(given, header).first().is_some_and(|(_, table)| table.contains_key(key))
+                };
+                let mut meaning = Vec::new();
+                for line in &fields {
+                    let Some((key, example)) = line.split_once(" = ").filter(|_| !line.starts_with('#'))
+                    else {
+                        meaning.push(line.trim_start_matches("# "));
+                        continue;
+                    };
+                    let field = json!({"description": meaning.join(" "), "examples": [example]});
+                    table["properties"][key] = typed(field, key, example);
+                    meaning.clear();
+                    if in_table(key) {
+                        let required =
+                            table.as_object_mut().unwrap().entry("required").or_insert_with(|| json!([]));
+                        required.as_array_mut().unwrap().push(json!(key));
+                    }
+                }
+            }
+        }
+        root
+    }
+
+    /// The schema of the table with a header. `*` stands for any name, and `[[` begins a list of tables.
+    fn place<'a>(root: &'a mut serde_json::Value, header: &str) -> &'a mut serde_json::Value {
+        let mut table = root;
+        for part in header.trim_matches(['[', ']']).split('.').filter(|part| !part.is_empty()) {
+            table["type"] = json!("object");
+            table =
+                if part == "*" { &mut table["additionalProperties"] } else { &mut table["properties"][part] };
+        }
+        if header.starts_with("[[") {
+            table["type"] = json!("array");
+            table = &mut table["items"];
+        }
+        table
+    }
+
+    fn typed(mut field: serde_json::Value, key: &str, example: &str) -> serde_json::Value {
+        let value: Table = toml::from_str(&format!("value = {example}")).expect("TOML");
+        let kind = match &value["value"] {
+            Value::String(_) | Value::Datetime(_) => "string",
+            Value::Integer(_) => "integer",
+            Value::Float(_) => "number",
+            Value::Boolean(_) => "boolean",
+            Value::Array(_) => "array",
+            Value::Table(_) => "object",
+        };
+        if !OF_SEVERAL_TYPES.contains(&key) {
+            field["type"] = json!(kind);
+        }
+        field
+    }
+
+    #[test]
+    fn the_schemas_for_editors_are_those_of_the_reference() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
+        for (name, reference, given) in [("site", SITE, SITE_FIELDS), ("broker", BROKER, BROKER_FIELDS)] {
+            let schema = schema(reference, &toml::from_str(given).expect("TOML"));
+            let text = format!("{schema:#}\n");
+            let kept = folder.join(format!("{name}.json"));
+            if std::env::var_os("BOOKAHEAD_UPDATE").is_some_and(|value| value == "1") {
+                std::fs::create_dir_all(&folder).expect("a folder");
+                std::fs::write(&kept, &text).expect("written");
+            }
+            assert_eq!(schema["properties"]["name"]["type"], "string");
+            assert_eq!(schema["properties"]["server"]["properties"]["most_parts"]["type"], "integer");
+            assert!(schema["required"].as_array().is_some_and(|all| all.contains(&json!("name"))));
+            let same = std::fs::read_to_string(&kept).is_ok_and(|kept| kept == text);
+            assert!(
+                same,
+                "docs/schemas/{name}.json is not what the reference says; run this test with BOOKAHEAD_UPDATE=1"
+            );
+        }
     }
 }

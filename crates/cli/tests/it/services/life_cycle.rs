@@ -109,7 +109,9 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         let changed = ada.change(id, Some(version), &change).await.unwrap();
         assert_eq!((changed.slots[0].end, changed.version), (stamp(begin + Seconds(30)), version + 1));
         assert_eq!(refusal(ada.change(id, Some(version), &change).await), (412, "changed".into()));
-        assert_eq!(ada.show(id).await.unwrap(), changed);
+        let shown = ada.show(id).await.unwrap();
+        assert_eq!(shown.request.as_ref().map(|request| request.parts.len()), Some(1));
+        assert_eq!(api::Reservation { request: None, ..shown }, changed);
         assert!(!trace.exists(), "it runs when the reservation begins, and not before");
 
         comes_to(&ada, id, api::State::Active).await;

@@ -43,11 +43,12 @@ fn times_change_and_the_handle_stays() {
     let longer = moved(&now, 0, 100);
     assert_eq!(site.change(&handle, &longer).unwrap(), Some(handle.clone()));
     assert_eq!(site.reserved("ba.one").unwrap().interval.end, longer.interval.end);
-    // Other changes are left to the caller, and nothing is done.
+    // Its users change with it. Other changes are left to the caller, and nothing is done.
     let wider = Wanted { amount: 4, ..longer.clone() };
     assert_eq!(site.change(&handle, &wider).unwrap(), None);
-    let foreign = Wanted { account: "daemon".into(), ..longer.clone() };
-    assert_eq!(site.change(&handle, &foreign).unwrap(), None);
+    let shared = Wanted { account: "daemon".into(), ..longer.clone() };
+    assert_eq!(site.change(&handle, &shared).unwrap(), Some(handle.clone()));
+    assert!(site.shown("ba.one").contains("Users=daemon "), "{}", site.shown("ba.one"));
     assert_eq!(site.change(&Handle("ba.gone".into()), &longer).unwrap(), None);
     assert_eq!(site.reserved("ba.one").unwrap().cores.values().sum::<u32>(), 3);
     let empty = Wanted { interval: Interval::new(longer.interval.end, longer.interval.end), ..longer };

@@ -70,7 +70,7 @@ fn a_shared_reservation_is_seen_in_schedules_and_notices_and_used_by_others() {
         desk.site.schedule(Moment(0), &viewer, window, None)[0].blocks[0].reservation.is_some()
     };
     assert_eq!((named("ada"), named("bob"), named("eve")), (true, true, false));
-    for (user, word) in [("bob", "job"), ("eve", "forbidden")] {
+    for (user, word) in [("bob", "job"), ("eve", "not-owner")] {
         let (call, id) = (desk.next_call(), JobId(u128::from(word.len() as u32)));
         let mut job = None;
         desk.submit_with(0, JobId(99), |asked| {
@@ -86,7 +86,7 @@ fn a_shared_reservation_is_seen_in_schedules_and_notices_and_used_by_others() {
             assert_eq!(words(&out), [word]);
         }
     }
-    assert_eq!(words(&as_user(&mut desk, "bob", Call::Cancel { id: ReservationId(1) })), ["forbidden"]);
+    assert_eq!(words(&as_user(&mut desk, "bob", Call::Cancel { id: ReservationId(1) })), ["not-owner"]);
     assert_eq!(words(&as_user(&mut desk, "bob", Call::Show { id: ReservationId(1) })), ["committed"]);
 }
 

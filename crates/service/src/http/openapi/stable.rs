@@ -92,13 +92,15 @@ impl Comparison<'_> {
     }
 
     fn schema(&mut self, place: &str, old: &Value, new: &Value, way: Way) {
+        if !new.is_object() {
+            return self.broken.push(format!("{place} is gone"));
+        }
         if let Some(name) = old["$ref"].as_str()
             && !self.seen.insert((name.to_owned(), way))
         {
             return;
         }
         let (old, new) = (resolved(self.old, old), resolved(self.new, new));
-        self.check(new.is_object(), || format!("{place} is gone"));
         self.types(place, old, new, way);
         self.bounds(place, old, new, way);
         let (before, after) = (strings(&old["required"]), strings(&new["required"]));

@@ -150,3 +150,31 @@ async fn a_request_has_only_so_many_parts() {
     );
     north.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn web_pages_of_allowed_origins_may_call_and_others_may_not() {
+    const ALLOWED: &str = "access-control-allow-origin";
+    let portal = "https://portal.example.org";
+    let limits = Limits { browser_origins: vec![portal.into()], ..Limits::default() };
+    assert!(limits.check().is_ok());
+    let north = North::with_limits(limits).await;
+    let preflight = [("origin", portal), ("access-control-request-method", "POST")];
+    let asked = north.ada().send("OPTIONS", "/v1/reservations", &preflight, "").await;
+    assert_eq!((asked.status, asked.header(ALLOWED)), (200, Some(portal)));
+    let headers = asked.header("access-control-allow-headers").unwrap();
+    assert!(headers.contains("authorization") && headers.contains("idempotency-key"), "{headers}");
+    let called = north.ada().send("GET", "/v1/resources", &[("origin", portal)], "").await;
+    assert_eq!((called.status, called.header(ALLOWED)), (200, Some(portal)));
+    assert!(called.header("access-control-expose-headers").unwrap().contains("etag"));
+    let other = north.ada().send("GET", "/v1/resources", &[("origin", "https://evil.example.org")], "").await;
+    assert_eq!(other.header(ALLOWED), None);
+    north.end().await;
+    let north = North::start().await;
+    assert_eq!(north.ada().send("OPTIONS", "/v1/reservations", &preflight, "").await.status, 405);
+    assert_eq!(north.ada().send("GET", "/v1/resources", &preflight[..1], "").await.header(ALLOWED), None);
+    north.end().await;
+    for wrong in ["*", "portal.example.org", "https://", "https://portal.example.org/", "https://a b"] {
+        let limits = Limits { browser_origins: vec![wrong.into()], ..Limits::default() };
+        assert!(limits.check().is_err(), "{wrong}");
+    }
+}
