@@ -73,21 +73,6 @@ impl Site {
         if gives_up { entry.takes() } else { entry.promised().to_vec() }
     }
 
-    /// After a restart: tells a built-in scheduler everything to keep free.
-    pub(super) fn tell_scheduler_all(&mut self, step: &mut Step) {
-        let names = self.rules.resources.iter().map(|offered| offered.resource.name.clone());
-        for resource in names.collect::<Vec<_>>() {
-            let mut reserved: BTreeMap<ReservationId, Vec<Span>> = BTreeMap::new();
-            for (id, span) in self.ledger.reserved(&resource) {
-                reserved.entry(id).or_default().push(span);
-            }
-            for (id, spans) in reserved {
-                let (order, backing) = (self.orders.number(), self.backing(&resource, id, spans));
-                step.out.batch_now.push(BatchOrder::Keep { order, backing });
-            }
-        }
-    }
-
     /// Whether other users may use it than the batch system knows, as far as it is known. After a restart a
     /// reservation that is or was shared is ordered once more.
     fn is_shared_otherwise(&self, id: ReservationId) -> bool {

@@ -14,12 +14,13 @@ mod jobs;
 mod keeping;
 mod orders;
 mod queries;
+mod scheduler;
 mod submission;
 
 pub use jobs::{JobEvent, Jobs, Record};
 pub use queries::SiteFacts;
 
-use crate::batch::{Backing, BatchOrder, BatchReport, OrderId, Sharing};
+use crate::batch::{BatchOrder, BatchReport, OrderId, Sharing};
 use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat};
 use crate::step::{CallId, Input, Missing, Notice, Output, Party, Reply};
@@ -390,34 +391,6 @@ impl Site {
             self.book(ticked.events, ticked.changes, step);
             step.out.answer(call, answer);
         }
-    }
-
-    /// Tells a built-in scheduler: capacity is taken now, and released when the change is durable.
-    fn tell_scheduler(&mut self, change: Change, step: &mut Step) {
-        let Change { resource, id, gave_back, took } = change;
-        // The change starts with the next second. The current one is kept as it was, with its jobs.
-        let takes = |entry: &ledger::Entry| entry.takes();
-        let took = if took.is_empty() { took } else { self.ledger.entry(id).map(takes).unwrap_or_default() };
-        let before = self.unsettled.get(&id).map_or(gave_back, |(_, spans)| spans.clone());
-        let both = ledger::both(&before, &took);
-        if !took.is_empty() {
-            let order = self.orders.number();
-            let backing = self.backing(&resource, id, both.clone());
-            step.out.batch_now.push(BatchOrder::Keep { order, backing });
-        }
-        if both != took {
-            let order = self.orders.number();
-            self.unsettled.insert(id, (order, both));
-            let backing = self.backing(&resource, id, took);
-            step.out.batch.push(BatchOrder::Keep { order, backing });
-        }
-    }
-
-    fn backing(&self, resource: &bookahead_protocol::Name, id: ReservationId, spans: Vec<Span>) -> Backing {
-        let entry = self.ledger.entry(id);
-        let owner = entry.map_or_else(|| "".into(), |entry| entry.owner.clone());
-        let shared_with = entry.map(|entry| entry.shared_with().clone()).unwrap_or_default();
-        Backing { resource: resource.clone(), id, owner, shared_with, spans, replaces: false }
     }
 
     fn notice(&mut self, now: Moment, event: &ledger::Event) -> Option<Notice> {

@@ -31,7 +31,7 @@ mod usage;
 mod watch;
 
 pub use limits::Limits;
-pub use openapi::openapi;
+pub use openapi::document as openapi;
 pub use output::JobOutputs;
 pub use serve::{Stop, Stopper};
 

@@ -55,8 +55,7 @@ pub(super) fn open_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(health::docs))
 }
 
-/// The OpenAPI document of all routes.
-pub fn openapi() -> OpenApi {
+fn openapi() -> OpenApi {
     let mut document = open_routes().merge(guarded_routes()).into_openapi();
     let operations = document.paths.paths.values_mut().flat_map(operations);
     operations.for_each(without_null);
@@ -93,8 +92,8 @@ const BEARER: &str = "A token whose subject is the user and whose roles are amon
     role broker sets Bookahead-User to the user that it calls for, and Bookahead-Via to the brokers that forwarded the call. \
     A service that listens on its own machine only may run without authentication, and accepts no tokens then.";
 
-/// The document in the form for generators of clients.
-pub(super) fn document() -> Value {
+/// The OpenAPI document of all routes, in the form for generators of clients.
+pub fn document() -> Value {
     complete(&openapi()).unwrap_or_default()
 }
 

@@ -9,8 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-static DOCUMENT: LazyLock<Value> =
-    LazyLock::new(|| serde_json::to_value(bookahead_service::http::openapi()).unwrap());
+static DOCUMENT: LazyLock<Value> = LazyLock::new(bookahead_service::http::openapi);
 
 /// A client.
 #[derive(Clone)]
