@@ -131,8 +131,10 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         let rest = api::Release { part: Some(0), from: stamp(now()), keep: 0 };
         assert_eq!(ada.release(id, &rest).await.unwrap().state, api::State::Completed);
         let told = told_until(&mut watch, "completed").await;
-        let steps = ["held", "held-longer", "committed", "committed", "change-requested", "change-settled"];
-        assert_eq!(kinds(&told), [&steps[..], &["begun", "completed"]].concat());
+        let booked = ["held", "held-longer", "committed", "committed", "job-submitted"];
+        let kept =
+            ["change-requested", "change-settled", "begun", "job-started", "job-completed", "completed"];
+        assert_eq!(kinds(&told), [&booked[..], &kept].concat());
         assert!(told.windows(2).all(|two| two[0].sequence < two[1].sequence), "{told:?}");
         assert!(told.iter().all(|event| event.reservation == Some(id)), "{told:?}");
         let over = api::ListQuery { state: Some("completed".parse().unwrap()), ..api::ListQuery::default() };
