@@ -5,7 +5,7 @@
 //! - [`request`]: requests; [`offer`]: probes and offers; [`reservation`]: reservations and operations on them
 //! - [`operation`]: a protocol call as an HTTP request
 //! - [`problem`]: refusals and errors
-//! - [`description`]: OpenAPI schemas of ids and names
+//! - [`description`]: OpenAPI schemas of ids and names; [`openapi`]: the document for generators of clients
 //! - [`site`]: sites, resources, schedules and health
 //! - [`job`]: jobs; [`list`]: pages, filters and events; [`notice`]: webhook notices; [`usage`]: usage
 //!
@@ -19,6 +19,7 @@ pub mod job;
 pub mod list;
 pub mod notice;
 pub mod offer;
+pub mod openapi;
 pub mod operation;
 pub mod problem;
 pub mod request;

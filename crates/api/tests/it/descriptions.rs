@@ -1,7 +1,7 @@
 //! OpenAPI schemas: every field has a description, and requests refuse unknown fields.
 
 use bookahead_api as api;
-use bookahead_api::description::complete;
+use bookahead_api::openapi::complete;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 

@@ -3,7 +3,7 @@
 
 use super::{Shared, calendar, health, jobs, output, queries, reservations, usage, watch};
 use bookahead_api as api;
-use bookahead_api::description::complete;
+use bookahead_api::openapi::complete;
 use bookahead_api::problem::MEDIA_TYPE;
 use serde_json::Value;
 use std::collections::BTreeMap;
