@@ -252,10 +252,13 @@ fn checked(text: &str) -> Result<Checked, ClientError> {
         return Ok(Checked { url: text.to_owned(), base: "http://localhost".to_owned() });
     }
     let url = Url::parse(text).map_err(|why| bad_url(text, &why))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        // The message must not show the password.
+        let host = format!("{}://…@{}", url.scheme(), url.host_str().unwrap_or_default());
+        return Err(bad_url(&host, &"it contains a user name or password; use a token instead"));
+    }
     let fault = if !matches!(url.scheme(), "http" | "https") {
         Some("it must begin with http://, https:// or unix:")
-    } else if !url.username().is_empty() || url.password().is_some() {
-        Some("it contains a user name or password; use a token instead")
     } else if url.query().is_some() || url.fragment().is_some() {
         Some("it must not have a query or a fragment")
     } else {

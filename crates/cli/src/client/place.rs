@@ -177,7 +177,10 @@ fn warn_of_readers(path: &Path) {
 
 fn warn_of_listeners(server: &str) {
     let Some(host) = server.strip_prefix("http://") else { return };
-    let loopback = ["127.", "localhost", "[::1]"].iter().any(|name| host.starts_with(name));
+    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(host, |(host, _)| host);
+    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    let loopback = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
     if !loopback {
         say!("note: your token is sent to {server} without encryption; use https");
     }

@@ -326,7 +326,10 @@ pub(crate) fn job_state_word(state: JobState, exit: Option<i32>) -> String {
         JobState::Waiting => "waiting",
         JobState::Claiming => "waiting for permission to start",
         JobState::Running => "running",
-        JobState::Done => return or_nothing(exit, |exit| format!("done, exit code {exit}")),
+        JobState::Done => match exit {
+            Some(exit) => return format!("done, exit code {exit}"),
+            None => "done",
+        },
         JobState::Cancelled => "cancelled",
         JobState::OutOfTime => "out of time",
         JobState::ReservationOver => "ended with its reservation",

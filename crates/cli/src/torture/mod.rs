@@ -44,6 +44,9 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Reservations start this far ahead, so that none becomes active during the run.
 const AHEAD: Seconds = Seconds(60 * 86_400);
+/// Length of the schedules that are checked under load: longer than the windows of the clients, and within the limit
+/// of a site.
+const LOOKED_AT: Seconds = Seconds(60 * 86_400);
 /// Violations in the results at most; the first ones are the most useful.
 const SHOWN: usize = 20;
 
@@ -129,6 +132,8 @@ struct Results {
     checks: u64,
     /// Sum over all checks.
     promises_checked: u64,
+    /// Blocks of schedules that were checked under load.
+    blocks_checked: u64,
     violations: u64,
     shown: Vec<Violation>,
 }
@@ -147,6 +152,7 @@ impl Results {
             kills_of: BTreeMap::new(),
             checks: 0,
             promises_checked: 0,
+            blocks_checked: 0,
             violations: 0,
             shown: Vec::new(),
         }
@@ -199,6 +205,8 @@ struct Torture {
     workers: Vec<Worker>,
     chance: Chance,
     kill_every: Duration,
+    /// The times that clients ask for.
+    window: api::ScheduleQuery,
     results: Results,
 }
 
@@ -207,12 +215,18 @@ async fn torture(arguments: &Arguments, folder: &Path) -> Result<Results> {
     let grid = Grid::start(folder, arguments.sites).await?;
     let parties = grid.daemons.iter().map(Party::new).collect::<Result<Vec<_>, _>>()?;
     let begin = Time(now_ms() / 3_600_000 * 3_600) + AHEAD;
+    let window = api::ScheduleQuery {
+        from: begin.try_into().ok(),
+        until: (begin + LOOKED_AT).try_into().ok(),
+        ..api::ScheduleQuery::default()
+    };
     let worker = |number| Worker::new(number, arguments.seed, parties.clone(), begin);
     let mut torture = Torture {
         grid,
         workers: (0..arguments.clients).map(worker).collect(),
         chance: Chance(arguments.seed),
         kill_every: Duration::from_millis(u64::try_from(arguments.kill_every.0.0).unwrap_or(0).max(1)),
+        window,
         results: Results::new(arguments),
     };
     let mut left = Duration::from_secs(u64::try_from(arguments.duration.0).unwrap_or(0));
@@ -258,7 +272,7 @@ impl Torture {
                 tokio::spawn(async move { worker.run(&paused).await })
             })
             .collect();
-        let looking = tokio::spawn(look(self.site_clients()?, paused.clone()));
+        let looking = tokio::spawn(look(self.site_clients()?, self.window.clone(), paused.clone()));
         while began.elapsed() < lasts && !*stopped.borrow() {
             let wait = self.kill_every.min(lasts.saturating_sub(began.elapsed()));
             tokio::select! {
@@ -272,7 +286,9 @@ impl Torture {
         for worker in workers {
             self.workers.push(worker.await.context("a client failed")?);
         }
-        self.results.violated(looking.await.context("a checker failed")?);
+        let (violations, blocks) = looking.await.context("a checker failed")?;
+        self.results.violated(violations);
+        self.results.blocks_checked += blocks;
         self.results.seconds += began.elapsed().as_secs_f64();
         self.count();
         Ok(())
@@ -321,20 +337,25 @@ impl Torture {
 }
 
 /// Fetches the schedules of sites under load and checks each for overbooking. A site that is down is skipped.
-async fn look(sites: Vec<(String, bookahead_client::Client)>, paused: Arc<AtomicBool>) -> Vec<Violation> {
-    let mut violations = Vec::new();
+async fn look(
+    sites: Vec<(String, bookahead_client::Client)>,
+    window: api::ScheduleQuery,
+    paused: Arc<AtomicBool>,
+) -> (Vec<Violation>, u64) {
+    let (mut violations, mut seen) = (Vec::new(), 0);
     for (name, client) in sites.iter().cycle() {
         if paused.load(Ordering::Relaxed) {
             break;
         }
-        if let Ok(schedule) = client.schedule(&api::ScheduleQuery::default()).await {
+        if let Ok(schedule) = client.schedule(&window).await {
             let blocks = schedule.resources.iter().flat_map(|resource| &resource.blocks);
             let terms: Vec<Term> = blocks.map(|block| term(name, block)).collect();
+            seen += terms.len() as u64;
             violations.extend(checker::overbooked(name, daemons::CAPACITY, terms.iter()));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    violations
+    (violations, seen)
 }
 
 fn term(site: &str, block: &api::Block) -> Term {

@@ -111,7 +111,7 @@ fn wait_table(results: &Results) -> Section {
         if share == 0 {
             wait
         } else {
-            format!("{wait} (+{:.0}%)", 100.0 * results.increase(rule, share).mean)
+            format!("{wait} ({:+.0}%)", 100.0 * results.increase(rule, share).mean)
         }
     };
     let line = |rule| row(rule_name(rule), (0..SHARES.len()).map(|share| cell(rule, share)));

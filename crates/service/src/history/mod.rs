@@ -89,6 +89,8 @@ struct Waiting {
     /// The last event whose effects are written.
     written: u64,
     closed: bool,
+    /// Whether the last write failed.
+    failed: bool,
     /// Whether the file can be used.
     usable: bool,
     /// The open file, until [`History::keep_up`] takes it.
@@ -197,7 +199,8 @@ impl History {
                 }
             }
         }
-        if waiting.reservations.len() + waiting.jobs.len() > MOST_WAITING {
+        // Otherwise the queue is about to be written, and may hold all that the party remembers.
+        if waiting.failed && waiting.reservations.len() + waiting.jobs.len() > MOST_WAITING {
             (waiting.reservations, waiting.jobs) = Default::default();
             waiting.everything = true;
         }
@@ -276,7 +279,7 @@ impl History {
         match written {
             Ok(()) => {
                 waiting.written = batch.up_to.unwrap_or(waiting.written);
-                *failed = false;
+                (*failed, waiting.failed) = (false, false);
             }
             Err(why) => {
                 if !*failed {
@@ -287,7 +290,7 @@ impl History {
                     *waiting.reservations.entry(id).or_default() |= committed;
                 }
                 waiting.jobs.extend(batch.jobs);
-                *failed = true;
+                (*failed, waiting.failed) = (true, true);
             }
         }
         self.changed.notify_all();
@@ -304,6 +307,8 @@ impl History {
 
     /// Queues all remembered reservations and jobs.
     fn enqueue_everything(&self, party: &PartyHandle) {
+        // First: if the queue is given up meanwhile, everything must be read once more.
+        self.waiting().everything = false;
         let mut after = None;
         loop {
             let filter = Filter { after, limit: AT_ONCE, ..Filter::default() };
@@ -321,7 +326,6 @@ impl History {
         let jobs = party.read(ReadKind::Long, |queries, _| queries.jobs(&viewer));
         let mut waiting = self.waiting();
         waiting.jobs.extend(jobs.iter().map(|job| job.id));
-        waiting.everything = false;
     }
 
     /// Ends [`History::keep_up`].

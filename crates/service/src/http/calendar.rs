@@ -105,6 +105,7 @@ fn summary(slot: &Slot) -> String {
 
 fn sites(slots: &[Slot]) -> String {
     let mut sites: Vec<&str> = slots.iter().map(|slot| slot.site.as_str()).collect();
+    sites.sort_unstable();
     sites.dedup();
     sites.join(", ")
 }

@@ -15,6 +15,7 @@ fn under_load_and_kills_every_acknowledged_answer_stays_true() {
     let number = |name: &str| results[name].as_u64().unwrap();
     assert_eq!(number("violations"), 0);
     assert!(number("kills") > seconds / 2 && number("acknowledged") > 50 * seconds / 10);
+    assert!(number("blocks_checked") > 0, "no schedule showed anything under load");
     let commits = &results["calls"]["at_brokers"]["book"]["acknowledged"];
     assert!(commits.as_u64().unwrap() > 0, "no co-reservation was booked");
     assert!(results["calls"]["repeated"].as_u64().unwrap() > 0);
