@@ -81,10 +81,12 @@ impl<Word, T: Wire<Word>> Wire<Vec<Word>> for Vec<T> {
 
 impl<Word: Ord, T: Wire<Word>> Wire<BTreeSet<Word>> for Vec<T> {
     fn into_word(self) -> BTreeSet<Word> {
+        // A value that a client names twice counts once.
         self.into_iter().map(T::into_word).collect()
     }
 
     fn from_word(words: BTreeSet<Word>) -> Result<Vec<T>, OutOfCalendar> {
+        // In the order of the set, so that equal sets give equal documents.
         words.into_iter().map(T::from_word).collect()
     }
 }

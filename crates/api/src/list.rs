@@ -242,6 +242,7 @@ pub struct NotALabel {
 
 impl fmt::Display for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Backslashes first: otherwise those that escape commas would be doubled.
         let escaped = |value: &str| value.replace('\\', "\\\\").replace(',', "\\,");
         let words: Vec<_> = self.0.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect();
         f.write_str(&words.join(","))
@@ -258,9 +259,11 @@ impl FromStr for Labels {
                 (',', _) => words.push(String::new()),
                 ('\\', Some(word)) => word.extend(characters.next()),
                 (other, Some(word)) => word.push(other),
+                // Cannot happen: `words` begins with one entry, and the loop only adds to it.
                 (_, None) => {}
             }
         }
+        // As with states, a trailing comma and an empty list are allowed.
         words.retain(|word| !word.is_empty());
         let label = |word: String| match word.split_once('=') {
             Some((key, value)) => Ok((key.trim().into(), value.into())),

@@ -124,6 +124,7 @@ impl TryFrom<Vec<protocol::Offer>> for Offers {
 
     fn try_from(offers: Vec<protocol::Offer>) -> Result<Offers, OutOfCalendar> {
         let offers = offers.into_iter().map(Offer::try_from).collect::<Result<_, _>>()?;
+        // The protocol does not have it. The server of a site with a batch system adds it.
         Ok(Offers { offers, looked_seconds_ago: None })
     }
 }

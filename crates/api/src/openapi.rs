@@ -18,6 +18,7 @@ pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
         plain_bodies(paths);
     }
     if let Some(schemas) = document.pointer_mut(SCHEMAS).and_then(Value::as_object_mut) {
+        // Collected first, because `name_variants` adds schemas to the map.
         let unions: Vec<String> =
             schemas.keys().filter(|name| tag(&schemas[*name]).is_some()).cloned().collect();
         unions.iter().for_each(|name| name_variants(schemas, name));
@@ -122,6 +123,7 @@ fn without_null(schema: &mut Value) -> Option<()> {
 }
 
 fn never_null(schema: &mut Value) {
+    // `None` only means that there was no null to remove.
     let _ = without_null(schema);
     match schema {
         Value::Object(members) => members.values_mut().for_each(never_null),

@@ -92,6 +92,7 @@ impl Operation {
             Operation::PrepareChange(_, _, document) => serde_json::to_string(document).map(Some),
             Operation::FinishChange(_, document) => serde_json::to_string(document).map(Some),
             Operation::Release(_, document) => serde_json::to_string(document).map(Some),
+            // HTTP gives the body of a GET or DELETE no meaning, and proxies may drop it (RFC 9110, 9.3).
             Operation::Cancel(_) | Operation::Show(_) => Ok(None),
         }
     }
@@ -119,8 +120,10 @@ impl TryFrom<Call> for Operation {
         Ok(match call {
             Call::Probe { request, most, starts } => {
                 let starts = starts.into_iter().map(Timestamp::try_from).collect::<Result<_, _>>()?;
+                // The number is always sent, because the default of the peer may differ.
                 Operation::Probe(Probe { request: request.try_into()?, most: Some(most), starts })
             }
+            // The peer must not make the id: a repeated call has to mean the same reservation.
             Call::Reserve { id, request, hold_for, book } => Operation::Reserve(Reserve {
                 id: Some(id),
                 request: request.try_into()?,

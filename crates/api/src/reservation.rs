@@ -393,6 +393,7 @@ impl PrepareChange {
         let terms = match (self.request, self.end) {
             (Some(request), None) => NewTerms::Request(request.into()),
             (None, Some(end)) => NewTerms::Until(end.time()),
+            // With both it would be open which one counts.
             _ => return None,
         };
         let hold_for = Millis(self.hold_for_seconds.0);

@@ -208,6 +208,7 @@ impl From<protocol::Resource> for Resource {
             joins: resource.joins,
             attributes: attributes_from(resource.attributes),
             price: Price(resource.price),
+            // The protocol does not have it. The server of a broker adds it.
             through: Vec::new(),
         }
     }

@@ -70,6 +70,7 @@ enum Name {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let threads = threads(arguments.threads);
     let scale = Scale { quick: arguments.quick, seeds: usize::from(arguments.seeds), threads };
+    // Created at the first report, because only the experiment knows its number of runs.
     let bar: OnceLock<Progress> = OnceLock::new();
     let progress = |_done: usize, total: usize| {
         bar.get_or_init(|| Progress::new(total as u64, "runs", arguments.quiet)).add(1);

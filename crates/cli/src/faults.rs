@@ -94,6 +94,7 @@ impl Results {
 
     fn print(&self) -> Result<()> {
         let mut out = stdout().lock();
+        // Cannot underflow: at least one schedule was run.
         let last = self.first_seed.wrapping_add(self.schedules - 1);
         writeln!(out, "{}, seeds {} to {last}\n", plural(self.schedules, "schedule"), self.first_seed)?;
         writeln!(out, "{}", table("injected", &self.injected))?;
@@ -134,6 +135,7 @@ fn run_schedules(arguments: &Arguments) -> Result<()> {
         let first = arguments.seed.wrapping_add(results.schedules);
         let seeds: Vec<u64> = (0..some).map(|at| first.wrapping_add(at)).collect();
         let outcomes = run_all(&seeds, threads, |&seed| faults::run(seed, None), || progress.add(1));
+        // In the order of the seeds, whichever thread was faster, so that the same violations are shown.
         outcomes.iter().for_each(|outcome| results.add(outcome));
     }
     // The bar must be cleared before anything is printed.

@@ -27,6 +27,8 @@ const WIDTH: usize = 80;
 /// The command line, whose help lists the commands in groups.
 pub(crate) fn command() -> Command {
     let command = crate::Cli::command();
+    // Built in a copy, only to read the texts: building adds the `help` command, which the list contains.
+    // Clap builds the original itself, with the template.
     let mut built = command.clone();
     built.build();
     let widest = built.get_subcommands().map(|command| command.get_name().len()).max().unwrap_or(0);
@@ -36,6 +38,7 @@ pub(crate) fn command() -> Command {
         for name in names {
             let about = built.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
+            // Two blanks before the name and two behind it.
             for (at, line) in wrapped(&about, WIDTH - widest - 4).iter().enumerate() {
                 let name = if at == 0 { name } else { &"" };
                 let _ = writeln!(groups, "  {name:<widest$}  {line}");

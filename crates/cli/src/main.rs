@@ -66,6 +66,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Not `Cli::parse`, which would not know the grouped help.
     let cli = Cli::from_arg_matches(&help::command().get_matches()).unwrap_or_else(|error| error.exit());
     let result = match cli.command {
         Command::Simulate(arguments) => simulate::run(&arguments),

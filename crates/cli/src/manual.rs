@@ -46,6 +46,7 @@ fn write_all(command: &Command, above: &str, folder: &Path) -> Result<()> {
     let name = format!("{above}{}", command.get_name());
     let named = command.clone().display_name(name.clone());
     save_and_tell(&folder.join(format!("{name}.1")), &page(&named)?)?;
+    // The `help` command contains all others again, and would double the pages.
     let below = command.get_subcommands().filter(|below| below.get_name() != "help");
     below.into_iter().try_for_each(|below| write_all(below, &format!("{name}-"), folder))
 }

@@ -141,7 +141,7 @@ pub(crate) fn plural(number: u64, noun: &str) -> String {
 /// Shorter work shows no bar, which would only flicker.
 const QUIET_FOR: Duration = Duration::from_millis(400);
 
-/// Seconds between two lines of progress in a log or a pipe, where there is no bar.
+/// Seconds between two lines of progress if standard error is a file or a pipe, which shows no bar.
 const LINE_EVERY: u64 = 10;
 
 /// Progress towards `total`; [`Progress::add`] may be called from several threads.
@@ -166,6 +166,7 @@ impl Progress {
     }
 
     pub(crate) fn add(&self, more: u64) {
+        // Relaxed, because the number is only displayed and no other data depends on it.
         let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
         if self.quiet {
             return;

@@ -44,6 +44,7 @@ pub(crate) struct PlacementArguments {
 fn method_name() -> impl TypedValueParser<Value = MethodName> {
     let all = MethodName::ALL.map(|method| PossibleValue::new(method.word()).help(method.about()));
     let named = |name: String| MethodName::ALL.into_iter().find(|method| method.word() == name);
+    // The default is never used: clap accepts only the names of the list.
     PossibleValuesParser::new(all).map(move |name| named(name).unwrap_or_default())
 }
 
@@ -88,11 +89,13 @@ impl NoticeArguments {
     /// The notice rule. Without `--notice` its factor is 0: no notice is required.
     pub(crate) fn rule(&self) -> Result<NoticeRule> {
         let factor = self.notice.unwrap_or(0.0);
+        // Also refuses NaN, which the conversion below would turn into 0: no notice at all.
         ensure!((0.0..=1_000.0).contains(&factor), "--notice {factor} is not between 0 and 1000");
         let predictor = match self.notice_by {
             PredictorName::Mean => Predictor::Mean,
             PredictorName::Quantile => Predictor::Quantile(QuantileBound::USUAL),
         };
+        // The rule counts in whole percent: a factor below 0.005 requires no notice.
         Ok(NoticeRule { predictor, percent: (factor * 100.0).round() as u32 })
     }
 }

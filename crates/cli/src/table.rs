@@ -146,6 +146,7 @@ impl Table {
             let mut block = vec![*first];
             while let Some((next, more)) = rest.split_first() {
                 block.push(*next);
+                // One column besides the first stays even if it does not fit, or the loop would never end.
                 if block.len() > 2 && total(&self.widths(&block)) > width {
                     block.pop();
                     break;
@@ -185,7 +186,9 @@ impl Table {
             for (place, (lines, width)) in broken.iter().zip(widths).enumerate() {
                 let Some(column) = kept.get(place).and_then(|at| self.columns.get(*at)) else { continue };
                 let piece = lines.get(line).map_or("", String::as_str);
+                // Before the colour is added, whose characters take no columns.
                 let fill = " ".repeat(width.saturating_sub(piece.chars().count()));
+                // By the whole cell: a line of a wrapped one alone could look like another state.
                 let colour =
                     column.paint.filter(|_| colours).and_then(|paint| paint(cells.get(place).unwrap_or(&"")));
                 let piece = match colour {
@@ -221,7 +224,9 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest: Vec<char> = text.trim_end().chars().collect();
     while rest.len() > width.max(1) {
+        // One character more than fits: a space right behind the line is a good place to cut, too.
         let window = &rest[..=width.max(1)];
+        // A cut at 0 would take nothing, and the loop would never end.
         let space = window.iter().rposition(|c| *c == ' ').filter(|at| *at > 0);
         let sign = || {
             window[..width.max(1)].iter().rposition(|c| matches!(c, '/' | ',' | '=' | '-')).map(|at| at + 1)

@@ -46,6 +46,7 @@ fn day_and_time(text: &str) -> Option<Time> {
     if fields.next().is_some() || hours > 23 || minutes > 59 || seconds > 59 {
         return None;
     }
+    // 32 bits, so that the product below cannot overflow.
     let days = day.parse::<i32>().ok()?.checked_sub(1)?;
     Some(Time(i64::from(days) * 86_400 + i64::from(hours * 3_600 + minutes * 60 + seconds)))
 }

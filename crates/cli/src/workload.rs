@@ -204,6 +204,7 @@ fn drawn(arguments: &GenerateArguments, setting: Setting) -> Result<Vec<Job>> {
             Poisson {
                 setting,
                 mean_gap: gap.unwrap_or(usual.mean_gap),
+                // Cannot panic: clap requires exactly two values for --size and --run.
                 processors: arguments.size.as_deref().map_or((usual.processors.0, largest), |s| (s[0], s[1])),
                 run: arguments.run.as_deref().map_or(usual.run, |run| (run[0].0, run[1].0)),
                 requests: arguments.requests.unwrap_or(usual.requests),
@@ -303,6 +304,7 @@ fn reservations(arguments: &ReservationsArguments) -> Result<()> {
         window: arguments.window,
         seed: arguments.seed,
     };
+    // `select` removes the chosen jobs; the copy is needed to find their records.
     let all = trace.jobs.clone();
     let requests = select(&mut trace.jobs, &selection)?;
     requests::write_file(&arguments.output, &requests)?;

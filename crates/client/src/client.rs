@@ -108,10 +108,12 @@ impl Client {
 
     /// Clock of the server according to its last answer. `None` before the first answer.
     pub fn server_clock(&self) -> Option<ServerClock> {
+        // A panic elsewhere cannot leave it half written, because it is always replaced as a whole.
         *self.server_clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn once(&self, order: &Order, within: Duration) -> Result<Reply, ClientError> {
+        // reqwest applies this timeout up to the last byte of the body, so reading the reply needs no other.
         let request = self.request(order)?.timeout(within);
         let response = self.response(request, order, within).await?;
         Reply::read(response, within, self.options.most_bytes).await
@@ -135,6 +137,8 @@ impl Client {
                 Ok(reply) => (reply.refusal(), reply.retry_after),
                 Err(failure) => (failure, None),
             };
+            // Never reset: once an attempt may have arrived, only an answer tells whether the call took
+            // effect, so a later failure to connect must be repeated too.
             sent |= !failure.was_not_sent();
             // `Retry-After` may prolong the wait, never shorten it.
             let wait = varied(pause)?.max(asked.unwrap_or_default());
@@ -260,6 +264,7 @@ fn checked(text: &str) -> Result<Checked, ClientError> {
     let fault = if !matches!(url.scheme(), "http" | "https") {
         Some("it must begin with http://, https:// or unix:")
     } else if url.query().is_some() || url.fragment().is_some() {
+        // Paths are appended to this text, so they would become part of the query.
         Some("it must not have a query or a fragment")
     } else {
         None
@@ -267,6 +272,7 @@ fn checked(text: &str) -> Result<Checked, ClientError> {
     match fault {
         Some(why) => Err(bad_url(text, &why)),
         None => {
+            // Paths are appended as text and begin with a slash; two in a row would be another path.
             let url = url.as_str().trim_end_matches('/').to_owned();
             Ok(Checked { base: url.clone(), url })
         }

@@ -78,6 +78,7 @@ impl ClientError {
             ClientError::Refused(problem) => matches!(problem.status, 429 | 503),
             // From a proxy in front of the server.
             ClientError::NotOurKind { status, .. } => matches!(status, 429 | 502 | 503 | 504),
+            // The cause is on this side, or the answer is too large: a repetition would fail in the same way.
             _ => false,
         }
     }
@@ -91,6 +92,7 @@ impl ClientError {
     }
 
     pub(crate) fn of_problem(problem: Problem) -> ClientError {
+        // Its status is 409, as of final refusals, but the first attempt still runs, so it must be repeated.
         if problem.code == Code::KeyInFlight.word() {
             ClientError::KeyInFlight(Box::new(problem))
         } else {
@@ -125,6 +127,7 @@ fn innermost(failure: &reqwest::Error) -> String {
 
 fn hint(failure: &reqwest::Error) -> (&'static str, bool) {
     if failure.is_dns() {
+        // A wrong name is the usual cause, and waiting does not correct it.
         return ("check the name of the host", false);
     }
     if let Some(error) = tls_error(failure) {

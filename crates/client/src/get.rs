@@ -38,6 +38,8 @@ impl Getter {
         let request = self.http.get(url).header(ACCEPT, "application/json").timeout(self.within);
         let response = request.send().await.map_err(|why| ClientError::of_failure(url, self.within, &why))?;
         let values = response.headers().get_all(CACHE_CONTROL);
+        // The smallest is the safe one: a document fetched too early costs a call, but one kept for too long
+        // may contain a key that was revoked since.
         let max_age = values.iter().filter_map(|value| max_age(value.to_str().ok()?)).min();
         let Reply { status, body, .. } = Reply::read(response, self.within, self.most_bytes).await?;
         Ok(Document { status, body, max_age })
@@ -47,6 +49,7 @@ impl Getter {
 fn max_age(text: &str) -> Option<Duration> {
     let directives = text.split(',').filter_map(|directive| directive.trim().split_once('='));
     let seconds = directives.filter(|(name, _)| name.eq_ignore_ascii_case("max-age")).map(|(_, value)| value);
+    // RFC 9111 (5.2) asks recipients to accept the quoted form of an argument too.
     seconds.filter_map(|value| value.trim_matches('"').parse().ok()).map(Duration::from_secs).min()
 }
 

@@ -21,6 +21,7 @@ pub fn key() -> Result<Key, ClientError> {
 }
 
 pub(crate) fn random() -> Result<u128, ClientError> {
+    // Not from a seeded generator: clients that start at the same moment must not make equal ids.
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).map_err(|_| ClientError::NoRandomness)?;
     Ok(u128::from_be_bytes(bytes))

@@ -33,6 +33,7 @@ impl Order {
     /// Adds the fields of a flat struct as query parameters.
     pub(crate) fn with_query(mut self, query: &impl Serialize) -> Result<Order, ClientError> {
         let document = serde_json::to_value(query).map_err(|why| bad("the query", &why))?;
+        // Cannot happen: every query is a struct, which serializes to an object.
         let Value::Object(members) = document else { return Ok(self) };
         self.query = members.into_iter().filter_map(|(name, value)| Some((name, plain(value)?))).collect();
         Ok(self)
@@ -95,6 +96,7 @@ fn bad(what: &'static str, why: &dyn ToString) -> ClientError {
 
 fn plain(value: Value) -> Option<String> {
     match value {
+        // A missing option is left out: servers would refuse an empty value for a number or a time.
         Value::Null => None,
         Value::String(text) => Some(text),
         other => Some(other.to_string()),
@@ -229,6 +231,7 @@ impl ServerClock {
     pub(crate) fn of(headers: &HeaderMap) -> Option<ServerClock> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let now = text(header::NOW)?.parse().ok()?;
+        // Servers omit a speed of 1. Callers divide by it, so a zero from a faulty server is not accepted.
         let speed = text(header::CLOCK_SPEED).and_then(|speed| speed.parse().ok());
         Some(ServerClock { now, speed: speed.unwrap_or(1).max(1), told: Instant::now() })
     }

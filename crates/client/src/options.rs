@@ -82,12 +82,16 @@ impl Default for Options {
             minter: None,
             ca: None,
             identity: None,
+            // Leaves time for two repetitions of a lost SYN, which TCP sends after one and three seconds.
             connect_timeout: Duration::from_secs(5),
             // A server answers within 75 seconds, even if only to report a timeout: its batch system may take a
             // minute.
             timeout: Duration::from_secs(90),
+            // Longer than one timeout, so that a call without an answer is repeated at least once.
             patience: Duration::from_secs(120),
+            // Servers send a comment every 15 seconds: several may be late before the stream counts as lost.
             quiet: Duration::from_secs(90),
+            // Bounds the memory that a faulty server can make the client use.
             most_bytes: 64 * 1024 * 1024,
             user: None,
             roles: Vec::new(),
@@ -134,8 +138,10 @@ pub(crate) fn config(url: &str, options: &Options) -> Result<ClientConfig, Clien
         let trusting = builder.with_root_certificates(authorities(url, options.ca.as_deref())?);
         presenting(trusting, options.identity.as_ref())?
     } else {
+        // reqwest gets a TLS configuration for any URL. This one trusts no authority.
         builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
     };
+    // Must agree with `http1_only` of the HTTP client: the server must not choose HTTP/2.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }
@@ -154,6 +160,7 @@ fn authorities(url: &str, ca: Option<&Path>) -> Result<RootCertStore, ClientErro
     let mut store = RootCertStore::empty();
     if let Some(path) = ca {
         for certificate in certificates(path)? {
+            // Unlike in the store of the system, a bad certificate is an error: the operator chose this file.
             store.add(certificate).map_err(|why| bad(path, &why))?;
         }
         return Ok(store);

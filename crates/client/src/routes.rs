@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 impl Client {
     /// Asks for offers. Books nothing.
     pub async fn probe(&self, probe: &api::Probe) -> Result<api::Offers, ClientError> {
+        // Without a key, although it is a POST: a probe has no effect that a repetition could double.
         let order = Order::new(Method::Post, "/v1/probes").with_body(probe)?;
         self.ask(&order).await?.document()
     }
@@ -131,6 +132,7 @@ impl Client {
     pub async fn submit(&self, submit: &api::SubmitJob, key: &str) -> Result<api::Job, ClientError> {
         let mut submit = submit.clone();
         if submit.id.is_none() {
+            // As for reservations: a repetition must not submit a second job.
             submit.id = Some(make::job_id()?);
         }
         let order = Order::new(Method::Post, "/v1/jobs").with_body(&submit)?.with_key(key)?;
@@ -160,6 +162,7 @@ impl Client {
             return Err(reply.refusal());
         }
         let (size, ended) = reply.output.ok_or_else(|| reply.not_our_kind())?;
+        // `from` may be far beyond the end, when only the size is wanted.
         let next = from.saturating_add(reply.body.len() as u64);
         Ok(JobOutput { bytes: reply.body, next, size, ended })
     }
@@ -218,6 +221,7 @@ impl Client {
     }
 
     async fn change_something(&self, operation: &Operation) -> Result<api::Reservation, ClientError> {
+        // The key is made before the first attempt: with a new key, a repetition would be a second change.
         self.insist(&order(operation, make::key()?)?).await?.document()
     }
 }
@@ -241,6 +245,7 @@ fn order(operation: &Operation, key: Key) -> Result<Order, ClientError> {
     order.body = operation
         .body()
         .map_err(|why| ClientError::BadHeader { what: "the document", why: why.to_string() })?;
+    // The server keeps the answer to a call with a key for repetitions, which a query does not need.
     if !operation.only_asks() {
         order = order.with_own_key(key)?;
     }

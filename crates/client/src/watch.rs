@@ -84,6 +84,8 @@ impl Watch {
             Some(messages) if messages.is_empty() => {
                 self.last = stream.parser.last_id().parse().ok().or(self.last);
             }
+            // `last` does not move yet: the caller has not got these events, and would miss them if it
+            // watched again after `last`.
             Some(messages) => self.messages.extend(messages),
             // The server ended the stream on purpose, for instance because it stops. Reconnecting is up to the
             // caller.
@@ -106,6 +108,8 @@ impl Watch {
             sleep(self.pause).await;
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
             match self.connect().await {
+                // The pause stays as long as it is: a server that accepts connections and then fails must not
+                // be called in a tight loop.
                 Ok(stream) => return Ok(stream),
                 Err(why) => failure = why,
             }
@@ -131,6 +135,7 @@ impl Watch {
             let late = |_| ClientError::TimedOut { url, after: options.timeout };
             return Err(reply.await.map_err(late)??.refusal());
         }
+        // A new parser: the cut-off line of a lost connection must not be joined to the first new line.
         Ok(Stream { response, parser: Parser::new(options.most_bytes) })
     }
 }
@@ -140,6 +145,7 @@ impl Stream {
     async fn receive(&mut self, path: &str, client: &Client) -> Result<Option<Vec<Message>>, ClientError> {
         let (options, url) = (&client.options, format!("{}{path}", client.url()));
         let chunk = match timeout(options.quiet, self.response.chunk()).await {
+            // A peer that vanished without closing the connection is noticed only by its silence.
             Err(_) => return Err(ClientError::TimedOut { url, after: options.quiet }),
             Ok(Err(why)) => return Err(ClientError::of_failure(&url, options.quiet, &why)),
             Ok(Ok(None)) => return Ok(None),
@@ -219,6 +225,7 @@ impl Parser {
 
     fn end_of_line(&mut self) -> Result<Option<Message>, TooLong> {
         let bytes = std::mem::take(&mut self.line);
+        // The specification decodes the stream with replacement: invalid UTF-8 must not end it.
         let line = String::from_utf8_lossy(&bytes);
         let line = if self.at_begin { line.strip_prefix('\u{feff}').unwrap_or(&line) } else { &line };
         self.at_begin = false;
@@ -230,6 +237,7 @@ impl Parser {
         match field {
             "event" => self.event = value.into(),
             "data" => self.add(value)?,
+            // The specification ignores an id with NUL, which could not be sent back as a header.
             "id" if !value.contains('\0') => self.id = value.into(),
             // Comments have an empty field name. The specification says to ignore unknown fields.
             _ => {}
@@ -254,6 +262,7 @@ impl Parser {
 
     /// A block without data is not a message, but its id counts.
     fn end_of_message(&mut self) -> Option<Message> {
+        // Not earlier: if the connection breaks within a block, the server must send that block again.
         self.settled.clone_from(&self.id);
         let event = std::mem::take(&mut self.event);
         let data = self.data.take()?;

@@ -52,6 +52,7 @@ impl Claim {
         reproduced: bool,
         why: impl FnOnce() -> W,
     ) -> Claim {
+        // Tests of the experiments check that a claim has an explanation exactly if it is not reproduced.
         let why = if reproduced { String::new() } else { why().into() };
         Claim { rule, reproduced, why, ..self }
     }

@@ -47,6 +47,7 @@ fn run_each<I: Sync, O: Send + Sync>(
     run: impl Fn(&I) -> O + Sync,
 ) -> Vec<O> {
     let done = AtomicUsize::new(0);
+    // Only a count for display: no other data depends on its order, so relaxed ordering is enough.
     let tell = || progress(done.fetch_add(1, Ordering::Relaxed) + 1, inputs.len());
     bookahead_sim::run_all(inputs, scale.threads, run, tell)
 }

@@ -55,6 +55,8 @@ impl Table {
     /// As CSV, with quotes if needed.
     pub fn to_csv(&self) -> String {
         let cell = |text: &String| {
+            // RFC 4180: a cell with a separator, a quote or a line break is quoted, and its quotes are
+            // doubled.
             if text.contains([',', '"', '\n']) {
                 format!("\"{}\"", text.replace('"', "\"\""))
             } else {
@@ -161,6 +163,7 @@ fn is_number(rows: &[Vec<String>], column: usize) -> bool {
     let cells = || rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.trim());
     let digit =
         |cell: &str| cell.trim_start_matches(['+', '-', '−']).starts_with(|c: char| c.is_ascii_digit());
+    // Dashes stand for missing values. A column of dashes only is not aligned as numbers.
     cells().any(digit) && cells().all(|cell| digit(cell) || matches!(cell, "" | "-" | "–"))
 }
 
@@ -200,6 +203,7 @@ const HEAD: &str = include_str!("report_head.html");
 
 /// Escapes text for HTML content and attributes in double quotes.
 pub fn escape(text: &str) -> String {
+    // The ampersand first: later it would also change those of the other replacements.
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

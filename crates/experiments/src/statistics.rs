@@ -25,11 +25,14 @@ impl Estimate {
     /// The estimate from one value per run; zero without values.
     pub fn of(values: &[f64]) -> Estimate {
         let runs = values.len();
+        // Without values the mean is 0, because NaN would be written as null in JSON.
         let mean = values.iter().sum::<f64>() / runs.max(1) as f64;
         if runs < 2 {
             return Estimate { mean, margin: None, runs };
         }
+        // Divided by one less than the runs, because the mean comes from the same values.
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (runs - 1) as f64;
+        // The first quantile is for one degree of freedom, that is for two runs.
         let t = T.get(runs - 2).copied().unwrap_or(NORMAL);
         Estimate { mean, margin: Some(t * (variance / runs as f64).sqrt()), runs }
     }

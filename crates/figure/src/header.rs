@@ -45,6 +45,7 @@ const NAME_WIDTH: f64 = 260.0;
 pub(crate) fn draw_header(svg: &mut Svg, title: &str, note: &str, legend: &[Entry]) -> f64 {
     let mut y = MARGIN;
     if !title.is_empty() {
+        // The title is semi-bold, which is a little wider than the estimate for normal text.
         svg.text("title", (LEFT, y + TITLE - 2.0), &fit(title, TITLE * 1.05, PLOT_WIDTH));
         y += TITLE + 10.0;
     }
@@ -71,6 +72,7 @@ fn draw_legend(svg: &mut Svg, legend: &[Entry], top: f64) -> f64 {
         let name = fit(&entry.name, TEXT, NAME_WIDTH);
         let before_name = entry.swatch.width() + SWATCH_GAP;
         let width = before_name + text_width(&name, TEXT);
+        // The first entry of a line is never moved: on the next line it would not have more room.
         if x > LEFT && x + width > LEFT + PLOT_WIDTH {
             (x, y) = (LEFT, y + LINE_HEIGHT);
         }
@@ -134,6 +136,7 @@ pub(crate) fn place(roles: &[Role<'_>], role: Role<'_>) -> usize {
 
 /// The legend; empty if there is only one series of our own. `swatch` builds the sample for an index.
 pub(crate) fn legend(roles: &[Role<'_>], swatch: impl Fn(usize, bool) -> Swatch) -> Vec<Entry> {
+    // A single series is named by the title; published values need the legend to be told from ours.
     if roles.len() < 2 && !roles.iter().any(|&(_, published)| published) {
         return Vec::new();
     }

@@ -77,6 +77,7 @@ impl Lines {
         let numbers: Vec<f64> = drawn.iter().flatten().map(|point| point.x).collect();
         let values: Vec<_> = drawn.iter().flatten().map(|point| (point.y, point.margin)).collect();
         let axes = (NumberAxis::new(&numbers, self.x_log), ValueAxis::over(plot, &values, self.y_maximum));
+        // The grid before the curves, because later elements cover earlier ones.
         axes.0.draw_grid(&mut svg, plot);
         axes.1.draw(&mut svg, &self.y_label);
         axes.0.draw_labels(&mut svg, plot, &self.x_label);
@@ -111,6 +112,7 @@ impl LineSeries {
             point.x.is_finite() && point.y.is_finite() && (point.x > 0.0 || !logarithmic)
         };
         let mut points: Vec<LinePoint> = self.points.iter().filter(fits).copied().collect();
+        // A curve through unsorted points would run back and forth.
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         points
     }

@@ -57,6 +57,7 @@ fn width_in_em(character: char) -> f64 {
         'i' | 'j' | 'l' | 't' | 'f' | 'r' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 0.4,
         'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.95,
         'A'..='Z' => 0.72,
+        // Wide scripts begin with Hangul. Narrower symbols above it get too much space, which does no harm.
         '\u{1100}'.. => 1.0,
         _ => 0.6,
     }
@@ -76,6 +77,7 @@ pub(crate) fn fit(text: &str, size: f64, width: f64) -> String {
         }
         kept.push(character);
     }
+    // A blank before the ellipsis would look like the end of a sentence.
     kept.truncate(kept.trim_end().len());
     kept.push('…');
     kept

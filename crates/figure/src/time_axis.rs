@@ -31,6 +31,7 @@ impl Clock {
         match self {
             Clock::SinceStart => i128::from(range.begin.0),
             Clock::Since(start) => i128::from(start.0),
+            // Wider than `i64`: the smallest one has no negative, and the difference of two may not fit.
             Clock::Utc { unix_of_zero } => -i128::from(unix_of_zero),
         }
     }
@@ -92,8 +93,10 @@ const EPOCH_FROM_MARCH_ZERO: i128 = 719_468;
 fn civil_from_days(days: i128) -> Date {
     let days = days + EPOCH_FROM_MARCH_ZERO;
     let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
+    // The leap days of 4, 100 and 400 years are taken out, so that all years have 365 days.
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // From March on, the lengths of months repeat every five months, which have 153 days together.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
@@ -144,6 +147,7 @@ impl Shown {
 
     /// The multiples of `step` from `origin` that lie in the range.
     fn multiples(self, step: i128, origin: i128) -> impl Iterator<Item = i128> {
+        // Rounded up, also before the origin: a mark before the range would be drawn at its edge.
         let first = (self.begin - origin + step - 1).div_euclid(step);
         (first..).map(move |index| origin + index * step).take_while(move |&at| at <= self.end)
     }
@@ -169,6 +173,8 @@ fn first_fitting(mut steps: impl Iterator<Item = i128>, length: i128, room: u32)
 fn elapsed_ticks(shown: Shown, room: u32) -> (String, Vec<TimeMark>) {
     let long_steps = decades().skip_while(|&days| days < 50).map(|days| days * DAY);
     let steps = CLOCK_STEPS.into_iter().chain(DAY_STEPS).chain([28 * DAY]).chain(long_steps);
+    // The fallback is never used, because the last decade is longer than any range. A quarter of the maximum
+    // leaves room for sums.
     let step = first_fitting(steps, shown.end - shown.begin, room).unwrap_or(i128::MAX / 4);
     let (unit, name) = match step {
         step if step >= DAY => (DAY, "days"),
@@ -176,6 +182,7 @@ fn elapsed_ticks(shown: Shown, room: u32) -> (String, Vec<TimeMark>) {
         step if step >= MINUTE => (MINUTE, "minutes"),
         _ => (1, "seconds"),
     };
+    // Steps are multiples of their unit, so the division leaves no rest.
     let mark = |at| TimeMark { at: shown.instant(at), label: (at / unit).to_string(), context: None };
     (format!("Elapsed time ({name})"), shown.multiples(step, 0).map(mark).collect())
 }
@@ -202,6 +209,7 @@ fn hour_marks(shown: Shown, step: i128) -> Vec<TimeMark> {
         let date = civil_from_days(day);
         let new_day = day_before.replace(day) != Some(day);
         let mut label = time_of_day(at.rem_euclid(DAY));
+        // With steps of whole minutes the seconds are always 00.
         label.truncate(if step < MINUTE { "hh:mm:ss".len() } else { "hh:mm".len() });
         let context = new_day.then(|| format!("{} {} {}", date.day, date.month_name(), date.year));
         TimeMark { at: shown.instant(at), label, context }
@@ -240,6 +248,7 @@ fn month_marks(shown: Shown, length: i128, room: u32) -> Vec<TimeMark> {
     let instants = (first..)
         .map(|index| index * step)
         .map(|month| days_to_month(month.div_euclid(12), month.rem_euclid(12)) * DAY)
+        // The first multiple is rounded down to a whole step and may be before the range.
         .skip_while(|&at| at < shown.begin)
         .take_while(|&at| at <= shown.end);
     if step < 12 {
@@ -334,6 +343,7 @@ fn not_empty(range: Interval) -> Interval {
     if !range.is_empty() {
         return range;
     }
+    // Sums of times saturate, so a range that begins at the end of time would stay empty.
     let begin = range.begin.min(Time::MAX - Seconds(1));
     Interval::starting(begin, Seconds(1))
 }

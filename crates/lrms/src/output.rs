@@ -138,12 +138,15 @@ impl BatchOutputs {
         if let Some(known) = self.remembered().get(&job.id) {
             return Ok(known.clone());
         }
+        // The lock is not held here: the query is a command, which may take seconds.
         let told = job.native_id.as_deref().map(|native| self.system.output(native)).transpose()?.flatten();
         let Some(files) = told else {
+            // Not remembered: the job may get its native id later, and other files with it.
             return Ok(Files::one(crate::dialect::script::file_of(job.id, self.folder.as_deref())));
         };
         let mut remembered = self.remembered();
         if remembered.len() >= MOST_REMEMBERED {
+            // Dropping all needs no order of use, and costs one query for each job that is still read.
             remembered.clear();
         }
         remembered.insert(job.id, files.clone());
@@ -207,14 +210,17 @@ fn parse(path: &str, outcome: &Outcome) -> Result<Piece, OutputError> {
     let unreadable = |why: &str| Err(OutputError::Unreadable { path: path(), why: why.trim().to_owned() });
     let (what, content) = outcome.out.split_once('\n').unwrap_or_default();
     let Some((kind, size)) = what.rsplit_once(':').filter(|_| outcome.is_success()) else {
+        // All commands run with `LC_ALL=C`, so the message is always in English.
         if outcome.err.contains("No such file or directory") {
             return Err(OutputError::Missing { path: path() });
         }
         return unreadable(outcome.said());
     };
+    // `stat` calls an empty file a `regular empty file`.
     if !kind.starts_with("regular") {
         return Err(OutputError::NotAFile { path: path(), kind: kind.to_owned() });
     }
+    // The exit code is that of `base64`, the last command of the pipe, so it does not show that `dd` failed.
     if outcome.err.contains(NOT_READ) {
         return unreadable(&outcome.err.replace(NOT_READ, ""));
     }

@@ -219,8 +219,10 @@ impl Filter {
         let mut first: BTreeMap<Position, Reservation> = BTreeMap::new();
         let (mut total, mut more) = (0, false);
         for reservation in all.filter(|reservation| self.wants(reservation)) {
+            // Counted before the position, so that all pages tell the same total.
             total += 1;
             let position = position(&reservation);
+            // By position, not by number: a reservation that comes or goes between two pages shifts no other.
             if self.after.is_some_and(|after| position <= after) {
                 continue;
             }

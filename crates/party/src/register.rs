@@ -90,6 +90,7 @@ impl Changes {
     /// changes.
     pub(crate) fn since(&self, before: Option<&Changes>) -> Option<Vec<ReservationId>> {
         let before = before.filter(|before| before.epoch == self.epoch)?;
+        // A smaller number is an older heartbeat that arrived late; its list may lack newer changes.
         let new = usize::try_from(self.number.checked_sub(before.number)?).ok()?;
         let first = self.recent.len().checked_sub(new)?;
         Some(self.recent.range(first..).copied().collect())
@@ -190,6 +191,7 @@ impl Register {
             let trip = known.round_trip.unwrap_or(Millis::ZERO);
             known.said.hold_takes.map(|takes| takes + trip + trip)
         };
+        // The slowest: a hold waits for all of its parts, and it is not known in advance who gets them.
         self.up().filter_map(takes).max().map(|longest| longest + OWN_WORK)
     }
 
@@ -216,6 +218,7 @@ impl Register {
         // can send.
         let up = round_trip.is_some() || was_up.unwrap_or(true);
         let took = round_trip.and_then(|took| i64::try_from(took).ok()).map(Millis);
+        // A heartbeat that the peer sends by itself measures nothing, so the last measurement stays.
         let round_trip = took.or(before.and_then(|known| known.round_trip));
         let said = self.without_circles(said);
         let known = Known { said, last_heard: Some(now.second()), round_trip, up };
@@ -227,6 +230,7 @@ impl Register {
     pub(super) fn silent(&mut self, peer: &Name) -> bool {
         match self.peers.get_mut(peer).filter(|known| known.up) {
             Some(known) => {
+                // Copies for readers share the entry, so a shared one is cloned before it changes.
                 Arc::make_mut(known).up = false;
                 true
             }

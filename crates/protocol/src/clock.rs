@@ -20,6 +20,7 @@ impl Moment {
 
     /// The second that it lies in, rounded down; for negative times too.
     pub fn second(self) -> Time {
+        // An ordinary division rounds towards zero and would put a negative moment into the second after it.
         Time(self.0.div_euclid(1_000))
     }
 
@@ -42,6 +43,7 @@ impl Millis {
 impl Add<Millis> for Moment {
     type Output = Moment;
     fn add(self, length: Millis) -> Moment {
+        // `Moment::MAX` means never, and must not wrap to the past when a length is added.
         Moment(self.0.saturating_add(length.0))
     }
 }

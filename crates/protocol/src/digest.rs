@@ -22,6 +22,7 @@ impl<T: Hash> Digest<T> {
 }
 
 impl<T> Clone for Digest<T> {
+    // Written by hand, like the other traits here: derived ones would require the same trait of `T`.
     fn clone(&self) -> Digest<T> {
         *self
     }

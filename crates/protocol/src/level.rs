@@ -183,6 +183,7 @@ impl Call {
     /// How binding the call is.
     pub fn level(&self) -> Level {
         match self {
+            // Calls that give back bind nothing, so a broker that received one may not book with it.
             Call::Probe { .. }
             | Call::Show { .. }
             | Call::Cancel { .. }

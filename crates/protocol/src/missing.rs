@@ -52,6 +52,7 @@ impl Missing {
                 return Some(Missing::Resource { name: name.clone(), offered });
             }
         }
+        // Collected before the filter, which may leave no resource to read them from.
         let kinds = some(left.iter().map(|(_, resource)| resource.kind.clone()));
         left.retain(|(_, resource)| resource.kind == part.kind);
         if left.is_empty() {
@@ -65,6 +66,8 @@ impl Missing {
                 return Some(Missing::Attribute { wanted: wanted.clone(), offered: values });
             }
         }
+        // Checked last: the size of a resource that fails on anything else would mislead the user. `left` is
+        // never empty here, so there is a maximum.
         let largest = left.iter().map(|(_, resource)| resource.capacity).max()?;
         let wanted = part.wanted.capacity;
         (wanted > largest).then_some(Missing::Capacity { wanted, largest })
@@ -116,6 +119,7 @@ fn listed<T: fmt::Display>(offered: &[T]) -> String {
         return "none".to_owned();
     }
     let words: Vec<String> = offered.iter().map(T::to_string).collect();
+    // A list of exactly this length may be complete or cut; it does not say which.
     let more = if offered.len() < MOST_OFFERED { "" } else { " and maybe others" };
     words.join(", ") + more
 }

@@ -67,6 +67,7 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
         bytes: usize,
         most: usize,
     ) {
+        // The old value may belong to another user, whose bytes must be reduced.
         self.forget(key);
         let user = user.clone();
         let mine = self.by_user.entry(user.clone());
@@ -78,6 +79,7 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
         while let Some(mine) = self.by_user.get(&user).filter(|mine| mine.bytes > most)
             && let Some((_, oldest)) = mine.by_age.iter().find(|(_, one)| one != key)
         {
+            // Cloned, because `forget` changes the set that it is borrowed from.
             let oldest = oldest.clone();
             self.forget(&oldest);
         }
@@ -97,6 +99,7 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
         if let Some(mine) = self.by_user.get_mut(&user) {
             mine.by_age.remove(&aged);
             mine.bytes -= bytes;
+            // Users without values are removed, or the map would grow with every user that ever called.
             if mine.by_age.is_empty() {
                 self.by_user.remove(&user);
             }

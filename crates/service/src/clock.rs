@@ -23,6 +23,7 @@ impl Clock {
     /// A clock with `speed`, which equals the time of day at `origin`. Two services with the same values agree,
     /// even after a restart.
     pub fn accelerated(origin: Moment, speed: u32) -> Clock {
+        // `sleep_until` divides by it.
         Clock { origin, speed: speed.max(1) }
     }
 
@@ -34,6 +35,7 @@ impl Clock {
 
     /// Compares with the clock of another machine, such as the batch system's.
     pub fn confirm(&self, elsewhere: Moment, by: &str) {
+        // Other machines show the time of day, from which an accelerated clock differs on purpose.
         if self.speed == 1 {
             time_of_day::confirm(elsewhere, by);
         }

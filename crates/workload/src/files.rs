@@ -154,6 +154,7 @@ pub(crate) fn pack(
         Packing::Gzip => {
             let mut encoder = GzEncoder::new(out, Compression::default());
             fill(&mut encoder)?;
+            // A dropped encoder writes the same end of the file, but hides an error such as a full disk.
             encoder.finish()?.flush()
         }
     }
@@ -224,6 +225,7 @@ impl<R: Read> Lines<R> {
     fn take(&mut self, length: usize) -> Found {
         let begin = self.begin;
         self.begin += length + 1;
+        // The buffer holds four times the limit, so a line beyond it may be complete here.
         if length > LONGEST_LINE { Found::TooLong } else { Found::At { begin, end: begin + length } }
     }
 
@@ -250,6 +252,7 @@ impl<R: Read> Lines<R> {
     fn take_rest(&mut self) -> Option<Found> {
         let (begin, end) = (self.begin, self.end);
         self.begin = end;
+        // Not too long: the caller checked its length before it found the end of the file.
         (begin < end).then_some(Found::At { begin, end })
     }
 
@@ -280,6 +283,7 @@ impl<R: Read> Lines<R> {
                     self.end += count;
                     return Ok(true);
                 }
+                // A signal came before any byte was read; nothing is lost by reading again.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -288,6 +292,7 @@ impl<R: Read> Lines<R> {
     }
 
     fn skip_byte_order_mark(&mut self) -> io::Result<()> {
+        // A pipe may deliver fewer bytes at once than the mark has.
         while self.end < BYTE_ORDER_MARK.len() && self.refill()? {}
         if self.buffer[..self.end].starts_with(BYTE_ORDER_MARK) {
             self.begin = BYTE_ORDER_MARK.len();

@@ -90,6 +90,7 @@ const REASONS: [(Reason, &str, &str); 16] = [
 impl Reason {
     /// All reasons, in the order of reports: those that drop a job first.
     pub const ALL: [Reason; REASONS.len()] = {
+        // A constant cannot be computed with iterators.
         let mut all = [Reason::MalformedLine; REASONS.len()];
         let mut at = 0;
         while at < all.len() {
@@ -101,6 +102,7 @@ impl Reason {
 
     /// Whether the job is dropped; otherwise it is corrected and kept.
     pub fn is_drop(self) -> bool {
+        // The order of the variants matters: those that drop a job come first, and this is the last of them.
         self <= Reason::RunAboveRequest
     }
 
@@ -132,6 +134,7 @@ impl Mends {
     /// Adds a reason; adding it twice changes nothing.
     #[inline]
     pub fn add(&mut self, reason: Reason) {
+        // Each of the 16 bits belongs to a reason; a further reason needs a wider type.
         self.0 |= 1 << reason.index();
     }
 

@@ -86,6 +86,7 @@ pub fn select(jobs: &mut Vec<Job>, selection: &Selection) -> Result<Vec<Request>
         rest.extend_from_slice(&block[..chosen]);
         rest.extend_from_slice(&block[chosen + 1..]);
     }
+    // An incomplete block gives no request: its jobs would be chosen more often than others.
     rest.extend_from_slice(short_block);
     *jobs = rest;
     Ok(requests)
@@ -206,6 +207,7 @@ fn request_of(line: &Line<'_>) -> Result<Request, Problem> {
 }
 
 fn parse(text: &str) -> Result<Request, Problem> {
+    // Counted first, so that a missing value is not reported as a bad number of another column.
     let count = text.split(',').count();
     if count != COLUMN_COUNT {
         return Err(Problem::WrongCount(count));

@@ -26,6 +26,7 @@ impl Distribution {
         values.sort_unstable();
         // The sum of millions of large times could exceed an `i64`.
         let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
+        // Rounded up: the nearest-rank quantile is always one of the values, also for few jobs.
         let quantile = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
         Distribution { mean: sum as f64 / values.len() as f64, median: quantile(50), p95: quantile(95) }
     }
@@ -82,6 +83,7 @@ impl Statistics {
             processors: Distribution::of(jobs.iter().map(|job| i64::from(job.processors.0))),
             gap: Distribution::of(jobs.windows(2).map(|pair| (pair[1].submit - pair[0].submit).0)),
             serial_share: share(jobs.iter().filter(|job| job.processors.0 == 1).count()),
+            // 1 is a power of two as well, but such jobs are counted as serial.
             power_of_two_share: share(jobs.iter().filter(parallel).filter(power_of_two).count()),
             accuracy: accuracies / jobs.len() as f64,
         })

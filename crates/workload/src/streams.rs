@@ -46,12 +46,15 @@ impl Stream {
 
     /// Exponential with the given mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
+        // Never of zero, whose logarithm is infinite.
         -libm::log(self.positive_unit()) * mean
     }
 
     /// Normal with mean 0 and variance 1, by Box and Muller.
     fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(self.positive_unit()));
+        // The second value of the method, with the sine, is not kept: a stream has no state but its
+        // generator.
         radius * libm::cos(2.0 * std::f64::consts::PI * self.unit())
     }
 
@@ -69,6 +72,7 @@ impl Stream {
             let root = 1.0 + c * normal;
             let candidate = root * root * root;
             let bound = 0.5 * normal * normal + d - d * candidate;
+            // The logarithm of a negative candidate is NaN, so the sign is checked first.
             if root > 0.0 && libm::log(self.positive_unit()) < bound + d * libm::log(candidate) {
                 return d * candidate * scale;
             }

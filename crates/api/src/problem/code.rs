@@ -149,6 +149,7 @@ codes! {
 impl Code {
     /// The code of a refusal.
     pub fn of(why: &Why) -> Code {
+        // Without a wildcard, so that a new reason does not compile until it has a code.
         match why {
             Why::Malformed(_) => Code::Malformed,
             Why::OnePartOnly(_) => Code::OnePartOnly,

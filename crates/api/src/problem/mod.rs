@@ -205,6 +205,7 @@ impl Problem {
 
     /// The reason, if this version knows it.
     pub fn why(&self) -> Option<Why> {
+        // A newer peer may send a reason that this version cannot read. Its code still applies.
         self.reason.as_ref().and_then(|reason| Why::deserialize(reason).ok())
     }
 }

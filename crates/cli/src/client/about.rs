@@ -44,6 +44,7 @@ pub(crate) struct Search {
 
 /// `key=value`.
 fn label(text: &str) -> Result<(String, String), String> {
+    // At the first '=': a value may contain more of them, a key none.
     let (key, value) = text.split_once('=').ok_or("write a label as KEY=VALUE, such as course=mpi")?;
     check_label(key, value).map_err(|wrong| wrong.to_string())?;
     Ok((key.to_owned(), value.to_owned()))

@@ -33,7 +33,9 @@ impl Dates {
             -1 => "yesterday".to_owned(),
             0 => "today".to_owned(),
             1 => "tomorrow".to_owned(),
+            // Not 7: the name of today is read as today if the time of day is still to come.
             2..=6 => zoned.strftime("%a").to_string(),
+            // Well below a year: a date without a year is read as the next one of that name.
             7..=330 => zoned.strftime("%-d %b").to_string(),
             _ => zoned.strftime("%Y-%m-%d").to_string(),
         };
@@ -69,6 +71,8 @@ impl Dates {
     /// The first instant from `begin` on whose wall time is a multiple of `step` since midnight.
     pub(crate) fn first_round(&self, begin: Time, step: Seconds) -> Time {
         let zoned = self.zoned(Timestamp::nearest(begin));
+        // Only the offset at the begin counts. Marks after a change of the clocks may not be round, but their
+        // labels are still right, because each is formatted by its own offset.
         let offset = zoned.map_or(0, |zoned| i64::from(zoned.offset().seconds()));
         let over = (begin.0.saturating_add(offset)).rem_euclid(step.0.max(1));
         if over == 0 { begin } else { begin + Seconds(step.0 - over) }
@@ -127,6 +131,8 @@ pub(crate) fn length(seconds: i64) -> String {
 
 /// The remaining time of a hold: `4:59`, `1:00:00`.
 pub(crate) fn countdown(millis: i64) -> String {
+    // Rounded down: a hold must not seem to last longer than it does. A hold past its deadline may be listed
+    // for a moment, hence the maximum.
     let whole = millis.max(0) / 1_000;
     let (hours, minutes, seconds) = (whole / 3_600, whole / 60 % 60, whole % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
@@ -168,6 +174,7 @@ impl Reader {
             let note =
                 format!("'{when}' is taken in {}: {}", self.dates.zone_name(), self.dates.both(instant));
             let mut assumed = self.assumed.borrow_mut();
+            // Several parts often have the same time; one note is enough.
             if !assumed.contains(&note) {
                 assumed.push(note);
             }
@@ -178,6 +185,7 @@ impl Reader {
     /// The error text if `when`, resolved to `at`, is in the past. Times that do not depend on a clock are left to the
     /// server, whose clock may differ.
     pub(crate) fn in_the_past(&self, when: &When, at: Timestamp) -> Option<String> {
+        // Not by `now()`, which would mark the request as dependent on the clock.
         let now = Timestamp::nearest(Time(self.clock.now.as_second()));
         let past = when.needs_now() && !when.is_now() && at < now;
         past.then(|| {

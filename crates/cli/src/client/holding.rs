@@ -40,6 +40,7 @@ pub(crate) fn commit(arguments: &CommitArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     let id = session.reservation_id(&arguments.id)?;
     let jobs = arguments.job.iter().map(|job| session.job_id(job)).collect::<Result<_>>()?;
+    // No time is sent, so the command need not know the clock of the server.
     let commit = Commit { jobs };
     let reservation = session.ask("committing", session.client.commit(id, &commit))?;
     show(&session, &reservation)
@@ -106,6 +107,7 @@ fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
     let end = match (&arguments.until, &arguments.by) {
         (Some(until), _) => session.read(until)?,
         (None, Some(by)) => (ends.time() + by.0).try_into()?,
+        // Cannot happen, since one of them is required above; the check below would refuse it.
         (None, None) => ends,
     };
     if end <= ends {
@@ -153,6 +155,7 @@ pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
     by_clock(&arguments.place, |session| {
         let from = session.read(&arguments.from)?;
         let id = session.reservation_id(&arguments.id)?;
+        // Cannot underflow: `part_number` refuses 0.
         let part = arguments.part.map(|part| part - 1);
         let release = Release { part, from, keep: arguments.keep };
         let reservation = session.ask("releasing", session.timed_client().release(id, &release))?;
@@ -218,6 +221,8 @@ pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
     }
     let session = Session::open(&arguments.place)?;
     let id = session.reservation_id(&arguments.id)?;
+    // This answer carries the clock of the server before any time is read, so that the command need not be
+    // repeated `by_clock`.
     let reservation = session.ask("looking", session.client.show(id))?;
     let request = match &reservation.request {
         // With the same terms as before, the reservation does not move.
@@ -290,6 +295,8 @@ fn as_it_is(slot: &Slot, kind: Name) -> Part {
         duration_seconds: (slot.end.time() - slot.begin.time()).0,
         earliest_start: slot.begin,
         latest_end: slot.end,
+        // The resource is named, so that a change of the time does not move the part to another machine. It
+        // met the requirements when it was reserved.
         requirements: Vec::new(),
         resource: Some(slot.resource.clone()),
         replaces: None,

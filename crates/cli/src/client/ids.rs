@@ -56,6 +56,8 @@ impl<T: Copy + PartialEq + fmt::Display> IdText<T> {
     /// Selects the id among those with this prefix. An unknown id is passed on, so that the server refuses it.
     fn chosen(&self, found: &[T]) -> Result<T> {
         match found {
+            // Ids are printed without leading zeros, so a text of fewer digits may be a full id. It wins over
+            // longer ids that begin with it.
             _ if found.contains(&self.id) => Ok(self.id),
             [] => Ok(self.id),
             [one] => Ok(*one),

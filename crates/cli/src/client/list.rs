@@ -76,6 +76,7 @@ fn list(arguments: &Arguments, session: &Session) -> Result<()> {
         && let Some(cursor) = found.next.take()
     {
         query.cursor = Some(cursor);
+        // Without the speed of the clock: the first page was accepted with these times.
         let page = session.ask("listing", session.client.list(&query))?;
         found.reservations.extend(page.reservations);
         found.next = page.next;
@@ -96,6 +97,7 @@ fn say_if_more(more: bool, total: Option<usize>) {
 fn query(arguments: &Arguments, session: &Session) -> Result<ListQuery> {
     let read = |when: &Option<When>| when.as_ref().map(|when| session.read(when)).transpose();
     let owner = if arguments.mine { Some(session.user()) } else { arguments.owner.as_deref() };
+    // Finished reservations are kept for their retention, and would soon outnumber those that still matter.
     let states = arguments.state.clone().unwrap_or_else(|| States(LIVE.to_vec()));
     Ok(ListQuery {
         id: None,
@@ -106,6 +108,7 @@ fn query(arguments: &Arguments, session: &Session) -> Result<ListQuery> {
         until: read(&arguments.until)?,
         name: arguments.search.name(),
         label: arguments.search.labels(),
+        // With `--all` the server chooses the size of a page, and the caller follows the cursors.
         limit: (!arguments.all).then_some(arguments.limit),
         cursor: None,
     })

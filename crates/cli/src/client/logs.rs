@@ -49,6 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
     let id = session.job_id(&arguments.id)?;
     let stream = if arguments.stderr { OutputStream::Stderr } else { OutputStream::Stdout };
+    // Without `--follow` the first failure is reported: the user is there to repeat the command.
     let patience = if arguments.follow { PATIENCE } else { Duration::ZERO };
     let log = Log { session: &session, id, stream, patience };
     let mut out = Printer::new(stdout().is_terminal());
@@ -180,6 +181,7 @@ impl Printer {
 
     /// Prints the rest.
     fn finish(&mut self) -> io::Result<()> {
+        // Needs no escapes: incomplete bytes become replacement characters, never control characters.
         let rest = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
         stdout().write_all(rest.as_bytes())
     }

@@ -78,6 +78,7 @@ fn each(ids: &[Thing], act: impl Fn(&Thing) -> Result<()>) -> Result<()> {
         let Err(error) = act(thing) else { continue };
         let error = if ids.len() > 1 { error.context(thing.to_string()) } else { error };
         match first {
+            // Not printed here: it is returned, and the caller prints it.
             None => first = Some(error),
             Some(_) => say!("error: {error:#}"),
         }
@@ -105,6 +106,7 @@ impl FromStr for Thing {
     fn from_str(text: &str) -> Result<Thing, BadThing> {
         let reservation = || text.parse().map(Thing::Reservation);
         let job = || text.parse().map(Thing::Job);
+        // The order does not matter: the prefixes differ, so a text can be an id of one kind at most.
         reservation().or_else(|_| job()).map_err(|_| BadThing(text.to_owned()))
     }
 }

@@ -86,6 +86,7 @@ impl Place {
         let named = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         let config = Config::find()?;
         let profile = config.profile(self.profile.as_deref())?;
+        // Before the profile may be dropped below: the zone is the user's, whichever server is named.
         let zone = time_zone(self.zone.as_deref().or(profile.time_zone.as_deref()))?;
         let elsewhere = self.server.clone().or_else(|| named("BOOKAHEAD_SERVER"));
         // A default profile is ignored if another server is named: its token must not be sent there.
@@ -98,6 +99,7 @@ impl Place {
         let server = self.server.clone().or_else(by_profile).or(elsewhere).or(profile.server.clone());
         let server = with_scheme(server.unwrap_or_else(|| DEFAULT_SERVER.to_owned()));
         let by_environment = || named("BOOKAHEAD_TOKEN_FILE").map(PathBuf::from);
+        // A token on the command line wins: the files of the profile and the environment are not even read.
         let token_file = match &self.token {
             Some(_) => None,
             None => self.token_file.clone().or(profile.token_file.clone()).or_else(by_environment),
@@ -149,6 +151,7 @@ impl Place {
 
 /// `127.0.0.1:7400` is the address of a service without TLS.
 fn with_scheme(server: String) -> String {
+    // A name without a port is left as it is: the client refuses it and shows an example.
     let is_plain = server.contains(':') && !server.contains("://") && !server.starts_with("unix:");
     if is_plain { format!("http://{server}") } else { server }
 }
@@ -264,6 +267,7 @@ impl Config {
     fn complete(&self, path: &Path) -> PathBuf {
         match (path.strip_prefix("~"), home()) {
             (Ok(rest), Some(home)) => home.join(rest),
+            // `join` leaves an absolute path as it is.
             _ => self.path.parent().unwrap_or(Path::new("")).join(path),
         }
     }
@@ -288,6 +292,7 @@ pub(crate) fn time_zone(named: Option<&str>) -> Result<TimeZone, Usage> {
     let no_zone = |name| format!("unknown time zone '{name}'; use a name such as Europe/Berlin, or UTC");
     let zone = match named {
         Some(name) => zone(name).ok_or_else(|| Usage(no_zone(name)))?,
+        // Minimal systems, such as containers, have no zone configured.
         None => TimeZone::try_system().unwrap_or(TimeZone::UTC),
     };
     let is_utc = zone.iana_name().is_some_and(|name| UTC.contains(&name));

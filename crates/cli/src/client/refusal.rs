@@ -86,6 +86,7 @@ fn from_one(text: &str, noun: &str) -> String {
         let place = piece.split_once(']').and_then(|(place, rest)| Some((place.parse::<u32>().ok()?, rest)));
         match place {
             Some((place, rest)) => counted.push_str(&format!("{noun} {}{rest}", u64::from(place) + 1)),
+            // Brackets without an index, for example in a name, stay as they are.
             None => counted.push_str(&format!("{opening}{piece}")),
         }
     }

@@ -46,6 +46,7 @@ fn probe(arguments: &ProbeArguments, wanted: &Description, session: &Session) ->
     let parts = probe.request.parts.len();
     let offers = answer.map_err(|error| with_commands(error, session, parts, again))?;
     session.print(&offers, || view::print_offers(&offers, &session.dates()))?;
+    // An error, with the exit code of a refusal, so that scripts do not take an empty list for success.
     if offers.offers.is_empty() {
         let problem = Box::new(Problem::new(Code::NoCandidate, "there is no offer for this request"));
         let text = refusal::text(&problem, Some(&session.dates()));
@@ -184,6 +185,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
 
 /// The words of this command for a changed part.
 fn again(arguments: &Arguments, part: &Part, reserve: &Reserve, session: &Session) -> Vec<String> {
+    // Neither --id nor --key is repeated: another request must not get the answer of the first one.
     let mut words = asking("reserve", part, reserve.request.objective, session);
     if arguments.book {
         words.push("--book".to_owned());
@@ -238,6 +240,7 @@ fn wait(session: &Session, held: &Reservation) -> Result<()> {
             sleep(LOOK).await;
         }
     });
+    // Before a failure is returned: its message must not share a line with the spinner.
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }

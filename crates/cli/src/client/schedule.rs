@@ -64,6 +64,7 @@ fn schedule(arguments: &Arguments, session: &Session) -> Result<()> {
     if let Some(path) = &arguments.svg {
         for resource in &schedule.resources {
             let several = schedule.resources.len() > 1;
+            // A broker names a resource `site/resource`, which would be a path.
             let name = resource.resource.as_str().replace('/', "-");
             let path = if several { named_for(path, &name) } else { path.clone() };
             save_and_tell(&path, &picture(resource, window, owner))?;
@@ -85,6 +86,7 @@ fn is_broker(session: &Session) -> Result<bool> {
 fn print(schedule: &Schedule, window: Interval, owner: Option<&str>, dates: &Dates) -> io::Result<()> {
     let colours = wants_colours();
     let width = terminal_width().unwrap_or(USUAL_WIDTH);
+    // Printed without escaping, which would show the colour codes as text; names are escaped one by one.
     let pictures =
         schedule.resources.iter().map(|resource| bars(resource, window, owner, dates, width, colours));
     io::stdout().lock().write_all(pictures.collect::<Vec<_>>().join("\n").as_bytes())
@@ -162,6 +164,7 @@ fn taken(blocks: &[&Block], cell: Interval) -> u32 {
         .iter()
         .filter(|block| block.begin.time() < cell.end && cell.begin < block.end.time())
         .collect();
+    // The use rises only where a block begins, so the maximum is at one of these instants.
     let begins = within.iter().map(|block| block.begin.time().max(cell.begin));
     let at = |instant: Time| {
         let there = within.iter().filter(|block| block.begin.time() <= instant && instant < block.end.time());
@@ -218,6 +221,7 @@ impl Columns {
     fn of<T>(&self, value: impl Fn(Interval) -> T) -> Vec<T> {
         let cell = |column| {
             let begin = self.instant(column);
+            // A window with fewer seconds than columns has cells of no length, which no block would overlap.
             Interval::new(begin, self.instant(column + 1).max(begin + Seconds(1)))
         };
         (0..self.count).map(|column| value(cell(column))).collect()

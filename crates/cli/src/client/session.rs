@@ -50,6 +50,7 @@ pub(crate) struct Session {
 pub(crate) fn by_clock(place: &Place, command: impl Fn(&Session) -> Result<()>) -> Result<()> {
     let session = Session::open(place)?;
     match command(&session) {
+        // Only once: the clock is known now, and a second refusal must reach the user instead of a loop.
         Err(error) if is_other_clock(&error) => command(&session),
         outcome => outcome,
     }
@@ -59,6 +60,7 @@ impl Session {
     /// Chooses server and credentials. Nothing is sent yet.
     pub(crate) fn open(place: &Place) -> Result<Session> {
         let decided = place.decide()?;
+        // One thread is enough, and starts faster: a command waits for one call at a time.
         let runtime =
             Builder::new_current_thread().enable_all().build().context("cannot start the async runtime")?;
         let user = decided.options.user.as_ref().map(|user| user.as_str().to_owned());
@@ -113,6 +115,7 @@ impl Session {
     /// Turns a client error into one for the user. With `--json` a refusal is printed as its problem document.
     pub(crate) fn failure(&self, error: ClientError) -> anyhow::Error {
         let failure = failure(error, Some(&self.dates()));
+        // The refusal of another clock is not printed: the command runs again and then prints its document.
         if let Some(refused) = failure.downcast_ref::<Refused>().filter(|_| self.json)
             && !is_other_clock(&failure)
             && let Err(error) = print_json(&refused.problem)
@@ -185,6 +188,7 @@ impl Session {
     /// Converts a hold time by the user's clock to one by the server's.
     pub(crate) fn hold_for(&self, length: Seconds) -> FineSeconds {
         self.by_clock.set(true);
+        // Saturated: an absurd length asks for the longest hold, which the server limits.
         FineSeconds(length.0.saturating_mul(1_000).saturating_mul(i64::from(self.speed())))
     }
 
@@ -268,6 +272,7 @@ fn command_line<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
 }
 
 fn quoted(word: &str) -> String {
+    // A list of harmless characters, not of special ones: what is missing here is quoted and still works.
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

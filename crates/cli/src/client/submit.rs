@@ -126,6 +126,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    // Before the part that may run a second time: standard input can be read only once.
     let work = work(arguments)?;
     by_clock(&arguments.place, |session| submit(arguments, work.clone(), session))
 }

@@ -49,6 +49,7 @@ fn show(arguments: &Arguments, session: &Session) -> Result<()> {
         from: read(&arguments.from)?,
         until: read(&arguments.until)?,
         owner: owner.map(Into::into),
+        // Without it, hours around midnight could count for the month before or after that of the user.
         zone: session.dates().named_zone(),
     };
     let usage = session.ask("adding up", session.timed_client().usage(&query))?;
@@ -103,6 +104,7 @@ fn value<'a>(row: &'a UsageRow, by: &str) -> &'a str {
         "site" => &row.site,
         "resource" => &row.resource,
         "month" => &row.month,
+        // A column of a newer server.
         _ => &None,
     };
     value.as_deref().unwrap_or_default()

@@ -122,6 +122,7 @@ fn state_colour(word: &str) -> Option<&'static str> {
     const YELLOW: &str = "33";
     const RED: &str = "31";
     const DIM: &str = "2";
+    // A state may be followed by details, such as 'held for 4:59' or 'rejected: no-room'.
     let first = word.split([' ', ',', ':']).next().unwrap_or("");
     match first {
         _ if word.contains("broken") || word.contains("degraded") => Some(RED),

@@ -51,6 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             let id = session.reservation_id(id)?;
             let reservation = wait_for_reservation(&session, id, arguments.until)?;
             show_reservation(&session, &reservation)?;
+            // A short reservation may begin and end between two questions.
             let started = matches!(reservation.state, State::Active | State::Completed);
             not_refused(&session, started || arguments.until == Until::Ended, state_word(reservation.state))
         }
@@ -79,6 +80,7 @@ pub(crate) fn wait_for_job(session: &Session, id: JobId, until: Until) -> Result
     let over = |state| {
         !matches!(state, JobState::Placing | JobState::Waiting | JobState::Claiming | JobState::Running)
     };
+    // The end ends the wait for a start, too: what is over never starts.
     let done = |job: &Job| over(job.state) || until == Until::Started && job.state == JobState::Running;
     let job = waiting(session, || session.client.job(id), done, job_word)?;
     show_job(session, &job)?;
@@ -107,6 +109,7 @@ fn waiting<T, F: Future<Output = Result<T, ClientError>>>(
 ) -> Result<T> {
     let bar = stderr().is_terminal().then(|| spinner("{msg}, {elapsed}"));
     let outcome = session.run(async {
+        // Patience counts from the last answer: the wait itself may take days.
         let mut heard = Instant::now();
         loop {
             match ask().await {

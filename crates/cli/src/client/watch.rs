@@ -108,6 +108,7 @@ async fn next(session: &Session, watched: Watched, watch: &mut Watch) -> Result<
 async fn watch_again(session: &Session, watched: Watched, last: Option<u64>) -> Result<Watch, ClientError> {
     let until = Instant::now() + PATIENCE;
     loop {
+        // Also before the first attempt: a server that has just closed its streams is usually restarting.
         sleep(PAUSE).await;
         match watched.begin(session, last).await {
             // Other errors, such as an expired token, do not go away by waiting.

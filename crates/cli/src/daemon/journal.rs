@@ -74,6 +74,7 @@ fn export(path: &Path, out: Option<&Path>) -> Result<()> {
     let Some(file) = out else {
         let mut reader = Reader { out: io::BufWriter::new(stdout().lock()), left: false };
         let exported = journal::export(path, &mut reader).map(drop);
+        // A `BufWriter` that is dropped ignores errors, and a full disk would truncate the export unnoticed.
         let flushed = reader.flush();
         // The reader closed the pipe, as `head` does: that is no failure of ours.
         return if reader.left {

@@ -31,6 +31,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Site(arguments) => site::run(arguments),
+        // A broker has no batch system in which it could find reservations of a lost journal.
         Command::Broker(arguments) => serve::run(Role::Broker, arguments, OnLostJournal::Ask),
         Command::Journal(command) => journal::run(command),
         Command::Token(arguments) => token::run(arguments),

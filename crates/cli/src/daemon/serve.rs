@@ -97,6 +97,7 @@ fn runtime() -> Result<Runtime> {
 }
 
 async fn serve(party: &Party, arguments: &Arguments, on_lost_journal: OnLostJournal) -> Result<()> {
+    // Before the start: without a handler, SIGHUP would kill a service that is still starting.
     let mut signals = Signals::new().context("cannot handle signals")?;
     // A signal during the start ends the process at once: nothing is being served yet.
     let mut running = tokio::select! {

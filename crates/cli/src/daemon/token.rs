@@ -53,6 +53,7 @@ pub(crate) struct Arguments {
 }
 
 fn role() -> impl TypedValueParser<Value = Role> {
+    // The fallback is never used, because clap accepts only these words. It has no special rights.
     PossibleValuesParser::new(Role::ALL.map(Role::word)).map(|word| Role::of(&word).unwrap_or(Role::User))
 }
 
@@ -83,6 +84,7 @@ fn token(arguments: &Arguments, keys: &Path, user: &str) -> Result<()> {
         user: user.into(),
         roles: arguments.role.iter().copied().collect(),
         expires,
+        // Valid at once, also at a service whose clock is a little behind.
         not_before: None,
         issued: Some(now),
         audience: arguments.audience.clone(),

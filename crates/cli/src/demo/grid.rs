@@ -32,6 +32,7 @@ impl Grid {
         let mut sites = Vec::new();
         for mut config in configs {
             let name = config.name.clone();
+            // Any free port: only the broker needs a known address, and it is told those of its sites below.
             config.listen = listen.is_some().then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into());
             config.state = Some(folder.join(&name));
             let site = daemon::site(&config, folder, OnLostJournal::Ask).await;

@@ -117,6 +117,7 @@ async fn come(
         return std::future::pending().await;
     }
     let pause = Duration::from_secs(3_600) / in_an_hour / clock.speed();
+    // `interval` panics if the period is zero, as it would be for many visits at a high speed.
     let mut times = tokio::time::interval(pause.max(Duration::from_micros(100)));
     loop {
         times.tick().await;
@@ -164,6 +165,7 @@ impl Visit {
             user: format!("visitor-{}", chance.below(200)).into(),
             roles: vec!["user".into()],
         };
+        // Five minutes by the clock of the demo, which is five seconds of real time at the usual speed.
         let reserve =
             api::Reserve { id: None, request, hold_for_seconds: api::FineSeconds(300_000), book: false };
         Visit { client: client.on_behalf_of(&caller), reserve, then }

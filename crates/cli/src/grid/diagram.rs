@@ -17,7 +17,9 @@ pub(crate) fn sequence(title: &str, grid: &Grid, range: &RangeInclusive<Moment>)
         Role::Site(_) => 2,
     };
     let mut order: Vec<usize> = (0..grid.parties().len()).collect();
+    // The sort is stable: parties of one kind stay in the order of the description.
     order.sort_by_key(rank);
+    // The inverse of `order`: the log names a party by its index, the diagram by its lane.
     let mut lanes = vec![0; order.len()];
     order.iter().enumerate().for_each(|(lane, &place)| lanes[place] = lane);
     let parties = order.iter().map(|&place| grid.parties()[place].name.to_string()).collect();

@@ -66,6 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let folder = arguments.config.parent().unwrap_or(Path::new(""));
     let mut grid = build(&config, folder).with_context(|| name.clone())?;
     if wanted {
+        // Only for a diagram: the rows of a long simulation would take much memory.
         grid.log.keep();
     }
     let end = config.duration.moment();

@@ -102,6 +102,7 @@ fn drawn(jobs: &config::Jobs, per_hour: f64, capacity: u32, seed: u64, end: Time
     let usual = Poisson::default();
     let model = Poisson {
         // The model takes a number of jobs, not an end. Six standard deviations above the mean are enough to reach it.
+        // Ten more for small means, where the deviation alone is not enough.
         setting: Setting {
             jobs: (expected + 6.0 * expected.sqrt()).ceil() as usize + 10,
             processors: Capacity(capacity),

@@ -104,6 +104,7 @@ impl Run<'_> {
                 Role::Broker(_) => {}
             }
         }
+        // The sort is stable: requests at the same moment stay in the order of the clients, in every run.
         requests.sort_by(|one: &Asked, other| one.at.total_cmp(&other.at));
         Results {
             description: self.description,

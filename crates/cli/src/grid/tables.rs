@@ -56,6 +56,7 @@ fn requests(all: &[Asked]) -> Table {
             asked.attempts.map_or_else(none, |attempts| attempts.to_string()),
         ];
         for part in &asked.parts {
+            // The first row takes the cells of the request; empty ones are left for its other parts.
             let begins = std::mem::take(&mut first);
             let what = format!("{} {}", part.capacity, part.kind);
             let place = part.placed.as_ref().map_or_else(
@@ -89,6 +90,7 @@ fn resources(all: &[Used]) -> Table {
         let jobs = used.jobs.as_ref();
         let cells = [
             format!("{} {}", used.capacity, used.kind),
+            // A share of 0% would mean that there are local jobs and none ran.
             jobs.map_or_else(none, |_| percent(used.used_by_jobs)),
             percent(used.used_by_reservations),
             jobs.map_or_else(none, |jobs| count(jobs.started as u64)),

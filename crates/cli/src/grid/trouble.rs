@@ -114,6 +114,7 @@ fn troubles(fault: &Fault, names: &Names, whose: &str, config: &Config) -> Resul
         Fault::Restart { at, party } => vec![(at.moment(), Trouble::Restart(fallible(party)?))],
         Fault::Partition { at, parties, r#for } => {
             let places: Result<Vec<usize>> = parties.iter().map(|name| names.anybody(name, whose)).collect();
+            // The repair ends all partitions at that moment, also one that began later.
             lasting(*at, Trouble::CutOff(places?), *r#for, Trouble::Reunite)
         }
         Fault::Heal { at } => vec![(at.moment(), Trouble::Reunite)],

@@ -109,6 +109,7 @@ pub(crate) struct Run {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    // Before the simulation, which may take minutes.
     for path in [&arguments.jobs_out, &arguments.reservations_out].into_iter().flatten() {
         if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
             bail!(
@@ -126,6 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let runs = simulate(arguments, &trace, &requests)?;
     write_files(arguments, &trace, &requests, &runs)?;
     let name = arguments.trace.name();
+    // None only if no file was given: for an empty file the results still have their rows.
     let requests = arguments.reservations.as_ref().map(|_| &requests[..]);
     if arguments.json {
         results::print_json(&name, &trace, requests, &runs)
@@ -152,6 +154,7 @@ fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Resul
     let notice = arguments.notice.rule()?;
     let outcomes = if arguments.placement.is_given() {
         let preference = arguments.placement.preference();
+        // The scheduler is replaced for each site below; everything else is the same for all of them.
         let rules = arguments.placement.rules(arguments.scheduler)?;
         let rated = |site: &Site| {
             WithNotice::new(notice, Rated::new(Rules { policy: site.policy, ..rules }, preference))

@@ -54,6 +54,7 @@ pub(crate) fn print_table(
 /// The share of the machine that is reserved during the makespan of the jobs.
 fn reserved_share(run: &Run, trace: &Trace) -> f64 {
     let begin = run.completed.iter().map(|job| job.submit).min().unwrap_or_default();
+    // The interval of the utilisation by jobs, so that the two shares can be added.
     let makespan = Interval::starting(begin, run.summary.makespan);
     let spans = run.reservations.iter().copied();
     utilisation_over_time(spans, trace.machine, makespan, makespan.length()).first().copied().unwrap_or(0.0)
@@ -144,6 +145,7 @@ pub(crate) fn write_jobs(path: &Path, trace: &Trace, run: &Run) -> Result<()> {
     if is_swf(path) {
         let mut header = trace::header(trace);
         header.push_comment(&format!("Note: waits and run times are simulated, scheduler {}", run.policy));
+        // The records are loaded only if this format is wanted; each belongs to the job at the same place.
         let records: Vec<Record> = trace
             .records
             .iter()
@@ -172,6 +174,7 @@ fn write_csv(out: &mut dyn Write, trace: &Trace, run: &Run) -> io::Result<()> {
     writeln!(out, "{JOB_COLUMNS}")?;
     for (job, ran) in ran(trace, run) {
         let Some(ran) = ran else { continue };
+        // The simulation counts whole nodes, but the file counts processors, like the trace.
         let processors = u64::from(job.processors.0) * u64::from(trace.unit);
         let wait = ran.start - job.submit;
         writeln!(

@@ -248,6 +248,7 @@ fn half(promise: &Promise, parts: &[&Listed]) -> Option<String> {
     }
     let state = match promise.expected {
         Expected::Held { .. } => State::Held,
+        // `Over` does not get here: only promises that must take capacity are compared.
         Expected::Committed | Expected::Over => State::Committed,
     };
     let other = parts.iter().find(|part| part.state != state)?;

@@ -75,6 +75,7 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(number: u32, seed: u64, parties: Vec<Party>, begin: Time) -> Worker {
+        // From 1: the first client must not get the seed itself, which the choice of kills uses.
         let chance = Chance(seed ^ u64::from(number + 1).wrapping_mul(0x2545_f491_4f6c_dd1d));
         let sites = parties.iter().filter(|party| party.role == Role::Site).count();
         let sites = u32::try_from(sites).unwrap_or(u32::MAX);
@@ -163,6 +164,7 @@ impl Worker {
         } else {
             self.sites as usize + self.draw(brokers)
         };
+        // Cannot underflow: the command line requires two sites.
         let parts = if at_site { 1 } else { 2 + self.chance.below(self.sites.min(3) - 1) };
         let (request, book) = (self.request(parts), self.chance.in_percent(50));
         let hold_for = if self.chance.in_percent(15) { SHORT_HOLD } else { LONG_HOLD };
@@ -183,6 +185,7 @@ impl Worker {
                 promise.terms = terms(&promise.party, &shown.slots);
                 self.live.push((party, promise));
             }
+            // A refused reservation must not take capacity anywhere, so it is checked like a cancelled one.
             _ => self.over.push(promise),
         }
         Ok(())

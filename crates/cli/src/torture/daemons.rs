@@ -79,6 +79,7 @@ impl Daemon {
         command.args(["--listen", &self.listen, "--json", "--log", "warn"]);
         // In its own process group, so that Ctrl-C in the terminal does not reach it: the final check needs it.
         command.process_group(0).stdin(Stdio::null());
+        // Truncated: the line of the killed process must not be taken for that of the new one.
         command.stdout(File::create(self.file("ready"))?).stderr(self.log()?);
         self.child = Some(command.spawn().context("cannot run this executable again")?);
         Ok(())
@@ -241,6 +242,7 @@ impl Grid {
     pub(super) async fn kill_one(&mut self, chance: &mut Chance) -> Result<()> {
         let count = u32::try_from(self.daemons.len()).unwrap_or(u32::MAX);
         let at = chance.below(count) as usize;
+        // Both numbers are drawn in any case, so that later choices do not depend on their use.
         let again = chance.below(KILLED_AGAIN) == 0;
         let pause = Duration::from_millis(chance.below(40).into());
         let Some(victim) = self.daemons.get_mut(at) else { return Ok(()) };
@@ -265,6 +267,7 @@ impl Grid {
 
     /// Kills all daemons and returns the errors in their journals.
     pub(super) fn end(&mut self) -> Result<Vec<String>> {
+        // Killed and not stopped, because a journal must be sound after a crash.
         self.daemons.iter_mut().for_each(Daemon::kill);
         self.daemons.iter().filter_map(|daemon| daemon.check_journal().transpose()).collect()
     }

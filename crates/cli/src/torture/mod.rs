@@ -94,6 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the async runtime")?;
     let results = runtime.block_on(torture(arguments, &folder));
+    // An error counts, too: the logs of the daemons may explain it.
     let fails = results.as_ref().map_or(true, |results| results.violations > 0);
     if fails && arguments.folder.is_none() {
         say!("the state folder is kept: {}", temporary.keep().display());
@@ -256,6 +257,7 @@ fn stop_signal() -> Result<watch::Receiver<bool>> {
             _ = terminate.recv() => {}
         }
         say!("stopping after a check of all acknowledged answers");
+        // Fails only if the run is already over.
         let _ = tell.send(true);
     });
     Ok(stopped)

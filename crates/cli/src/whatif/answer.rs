@@ -159,6 +159,7 @@ fn signed(change: Seconds) -> String {
     match change.0 {
         0 => "0s".to_owned(),
         later if later > 0 => format!("+{}", length(later as f64)),
+        // Negated as a float: the smallest integer has no positive counterpart.
         earlier => format!("-{}", length(-(earlier as f64))),
     }
 }

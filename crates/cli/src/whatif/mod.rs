@@ -63,6 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut slots = prober.probe(&rules, &cluster, &request);
     // Some methods rate slots without impacts, but the table always shows them.
     prober.add_impacts(rules.policy, &cluster, &request, &mut slots);
+    // A copy: the answer lists the slots by time, also those that the ranking removes.
     let mut ranked = slots.clone();
     arguments.placement.preference().rank(&mut ranked);
     let best = ranked.first().map(|slot| slot.start);
@@ -134,6 +135,7 @@ impl RequestText {
             earliest_start,
             latest_end: earliest_start + self.duration + self.window,
             duration: self.duration,
+            // Rounded up: part of a node cannot be reserved.
             capacity: Capacity(self.processors.div_ceil(unit)),
         }
     }

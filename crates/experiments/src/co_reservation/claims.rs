@@ -83,6 +83,7 @@ fn fewer_attempts(results: &Results) -> Claim {
         let below = results.extent.shares.iter().filter(|&&share| share < ALL);
         let pairs: Vec<(u32, Option<(f64, f64)>)> =
             below.map(|&share| (share, pair(results, share, |ran| part(ran).attempts_each()))).collect();
+        // The claim is about every share, so a share without a value counts against it.
         let worse = pairs.iter().filter(|(_, pair)| pair.is_none_or(|(with, without)| with >= without));
         failed.extend(worse.map(|(share, _)| format!("{kind} at {share}%")));
         let known: Vec<(f64, f64)> = pairs.iter().filter_map(|(_, pair)| *pair).collect();
@@ -116,6 +117,7 @@ fn fewer_attempts(results: &Results) -> Claim {
 fn all_seen(results: &Results) -> Claim {
     let of = |part: Part| pair(results, ALL, |ran| part(ran).attempts_each());
     let [(_, successful), (_, unsuccessful)] = KINDS;
+    // A run may have no unsuccessful requests at this share; nothing contradicts the claim then.
     let reproduced = of(successful).is_some_and(|(with, without)| without < with)
         && of(unsuccessful).is_none_or(|(with, without)| without <= with);
     let text = |part: Part| {
@@ -165,6 +167,7 @@ fn saved_measured(saved: &[(u32, Estimate)]) -> Measured {
 
 fn higher_load(results: &Results) -> Claim {
     let saved = saved(results);
+    // A tolerance, because two points with equal true values differ by chance.
     let falls = saved.windows(2).all(|pair| pair[1].1.mean <= pair[0].1.mean + NO_GAIN);
     let more = saved.first().zip(saved.last()).is_some_and(|(most, least)| most.1.mean > least.1.mean);
     let reproduced = falls && more;
@@ -235,6 +238,7 @@ fn more_messages(results: &Results) -> Claim {
         let pairs: Vec<(f64, f64)> =
             shares.filter_map(|&share| pair(results, share, |ran| part(ran).messages_each())).collect();
         let higher = pairs.iter().filter(|(with, without)| with > without).count();
+        // Compared with all shares, so that a share without a value counts as not higher.
         reproduced &= 2 * higher > results.extent.shares.len();
         told.push(format!("{kind}: {}, higher with probing at {higher} shares", range_text(&pairs)));
     }

@@ -160,6 +160,7 @@ pub(super) fn acceptance(results: &Results) -> Vec<Section> {
         LineSeries::new(rejecters.to_string(), points.collect())
     };
     let mut all: Vec<LineSeries> = extent.rejecters.iter().map(series).collect();
+    // Without rejecters no hold is measured, and the point would be at a timeout of zero.
     let some = extent.rejecters.iter().filter(|&&rejecters| rejecters > 0);
     let adaptive = some.map(|&rejecters| {
         let case = held(rejecters, Timeout::Adaptive(TARGET));
@@ -260,6 +261,7 @@ pub(super) fn adaptive(results: &Results) -> Section {
 fn adaptive_row(results: &Results, case: &HoldCase, target: f64) -> Vec<String> {
     let fixed = |timeout| results.acceptance(&HoldCase { timeout: Timeout::Fixed(timeout), ..*case });
     let keeping = |timeout: &u32| fixed(*timeout).mean >= target;
+    // From the longest down: a site wants to hold as long as its target allows, to leave time to negotiate.
     let best = results.timeouts(case).into_iter().rev().find(keeping);
     let best = best.map_or_else(|| "none".into(), |timeout| format!("{timeout}: {}", fixed(timeout).show(3)));
     let told = if case.set == OURS { "nothing" } else { "free capacity" };

@@ -118,6 +118,8 @@ pub(super) fn run(extent: Extent, scale: &Scale, progress: Progress<'_>) -> Resu
         Case::Hold(case) => Ran::Held(case, hold(&case, &choices[case.set], extent.accepters, seed)),
     });
     let mut results = Results { extent, negotiated: BTreeMap::new(), held: BTreeMap::new() };
+    // Outputs are in the order of the inputs, so each case has its values in the order of the seeds, and
+    // `saved` can compare two cases seed by seed.
     for output in outputs {
         match output {
             Ran::Negotiated(case, ran) => results.negotiated.entry(case).or_default().push(ran),
@@ -166,6 +168,7 @@ impl Results {
 
     /// A measure of a case of Figure 9; zero if it was not run.
     pub(super) fn hold(&self, case: &HoldCase, number: impl Fn(&Held) -> f64) -> Estimate {
+        // The same mapping as in `hold_cases`; otherwise a case without rejecters would not be found.
         let timeout = match case.timeout {
             Timeout::Fixed(timeout) => fixed(case.rejecters, timeout),
             adaptive => adaptive,
@@ -197,6 +200,7 @@ impl Results {
         for pair in timeouts.windows(2) {
             let (above, below) = (rate(pair[0]), rate(pair[1]));
             if below < target {
+                // `above` is at least the target and `below` is less, so the divisor is positive.
                 let part = (above - target) / (above - below);
                 return Reached::At(f64::from(pair[0]) + part * f64::from(pair[1] - pair[0]));
             }

@@ -86,6 +86,7 @@ impl Negotiated {
 /// evaluated broker.
 pub(super) fn negotiate(case: &NegotiationCase, choices: &Choices, requests: usize, seed: u64) -> Negotiated {
     let mut sites = sites(choices.tell_free, HoldRules::default());
+    // Different numbers: both brokers make reservation ids at the same machines.
     let mut evaluated = Desk::new(1, choices, case.knowledge, &sites);
     let mut side_channel = Desk::new(2, choices, Knowledge::Probes, &sites);
     let mut negotiated = Negotiated::default();
@@ -197,9 +198,11 @@ fn with_rejecters(
     let mut all: Vec<(Asked, bool)> = accepters.into_iter().map(|asked| (asked, true)).collect();
     if count > 0 {
         let every = f64::from(case.inter_arrival) * 1_000.0 / f64::from(case.rejecters);
+        // Own random streams: the accepters are the same with any number of rejecters.
         let rejecters = draw(choices, "rejecters", count, every, seed);
         all.extend(rejecters.into_iter().map(|asked| (asked, false)));
     }
+    // A stable sort: in the same second accepters come first, in every run.
     all.sort_by_key(|(asked, _)| asked.submit);
     all
 }

@@ -166,12 +166,14 @@ pub(super) struct Asked {
 impl Asked {
     /// Whether it goes through the evaluated broker at this share, in percent.
     pub(super) fn is_seen(&self, share: u32) -> bool {
+        // The number does not depend on the share, so a larger share has all requests of a smaller one.
         self.chance < f64::from(share) / 100.0
     }
 }
 
 /// The start of the measurement: the end of the warm-up, or a third of a short run.
 pub(super) fn measured_from(choices: &Choices, drawn: &[Asked]) -> Time {
+    // A quick run ends before the warm-up would, and would measure nothing.
     let third = drawn.get(drawn.len() / 3).map_or(Time(0), |asked| asked.submit);
     third.min(Time(0) + choices.warm_up())
 }
@@ -205,6 +207,8 @@ fn request(choices: &Choices, earliest: Time, stream: &mut Stream) -> Request {
         let latest_end = begin + choices.window + duration;
         let wanted = placement::Request { earliest_start: begin, latest_end, duration, capacity };
         parts.push(Part::new(wanted, KIND));
+        // The window moves with the order; otherwise a later sub-job could not end in time after the earlier
+        // ones.
         if choices.order == Order::OneAfterTheOther {
             begin = begin + duration;
         }

@@ -18,6 +18,7 @@ pub(super) fn shares_above_none() -> std::ops::Range<usize> {
 }
 
 fn is_above_zero(estimate: &Estimate) -> bool {
+    // A single seed has no interval; then the mean alone decides.
     estimate.mean - estimate.margin.unwrap_or(0.0) > 0.0
 }
 
@@ -91,6 +92,8 @@ fn range(results: &Results, rule: usize, of: Figure) -> (f64, f64) {
 fn prolongs(results: &Results) -> Claim {
     let increases: Vec<(u32, Estimate)> =
         shares_above_none().map(|share| (SHARES[share], results.increase(FACTOR_ONE, share))).collect();
+    // A small share has a small effect, which the interval may not separate from zero; the largest share
+    // must.
     let reproduced = increases.iter().all(|(_, increase)| increase.mean > 0.0)
         && increases.last().is_some_and(|(_, most)| is_above_zero(most));
     let shown: Vec<String> =

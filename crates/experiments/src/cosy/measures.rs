@@ -140,6 +140,7 @@ impl Results {
 }
 
 fn increase(run: &Runs, rule: usize, share: usize) -> f64 {
+    // A queue without any wait has no relative increase.
     let none = run[rule][0].wait;
     if none > 0.0 { run[rule][share].wait / none - 1.0 } else { 0.0 }
 }
@@ -151,6 +152,7 @@ fn needed_factor(increases: &[f64; FACTORS.len()], tolerated: f64) -> f64 {
         None => factor(FACTORS.len() - 1),
         Some(0) => factor(0),
         Some(at) => {
+            // `before` is above the tolerated increase and `after` is not, so the divisor is positive.
             let (before, after) = (increases[at - 1], increases[at]);
             factor(at - 1) + (factor(at) - factor(at - 1)) * (before - tolerated) / (before - after)
         }

@@ -181,6 +181,8 @@ impl Site<'_> {
     fn start(&mut self, now: Time) {
         for JobKey(key) in self.started.drain(..) {
             let at = key as usize;
+            // Only jobs from the queue come here. The time to the start of a reservation was chosen by its
+            // owner and would distort the history of waits.
             self.notice.job_started(&self.jobs[at].job.asked, now);
             self.fates[at].start = now;
             self.events.push(now + self.jobs[at].job.run, Event::End(key));
@@ -194,6 +196,8 @@ impl Site<'_> {
         let Waiting { estimate, capacity, .. } = self.jobs[at].job.asked;
         let expected_end = self.fates[at].start + estimate;
         if self.is_granted(at) {
+            // Jobs use about a third of their requested time; if the rest stayed reserved, the queue would
+            // wait for nothing.
             let rest = Span::starting(now, expected_end - now, capacity);
             self.scheduler.release(rest);
             self.present.reserved.retain(|&other| other != at);
@@ -228,6 +232,7 @@ impl Site<'_> {
                 (fates[at].start, Waiting { estimate: length(job), ..job.asked })
             })
         };
+        // Planned before the decision takes effect: a granted reservation would compete with itself as a job.
         let planned_wait = wait(|job| job.asked.estimate);
         let informed_wait = wait(|job| job.run);
         self.fates[at].asked = Some(Decision { answer, needed, planned_wait, informed_wait });

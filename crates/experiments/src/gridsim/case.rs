@@ -53,6 +53,7 @@ pub(super) struct Placed<'a> {
 
 /// Runs all jobs of a workload and returns the measures of each resource.
 pub(super) fn run(case: Case, choices: &Choices, jobs: &[Drawn]) -> Vec<Measures> {
+    // One end for all resources, so that their utilisations cover the same time.
     let arrivals_end = jobs.last().map_or(Time(0), |job| job.submit);
     let run_site = |(at, site): (usize, &Site)| {
         let here: Vec<&Drawn> = jobs.iter().filter(|job| job.site == at).collect();
@@ -74,6 +75,7 @@ fn run_resource(case: Case, choices: &Choices, site: &Site, jobs: &[&Drawn], arr
             .zip(job.parts)
             .map(|(id, work)| Job { id: JobId(id as u32), work, stopped: case.stopped })
             .collect();
+        // A job that requests a reservation at 10% also does at 20%: runs differ only in the added ones.
         let wanted = job.rank < f64::from(case.share);
         let booked =
             if wanted { ask(&mut resource, case, choices, site, job, &mut rejections) } else { None };
@@ -120,6 +122,8 @@ fn ask(
                 refused += 1;
                 start = start + hint;
             }
+            // Cannot happen: every resource has at least the four CPUs of a parallel job, and no start is in
+            // the past.
             Err(_) => break,
         }
     }

@@ -125,6 +125,8 @@ fn utilisations(results: &[Results]) -> [Claim; 3] {
     let [none, ten, twenty, long_ten, long_twenty] = [NONE, TEN, TWENTY, LONG_TEN, LONG_TWENTY]
         .map(|case| results[0].of(case, mean_of_sites(utilisation)));
     let (low, high) = published::UTILISATION;
+    // The claim has two parts: a range, and a drop into it. A utilisation that was always in the range is no
+    // drop.
     let drops = |with: Estimate| low <= with.mean && with.mean <= high && with.mean < none.mean;
     let new = |id, paper| Claim::new(id, "Section 5.2.3, Figure 9", paper);
     let why = || why_used(results);
@@ -278,6 +280,7 @@ fn overload() -> String {
 /// A sentence about the alternative with a lighter load; empty if it was not run.
 fn lighter(results: &[Results], text: impl FnOnce(&Results) -> String) -> String {
     let at = ALTERNATIVES.iter().position(|(_, choices)| choices.per_hour < CHOICES.per_hour);
+    // Results begin with our own choices. A quick run has no others, and then nothing is said about them.
     let text = at.and_then(|at| results.get(at + 1)).map(text);
     let text = text.map(|text| {
         format!(". With a load that the five resources can process (other choices, below) {text}")

@@ -23,6 +23,7 @@ pub fn run(scale: &Scale, progress: Progress<'_>) -> Page {
     let jobs_each = if scale.quick { QUICK_JOBS } else { CHOICES.jobs_each };
     let mut sets = vec![Choices { jobs_each, ..CHOICES }];
     if !scale.quick {
+        // In this order and after ours: claims and tables find the results of an alternative by its index.
         sets.extend(ALTERNATIVES.map(|(_, choices)| choices));
     }
     page(&sets[0], &run_sets(&sets, scale, progress))

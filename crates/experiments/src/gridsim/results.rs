@@ -37,6 +37,7 @@ pub(super) struct Results {
 
 /// Runs all cases for all seeds with each of the `sets`, in their order.
 pub(super) fn run_sets(sets: &[Choices], scale: &Scale, progress: Progress<'_>) -> Vec<Results> {
+    // `chunks` panics on a size of zero.
     let seeds = scale.seeds.max(1);
     let inputs: Vec<(usize, usize, u64)> = (0..sets.len())
         .flat_map(|set| (0..CASES.len()).map(move |case| (set, case)))
@@ -71,6 +72,8 @@ impl Results {
         compare: impl Fn(f64, f64) -> f64,
     ) -> Estimate {
         let (ours, base) = (self.per_seed(case, &number), self.per_seed(base, &number));
+        // Both cases of a seed have the same jobs. The difference by seed removes the variation between
+        // workloads, which would make the interval much wider.
         let compared: Vec<f64> = ours.iter().zip(&base).map(|(&ours, &base)| compare(ours, base)).collect();
         Estimate::of(&compared)
     }
@@ -211,8 +214,10 @@ impl Measures {
             let fates = &fates[parts.clone()];
             match offset {
                 Some(offset) => measures.offsets.add(offset.0),
+                // Each part of a parallel job was queued on its own and has its own wait.
                 None => fates.iter().for_each(|fate| measures.waits.add((fate.start - job.submit).0)),
             }
+            // Parts from the queue start as CPUs become free, which is rarely at the same time.
             let together = fates.iter().all(|fate| fate.is_whole() && fate.start == fates[0].start);
             measures.success.add(i64::from(together));
             if *wanted {
@@ -266,6 +271,7 @@ fn fates(resource: &Resource, parts: usize) -> Vec<Fate> {
 
 /// CPU seconds used until `until`, of those available.
 fn used(resource: &Resource, until: Time) -> Sum {
+    // An interval that begins after `until` becomes empty and has the length zero.
     let inside = |interval: Interval| Interval::new(interval.begin, interval.end.min(until)).length().0;
     let total = resource.pieces().iter().map(|piece| inside(piece.interval)).sum();
     Sum { total, count: until.0 * i64::from(resource.capacity().0) }

@@ -127,11 +127,14 @@ pub(super) struct Drawn {
 /// All jobs in the order of submission; ties by user.
 pub(super) fn draw(choices: &Choices, seed: u64) -> Vec<Drawn> {
     let mut jobs: Vec<Drawn> = (0..choices.users).flat_map(|user| draw_user(choices, seed, user)).collect();
+    // The sort must be stable: it keeps jobs of one second in the order of their users.
     jobs.sort_by_key(|job| job.submit);
     jobs
 }
 
 fn draw_user(choices: &Choices, seed: u64, user: usize) -> impl Iterator<Item = Drawn> {
+    // One stream per property and user: a changed choice, such as the load, leaves all other draws as they
+    // are.
     let stream = |what: &str| Stream::new(seed, &format!("gridsim/{what}/{user}"));
     let [mut gaps, mut sites, mut sizes, mut ranks, mut aheads] =
         ["gaps", "sites", "sizes", "ranks", "aheads"].map(stream);
@@ -143,6 +146,7 @@ fn draw_user(choices: &Choices, seed: u64, user: usize) -> impl Iterator<Item = 
     (0..choices.jobs_each).map(move |_| {
         clock += gaps.exponential(mean_gap);
         let mut parts = [Work::NONE; PARALLEL as usize];
+        // All sizes are drawn even if only one is used, so that single and parallel runs have the same jobs.
         for part in &mut parts {
             *part = Work(sizes.whole(SIZES.0, SIZES.1).cast_unsigned());
         }

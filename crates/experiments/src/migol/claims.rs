@@ -63,6 +63,7 @@ fn backfilling(results: &Results) -> Claim {
         .map(|(workload, mean)| format!("{} {}%", workload.name, mean.show(1)))
         .collect();
     let wait = |load: usize| results.wait(None, |at| at.is_small() && at.workload == load).mean;
+    // Without margins (one drawing) any difference counts, because nothing else is known about it.
     let apart = |other: &Estimate| {
         (other.mean - means[0].mean).abs() > other.margin.unwrap_or(0.0) + means[0].margin.unwrap_or(0.0)
     };
@@ -151,6 +152,7 @@ fn twice_the_time(points: &[Point]) -> Claim {
         found.map_or(0.0, |point| point.best_of_three)
     };
     let (few, many) = (time(175), time(700));
+    // A coarse clock may measure a time of zero.
     let ratio = if few > 0.0 { many / few } else { 0.0 };
     let single = |value: f64| Estimate { mean: value, margin: None, runs: 1 };
     Claim::new("migol/scaling", "section IV.C, Figure 6", "twice, from 175 to 700 reservations")

@@ -104,6 +104,8 @@ fn middle(
         times.push(act(from, clock)?.saturating_sub(begun));
     }
     times.sort_unstable();
+    // The numbers of measurements are odd, so there is one middle value. Unlike the mean, it is not changed
+    // by a few measurements that the operating system interrupted.
     Some(times[times.len() / 2].as_nanos() as f64 / 1_000.0)
 }
 

@@ -229,6 +229,7 @@ fn scaling_figure(points: &[Point]) -> Section {
 fn scaling_table(points: &[Point]) -> Section {
     let first = points.first().map_or(0.0, |point| point.best_of_three);
     let line = |point: &Point| {
+        // A coarse clock may measure a time of zero.
         let times = if first > 0.0 { point.best_of_three / first } else { 0.0 };
         vec![
             point.reservations.to_string(),
@@ -260,6 +261,7 @@ fn costs_table(costs: &Costs) -> Section {
         row(name, [seconds.to_owned()].into_iter().chain(counted.unwrap_or_default()))
     };
     let mut flooding = line("best effort at three sites", "", None);
+    // Only calls are counted: how long the copies take depends on the queues, not on the broker.
     flooding[2] = costs.flooding.to_string();
     Section::table(
         "migol-fig5-submission.csv",

@@ -78,6 +78,7 @@ impl Samples {
         let mut samples = Samples { all: blank, moments };
         for (cluster, machine) in CLUSTERS.iter().enumerate() {
             for (workload, load) in WORKLOADS.iter().enumerate() {
+                // Drawn once for all wall times: only the estimates differ between them, not the jobs.
                 let drawn = Drawn::new(load, machine, seed, drawing, moments);
                 for wall_time in 0..WALL_TIMES.len() {
                     samples.submit(&drawn, cluster, workload, wall_time);
@@ -93,10 +94,13 @@ impl Samples {
         let mut prober = Prober::default();
         for (moment, &now) in drawn.moments.iter().enumerate() {
             let frozen = freeze(site, &jobs, now);
+            // Planned once for both test jobs: the plan has only the jobs that are there without them.
             let rooms =
                 Estimator::ALL.map(|estimator| prober.room(estimator.policy(), &frozen.cluster(), true));
             for (test_job, test) in TEST_JOBS.iter().enumerate() {
                 let need = Need { capacity: test.cores, length: test.wall_time };
+                // Always fits, because the test jobs are smaller than the clusters. If not, `real_wait` has
+                // the same maximum.
                 let estimated =
                     |at: usize| rooms[at].earliest_fit(now, need, None).unwrap_or(Time::MAX) - now;
                 let at = At { test_job, wall_time, cluster, workload };
@@ -137,6 +141,7 @@ impl At {
 
 /// The wait of the test job in a simulation, submitted after all other jobs of the same second.
 fn real_wait(site: Site, jobs: &[Job], test: &TestJob, now: Time) -> Seconds {
+    // The estimate counts all jobs of this second as queued before the test job, so the simulation does too.
     let at = jobs.partition_point(|job| job.asked.submit <= now);
     let asked = Waiting { submit: now, estimate: test.wall_time, capacity: test.cores, priority: 0 };
     let mut with_test = Vec::with_capacity(jobs.len() + 1);
@@ -196,6 +201,8 @@ impl Results {
         wanted: impl Fn(&Decision) -> bool,
     ) -> Estimate {
         let per_drawing = self.drawings.iter().filter_map(|drawing| {
+            // One value per drawing, because decisions of one drawing share their workloads and are not
+            // independent.
             let right: Vec<f64> = Decision::all(clusters)
                 .filter(|decision| wanted(decision))
                 .flat_map(|decision| decision.verdicts(drawing, chooser))
@@ -208,6 +215,8 @@ impl Results {
 
     fn mean(&self, wanted: &impl Fn(&At) -> bool, value: impl Fn(&Sample) -> Option<f64>) -> Estimate {
         let per_drawing = self.drawings.iter().filter_map(|drawing| {
+            // Samples of a drawing share one workload and are not independent. An interval over all samples
+            // would be too narrow, so each drawing gives one value.
             let samples = At::all().filter(|at| wanted(at)).flat_map(|at| drawing.at(at));
             mean(&samples.filter_map(&value).collect::<Vec<f64>>())
         });

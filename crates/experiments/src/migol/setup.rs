@@ -132,6 +132,8 @@ impl Drawn {
         moments: usize,
     ) -> Drawn {
         let stream = |what: &str| {
+            // Workload and cluster are in the name, so that the two sides of a ranking decision are
+            // independent.
             Stream::new(seed, &format!("migol/{}/{}/{drawing}/{what}", workload.name, cluster.name))
         };
         let [mut gaps, mut sorts, mut sizes, mut runs, mut begins] =
@@ -143,6 +145,7 @@ impl Drawn {
                 clock += gaps.exponential(mean_gap);
                 let usual = sorts.whole(1, 100) <= workload.usual.share;
                 let Sort { run, nodes, .. } = if usual { workload.usual } else { workload.other };
+                // Sizes are in nodes, so that a job takes the same share of either cluster.
                 let cores = sizes.whole(nodes.0, nodes.1) as u32 * cluster.node;
                 (Time(clock as i64), Capacity(cores), Seconds(runs.whole(run.0, run.1)))
             })

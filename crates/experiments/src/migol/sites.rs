@@ -56,6 +56,8 @@ pub(super) fn calendar(count: usize, capacity: Capacity) -> Vec<Span> {
             let from = Time(stream.whole(0, horizon as i64));
             let (lasts, takes) = (stream.whole(LASTS.0, LASTS.1), stream.whole(TAKES.0, TAKES.1));
             let need = Need { capacity: Capacity(takes as u32), length: Seconds(lasts) };
+            // Moved to the first fit: at 70% load a random moment is often full, and leaving such a
+            // reservation out would give fewer than `count`.
             let start = profile.earliest_fit(from, need, None)?;
             let span = Span::starting(start, need.length, need.capacity);
             profile.add(span);
@@ -109,6 +111,8 @@ impl Grid {
                 let Some((_, ledger)) = self.ledgers.iter_mut().find(|(name, _)| *name == out.to) else {
                     continue;
                 };
+                // The clock of the sites stands still. Otherwise reservations of the calendar would begin and
+                // end, and their number would change during the measurement.
                 let answer = ledger.handle(Moment(0), &out.envelope, &Views::default()).answer;
                 let heard = choice.on_answer(Moment::of(from), &out.to, out.envelope.key, &answer);
                 told |= heard.outcome.is_some();

@@ -77,6 +77,8 @@ fn granted(results: &Results, why_not: &'static str) -> [Claim; 4] {
         Claim::new("what-if/success-short-notice", "5.2", "what-if 92%, load 38%")
             .says("with book-ahead time and window of two hours at most the difference is largest")
             .ours(small.show("%"), small.measured())
+            // At least zero: if load grants more over all workloads, a smaller loss would otherwise count as
+            // a gain.
             .judged(larger, small.difference() > all.difference().max(0.0), || why_not),
         Claim::new("what-if/success-high-load", "5.2", "what-if 92%, load 58%")
             .says("what-if grants more of the fifth of the requests with the highest backlog")
@@ -85,6 +87,7 @@ fn granted(results: &Results, why_not: &'static str) -> [Claim; 4] {
         Claim::new("what-if/all-granted-wide-window", "Table 1", "200 of 200")
             .says("with a window of 30 hours both methods grant all requests")
             .ours(wide.show("%"), wide.measured())
+            // 99.5% is 199 of the 200 requests: one refused request per run is tolerated.
             .judged("both grant 99.5% or more", wide.0.iter().all(|part| part.mean >= 99.5), || why_not),
     ]
 }
@@ -152,6 +155,8 @@ fn equal_far_ahead(results: &Results, why_not: &'static str) -> Claim {
 }
 
 fn limits(results: &Results, cut: usize, jobs: usize, why_not: &'static str) -> [Claim; 2] {
+    // Runs with the limit exist only at the widest window, so they are compared with the others at that
+    // window.
     let whole = Both::of(results, is_wide, added_hours);
     let limited =
         Both([WhatIf, Load].map(|method| {

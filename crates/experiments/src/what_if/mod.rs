@@ -24,6 +24,7 @@ const WIDE_WINDOW: i64 = 30;
 
 /// Runs the experiment on `workload`. A quick run has fewer book-ahead times and windows.
 pub fn run(workload: &Workload, scale: &Scale, progress: Progress<'_>) -> Page {
+    // Cut before the requests are selected, so that the limit holds for requests too.
     let (limited, cut) = workload.limited(WIDEST);
     let batches = batches(scale);
     let findings = run_each(&batches, scale, progress, |batch| {
@@ -48,6 +49,7 @@ fn batches(scale: &Scale) -> Vec<Batch> {
                 for estimates in [Estimates::Factor(2.0), Estimates::Actual] {
                     batches.extend(Contender::PAPER.map(batch(false, estimates)));
                 }
+                // Delays are compared only at this window; runs at the others would only cost time.
                 if window == WIDE_WINDOW {
                     batches.extend(Contender::PAPER.map(batch(true, Estimates::Requested)));
                 }

@@ -199,6 +199,7 @@ fn contender_table(results: &Results) -> Section {
         let limited = move |batch: &Batch| batch.limited && batch.setting.contender == contender;
         let name = format!("{}, jobs of {WIDEST} at most (window 30 h only)", contender.name());
         let mut cells = summary(results, limited);
+        // No limited run has a window of two hours at most, and the mean over no run would be shown as 0.
         cells[1] = "-".to_owned();
         rows.push(row(name, cells));
     }

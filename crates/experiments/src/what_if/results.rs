@@ -36,6 +36,8 @@ impl Results {
         matching: impl Fn(&Batch) -> bool,
         value: impl Fn(&Finding) -> f64,
     ) -> Estimate {
+        // The workloads of a seed have the same jobs as requests and are not independent, so they give one
+        // value together.
         let of_seed = |seed: u64| {
             let found: Vec<f64> = self
                 .all
@@ -65,6 +67,7 @@ impl Results {
         value: impl Fn(&Finding) -> f64,
     ) -> Option<&Setting> {
         let found = self.all.iter().filter(|(batch, _)| matching(batch));
+        // `total_cmp`, because `f64` has no total order otherwise; no value is NaN.
         found.max_by(|a, b| value(&a.1).total_cmp(&value(&b.1))).map(|(batch, _)| &batch.setting)
     }
 

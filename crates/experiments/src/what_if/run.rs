@@ -118,6 +118,7 @@ pub fn run(workload: &Workload, setting: &Setting) -> Finding {
         seed: setting.seed,
         ..Selection::default()
     };
+    // Fails only for a negative book-ahead time or window, or one above 2^40 s.
     let requests = select(&mut jobs, &selection).unwrap_or_default();
     let jobs: Vec<Job> = jobs.iter().map(Job::from).collect();
     let site = Site { policy: Policy::EASY, capacity: workload.machine, overrun: Overrun::Kill };
@@ -135,6 +136,7 @@ struct Watched {
 
 impl Placement for Watched {
     fn place(&mut self, request: &Request, cluster: &Cluster<'_>, profile: &Profile) -> Option<Time> {
+        // The simulator places each request once, in order, so the index of a backlog is that of its request.
         self.backlogs.push(backlog(cluster));
         self.placement.place(request, cluster, profile)
     }
@@ -169,7 +171,10 @@ fn finding(
     let mut added: Vec<(Time, Seconds)> = Vec::new();
     let (mut original, mut affected) = (0i64, 0i64);
     for (job, (before, after)) in jobs.iter().zip(without.jobs.iter().zip(&with.jobs)) {
+        // A job wider than the machine runs in neither simulation and has no wait.
         let (Fate::Ran(before), Fate::Ran(after)) = (before, after) else { continue };
+        // Jobs that start earlier than without reservations are not subtracted: Table 1 of the paper is about
+        // delayed jobs only.
         if after.start > before.start {
             original += (before.start - job.asked.submit).0;
             affected += (after.start - job.asked.submit).0;

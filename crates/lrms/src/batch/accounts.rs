@@ -44,6 +44,7 @@ impl Accounts {
         };
         match map.get(owner) {
             Some(account) => Ok(account.clone()),
+            // A user of this service who is called root must not become root on the cluster by that name.
             None if owner.as_str() == "root" => no_account("root must be mapped explicitly"),
             None if is_account(owner.as_str()) => Ok(owner.to_string()),
             None => no_account("the name is not a valid name of an account"),

@@ -21,6 +21,7 @@ impl Batch {
         if let Err(why) = self.look_anew(now) {
             let advice = "check that the batch system is up and that its commands can be run";
             findings.push(Finding::wrong("a look at everything", why, advice));
+            // Without a look every resource would seem to have no nodes, so the other checks are left out.
             return findings;
         }
         let state = self.state();
@@ -48,6 +49,7 @@ impl State {
             1.. => format!("the batch system is {skew} s ahead"),
             _ => format!("the batch system is {} s behind", skew.unsigned_abs()),
         };
+        // `abs` would overflow for the smallest number, which a damaged output may contain.
         match skew.unsigned_abs() {
             skew if skew <= GOOD_SKEW => Finding::well(what, seen),
             skew if skew <= BAD_SKEW => Finding::doubtful(what, seen, advice),
@@ -60,6 +62,7 @@ impl State {
 fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding> {
     let here = || nodes.iter().filter(|node| node.resources.contains(&place.resource));
     let what = format!("capacity of {}", place.resource);
+    // Unusable nodes count as well: a node that is down is no reason to change the configured capacity.
     let there = place.unit.of_nodes(here());
     let unit = match place.unit {
         Unit::Cores => "cores",
@@ -70,6 +73,7 @@ fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding>
         let advice = "check the names of its partition or queue and of its features";
         return vec![Finding::wrong(what, "no node belongs to it", advice)];
     }
+    // An offer below the real capacity is wrong too: the first failed nodes would then not count as lost.
     let mut findings = vec![if there == offered.0 {
         Finding::well(what, seen)
     } else {
@@ -78,6 +82,7 @@ fn capacity_of(place: &Place, offered: Capacity, nodes: &[Node]) -> Vec<Finding>
     }];
     let unusable: Vec<&str> = here().filter(|node| !node.usable).map(|node| node.name.as_str()).collect();
     if !unusable.is_empty() {
+        // A large cluster may have thousands; ten names are enough to recognise the cause.
         let shown = unusable.iter().take(10).copied().collect::<Vec<_>>().join(", ");
         let seen = format!("{} cannot be used: {shown}", unusable.len());
         findings.push(Finding::doubtful(

@@ -98,6 +98,7 @@ impl Looks {
     pub(super) fn picture_at(&self, now: Moment) -> Picture {
         let passed = self.taken.map(|taken| now.second() - taken.second());
         let clock = self.picture.clock.zip(passed).map(|(clock, passed)| clock + passed);
+        // A copy, so that the state is not locked while the command that needs it runs.
         Picture { clock, ..self.picture.clone() }
     }
 
@@ -133,12 +134,15 @@ impl Looks {
     pub(super) fn end(&mut self, seen: Result<Picture, LrmsError>, took: Millis) -> Looked {
         let meanwhile = self.meanwhile.take().unwrap_or_default();
         let outcome = seen.map(|mut picture| {
+            // Before our own changes: these replace an entry with the same handle, so none is there twice.
             self.carry_over(&mut picture);
             meanwhile.iter().for_each(|own| own.put_into(&mut picture));
+            // Its age counts from its begin: changes by others since then may be missing in it.
             (self.picture, self.taken, self.took) = (picture, self.tried, took);
         });
         let at = self.tried.unwrap_or(Moment(i64::MIN));
         let looked = Looked { number: self.begun, at, outcome };
+        // Also after a failure: all callers that wait for this look get its error, and none waits forever.
         self.ended = Some(looked.clone());
         looked
     }
@@ -172,6 +176,7 @@ impl Looks {
         let known = self.picture.reservations.len();
         self.picture.reservations.extend(self.chosen.iter().cloned());
         let made = choice(&self.picture);
+        // They are not granted yet, so they must not become part of the picture.
         self.picture.reservations.truncate(known);
         made
     }

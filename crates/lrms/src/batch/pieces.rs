@@ -74,6 +74,7 @@ impl Pieces {
             tagged.owner = tagged.owner.take().or_else(|| piece.owner.clone());
             tagged.spans.push(piece.span);
         }
+        // Spans are compared as lists, so their order must not depend on that of the batch system.
         found.values_mut().for_each(|tagged| tagged.spans.sort_unstable());
         found.into_values().collect()
     }
@@ -128,6 +129,7 @@ impl Pieces {
     pub(super) fn learn(&mut self, picture: &Picture, number: u64, settings: &Settings, now: Now) {
         let before = std::mem::take(&mut self.known);
         let places = &settings.places;
+        // A look that had begun before the doubt may show the state before the command.
         self.unsure.retain(|_, begun| *begun >= number);
         for reserved in picture.reservations.iter().filter(|reserved| !now.is_over(reserved.interval)) {
             let Some(tag) = Tag::read(&reserved.name, &settings.site) else { continue };

@@ -81,6 +81,7 @@ impl Entry {
             submitted: self.submitted,
             started: self.started,
             ended: self.ended,
+            // After the start, an old estimate would contradict the real time.
             expected_start: self.expected_start.filter(|_| self.state == JobState::Waiting),
         }
     }
@@ -88,6 +89,7 @@ impl Entry {
 
 impl Register {
     pub(super) fn live(&self) -> usize {
+        // Cannot underflow: each id in `over` has an entry, and both are removed together.
         self.entries.len() - self.over.len()
     }
 
@@ -100,6 +102,7 @@ impl Register {
     pub(super) fn next_end(&self, after: Time, early: Seconds) -> Option<Time> {
         let running = |entry: &&Entry| matches!(entry.state, JobState::Running | JobState::Claiming);
         let inside = self.live_entries().filter(running).filter(|entry| entry.reservation.is_some());
+        // Jobs are ended at the first of both times if another reservation follows, else at the second.
         let ends = inside.filter_map(|entry| entry.until).flat_map(|until| [until - early, until]);
         ends.filter(|end| *end > after).min()
     }
@@ -114,6 +117,7 @@ impl Register {
 
     /// Adds a new job behind all others.
     pub(super) fn add(&mut self, entry: Entry) {
+        // Not the number of entries: it shrinks when old jobs are forgotten, and would repeat an order.
         let order = self.ordered.last_key_value().map_or(0, |(order, _)| order.saturating_add(1));
         self.ordered.insert(order, entry.id);
         self.unnamed.push((entry.id, entry.native.clone()));
@@ -130,6 +134,7 @@ impl Register {
         match state {
             // The batch system put the job back into its queue.
             JobState::Waiting => entry.started = None,
+            // Only the wrapper runs: for its owner the job has not started before the go-ahead.
             JobState::Claiming => (entry.started, entry.claims_since) = (None, Some(at)),
             JobState::Running => entry.started = Some(at),
             JobState::Done { .. } | JobState::Killed(_) => {

@@ -53,6 +53,7 @@ pub trait ReservationSystem {
 
     /// Sets the accounts that may use a reservation. Called only with [`Sharing::Always`].
     fn share(&self, handle: &Handle, _accounts: &[String]) -> Result<(), LrmsError> {
+        // A refusal, not a silent success: the other users would be told that they may use it.
         let said = "it cannot change the users of a reservation".into();
         Err(LrmsError::Refused { what: format!("to share {handle}"), said })
     }
@@ -358,6 +359,7 @@ impl Unit {
     pub fn amount(self, job: &JobFact) -> u32 {
         match self {
             Unit::Cores => job.cores,
+            // Zero means that the number was not reported; every job needs at least one node.
             Unit::Nodes => job.nodes.max(1),
         }
     }
@@ -365,12 +367,14 @@ impl Unit {
     pub(crate) fn reserved(self, reserved: &Reserved) -> u32 {
         match self {
             Unit::Cores => total(&reserved.cores),
+            // A PBS chunk without `ncpus` is listed with zero cores and occupies no node.
             Unit::Nodes => count(reserved.cores.values().filter(|cores| **cores > 0).count()),
         }
     }
 
     pub(super) fn of_nodes<'a>(self, nodes: impl Iterator<Item = &'a Node>) -> u32 {
         match self {
+            // The numbers come from the output of commands; a damaged one must not cause an overflow.
             Unit::Cores => nodes.fold(0, |sum, node| sum.saturating_add(node.cores)),
             Unit::Nodes => count(nodes.count()),
         }

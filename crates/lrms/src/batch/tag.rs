@@ -36,6 +36,7 @@ pub struct Tag {
 impl Tag {
     /// The name for `site` with at most `longest` characters; None if that is too short.
     pub fn name(&self, site: &Name, longest: usize) -> Option<String> {
+        // The longest first: if the ledger is lost, the name is the only record of the owner.
         let names = [self.with_owner(site), Some(self.without_owner(site))];
         let long = names.into_iter().flatten().filter(|_| longest >= LONG);
         long.chain([self.plain(site)]).find(|name| name.len() <= longest)
@@ -70,12 +71,14 @@ pub fn job_name(id: JobId, site: &Name) -> String {
 
 /// Parses the name of a job; None if `site` did not give it.
 pub fn read_job(name: &str, site: &Name) -> Option<JobId> {
+    // From the right, because the id itself contains `_`.
     let id: JobId = name.rsplit_once('_')?.0.parse().ok()?;
     (job_name(id, site) == name).then_some(id)
 }
 
 /// The owner is the last part, if present.
 fn read_long(name: &str) -> Option<Tag> {
+    // The site is not decoded: `read` compares the whole name with the one that this site would give.
     let mut parts = name.split('.').skip(2);
     let id = number(parts.next()?, 16)?;
     let piece = u32::try_from(number(parts.next()?, 10)?).ok()?;
@@ -104,6 +107,7 @@ fn encoded(text: &str) -> String {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' => written.push(char::from(byte)),
             b'-' => written.push_str("--"),
+            // This includes `.`, which separates the parts of a name.
             _ => written.push_str(&format!("-{byte:02x}")),
         }
     }
@@ -132,6 +136,7 @@ fn decoded(text: &str) -> Option<String> {
 fn digits(mut number: u128) -> String {
     let mut backwards = Vec::new();
     loop {
+        // Neither fallback is ever used: the remainder is below 36.
         let digit = u32::try_from(number % 36).unwrap_or(0);
         backwards.push(char::from_digit(digit, 36).unwrap_or('0'));
         number /= 36;

@@ -51,6 +51,7 @@ impl Repeated {
     pub fn new(mut jobs: Vec<LocalJob>, period: Seconds, start: Time) -> Repeated {
         jobs.sort_by_key(|job| job.submit);
         let last = jobs.last().map_or(Time(0), |job| job.submit);
+        // With a period of zero, endless rounds would come at one instant, and time could not pass it.
         let period = period.max(last - jobs.first().map_or(last, |job| job.submit)).max(Seconds(1));
         Repeated { jobs, period, shift: start - Time(0), next: 0 }
     }
@@ -106,6 +107,7 @@ impl Steady {
             mix.widths.iter().copied().filter(|width| (1..=mix.capacity.0).contains(&width.0)).collect();
         let estimates: Vec<Seconds> =
             mix.estimates.iter().copied().filter(|estimate| (1..=LONGEST).contains(&estimate.0)).collect();
+        // Without jobs or load there is no mean; a gap of zero makes the stream empty.
         let gap = mean_gap(mix, &widths, &estimates).unwrap_or(0);
         Steady { widths, estimates, gap, at: i128::from(start.0) * 1_000, chance: Chance(seed) }
     }

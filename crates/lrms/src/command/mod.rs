@@ -99,6 +99,7 @@ impl Outcome {
 
     /// The message for users: standard error, or standard output if that is empty, trimmed.
     pub fn said(&self) -> &str {
+        // Some commands report a failure on standard output only, such as DENIED of `pbs_rsub`.
         let err = self.err.trim();
         if err.is_empty() { self.out.trim() } else { err }
     }

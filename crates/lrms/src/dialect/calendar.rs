@@ -37,11 +37,13 @@ pub(crate) fn compact(time: Time) -> Option<String> {
 
 /// Parses `2026-11-15T11:33:53`.
 pub(crate) fn iso(text: &str) -> Option<Time> {
+    // The parser would take a date without a time for midnight.
     Some(text.trim()).filter(|text| text.contains('T'))?.parse().ok().and_then(time)
 }
 
 /// Parses `Sun Nov 15 11:34:56 2026`, the format of `ctime` in C.
 pub(crate) fn ctime(text: &str) -> Option<Time> {
+    // `ctime` pads a day of one digit with a second blank, which splitting and joining removes.
     let words: Vec<&str> = text.split_whitespace().collect();
     read(&words.get(1..5)?.join(" "), "%b %d %H:%M:%S %Y")
 }
@@ -54,6 +56,7 @@ pub(crate) fn length_of_time(text: &str) -> Option<i64> {
     let parts: Vec<i64> = text.trim().split(':').map(number).collect::<Option<_>>()?;
     let units = [1, 60, 3600, 86_400];
     let mut parts = Some(parts).filter(|parts| parts.len() <= units.len())?.into_iter().rev().zip(units);
+    // Checked: a damaged number that wraps around would look like a short limit.
     parts.try_fold(0_i64, |sum, (part, unit)| sum.checked_add(part.checked_mul(unit)?))
 }
 

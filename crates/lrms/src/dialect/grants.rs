@@ -33,7 +33,9 @@ pub(crate) fn differs<'a>(
     let nodes: BTreeMap<&str, u32> = nodes.map(|node| (node.name.as_str(), node.cores)).collect();
     let elsewhere = there.cores.keys().find(|name| !nodes.contains_key(name.as_str()));
     let is_part = |(name, cores): (&String, &u32)| nodes.get(name.as_str()).is_some_and(|all| cores < all);
+    // It must be equal: a surplus would be taken from others and promised to no owner.
     let has = wanted.place.unit.reserved(there);
+    // Further accounts are no difference: PBS adds the one that created the reservation.
     if there.name != wanted.name {
         Some(format!("it is called {} instead of {}", there.name, wanted.name))
     } else if !wanted.accounts().all(|account| there.accounts.contains(account)) {
@@ -67,6 +69,7 @@ pub(crate) fn undone(what: String, handle: &Handle, why: &str, deleted: Result<(
 /// Waits some seconds until a deleted item is gone.
 pub(crate) fn wait_until_gone(mut is_gone: impl FnMut() -> Result<bool, LrmsError>) -> Result<(), LrmsError> {
     let began = Instant::now();
+    // Still there after the timeout is no error: the deletion was accepted, and the next look shows the rest.
     while !is_gone()? && began.elapsed() < GONE_WITHIN {
         std::thread::sleep(GONE_POLL);
     }
@@ -145,6 +148,7 @@ impl Trial<'_> {
         };
         match make_and_delete(&wanted) {
             Ok(()) => Finding::well(what, format!("{account} may; tested with {}", self.name)),
+            // A refused creation leaves nothing behind; after another error the reservation may exist.
             Err(why @ LrmsError::Refused { .. }) => Finding::wrong(what, why, self.advice),
             Err(why) => {
                 let advice = format!("check whether {} still exists, and delete it by hand", self.name);

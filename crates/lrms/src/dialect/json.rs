@@ -38,6 +38,7 @@ pub(crate) fn objects(text: &str, list: &str) -> Option<(Vec<Map<String, Value>>
             }
             None => {
                 odd += 1;
+                // If no object follows, only the end of the list is left; without that, the text was cut off.
                 rest = next_object(rest, key).or_else(|| rest.rfind(']').and_then(|at| rest.get(at..)))?;
             }
         }
@@ -86,6 +87,7 @@ fn next_object<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let rests = text.match_indices('}').filter_map(|(at, _)| text.get(at + 1..));
     let mut nexts = rests.map(|rest| rest.trim_start_matches([',', ' ', '\t', '\r', '\n']));
     let behind = nexts.find(|next| next.starts_with('{'));
+    // The longest rest begins at the nearest object, so that no readable one is skipped.
     behind.into_iter().chain(next_alike(text, key)).max_by_key(|next| next.len())
 }
 

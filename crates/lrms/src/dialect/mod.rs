@@ -172,6 +172,7 @@ impl Tools {
 
     fn answered(&self, command: &Command, outcome: Outcome, after: Duration) -> Result<Outcome, LrmsError> {
         let is_silence = || self.silence.iter().any(|words| outcome.said().contains(words));
+        // A command that succeeds may print such words in the text of a user.
         if !outcome.is_success() && is_silence() {
             // The following commands then fail at once, instead of waiting for their own timeouts.
             self.runner.note_silence();

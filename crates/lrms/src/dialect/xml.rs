@@ -144,6 +144,7 @@ fn element(inside: &str) -> Element {
         let after = after.trim_start();
         // An attribute without quotes ends the list; the rest is ignored.
         let Some(quote) = after.chars().next().filter(|quote| matches!(quote, '"' | '\'')) else { break };
+        // Both quotes are one byte long, so this is the boundary of a character.
         let Some((value, after)) = after[1..].split_once(quote) else { break };
         let mut unescaped = String::new();
         unescape(value, &mut unescaped);

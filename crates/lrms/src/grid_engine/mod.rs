@@ -136,11 +136,13 @@ fn look(tools: &Tools, places: &[Place], slack: &OnceLock<Seconds>) -> Result<Pi
     // The slowest query comes first.
     let asked = [jobs::details(tools), jobs::listing(tools), reservations::listing(tools), tools.date()];
     let [detailed, listed, reserved, date] = tools.ask_each(&asked);
+    // A look is of use without the time: the clock of this machine is used instead.
     let clock = date.ok().and_then(|seconds| seconds.trim().parse().ok()).map(Time);
     let listed = listed?;
     let slack = match slack.get() {
         Some(known) => *known,
         None => {
+            // `get_or_init` cannot fail, so the query comes before it; two looks at once may both run it.
             let asked = jobs::slack(tools)?;
             *slack.get_or_init(|| asked)
         }

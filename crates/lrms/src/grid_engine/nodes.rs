@@ -42,10 +42,12 @@ impl Queues {
     /// The resources of the queues that a job requests; all if it requests none.
     pub(super) fn asked(&self, patterns: &[&str]) -> Vec<Name> {
         let asked = |instance: &str| {
+            // Hosts in a pattern are ignored, as it may name a host group, whose members are unknown here.
             let queue = queue_of(instance);
             patterns.is_empty() || patterns.iter().any(|pattern| matches(queue_of(pattern), queue))
         };
         let instances = self.0.iter().filter(|(instance, _)| asked(instance));
+        // A set: many instances have the same resource, and the job must count there once.
         let names: BTreeSet<&Name> = instances.flat_map(|(_, names)| names).collect();
         names.into_iter().cloned().collect()
     }
@@ -58,6 +60,7 @@ pub(super) fn find(
     instances: Vec<Instance>,
 ) -> Result<(Queues, Vec<Node>), LrmsError> {
     let selections: Vec<Command> = places.iter().filter_map(|place| selection(tools, place)).collect();
+    // In parallel: a command of Grid Engine takes 120 to 220 ms, and there is one for each resource.
     let mut selected = tools.run_all(&selections).into_iter().zip(&selections);
     let mut queues = Queues::default();
     for place in places {

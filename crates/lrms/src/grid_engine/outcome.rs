@@ -70,6 +70,7 @@ pub(super) fn outcome(
     }) else {
         return Ok(None);
     };
+    // Locked only now: the query above is a command, and looks must not wait for it.
     let mut memory = locked(memory);
     let gone_for = memory.gone_since.entry(native.to_owned()).or_insert_with(Instant::now).elapsed();
     if settings.accounting.is_some_and(|late| gone_for < late) {
@@ -80,6 +81,7 @@ pub(super) fn outcome(
     let ended_with_reservation = seen.filter(|(_, end)| memory.clock.is_some_and(|now| *end <= now));
     Ok(match ended_with_reservation {
         Some((_, end)) => Some(JobFact { state: FactState::OutOfTime, ended: Some(end), ..fact }),
+        // Each job that ran has a record by now, so this one was deleted while it waited.
         None if settings.accounting.is_some() => Some(JobFact { state: FactState::Cancelled, ..fact }),
         None => None,
     })

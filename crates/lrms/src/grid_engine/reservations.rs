@@ -62,12 +62,14 @@ fn read(summary: &Element) -> Result<Granted, String> {
         let (instance, slots) = (granted.attribute("queue_instance"), granted.attribute("slots"));
         let slots = slots.and_then(|slots| slots.parse::<u32>().ok());
         let (Some(instance), Some(slots)) = (instance, slots) else {
+            // It must not be left out: a missing reservation would count as deleted.
             return Err(format!("the slots of reservation {id} cannot be parsed"));
         };
         add_cores(&mut cores, instance, slots);
     }
     let allowed = summary.all("acl_list").flat_map(|list| list.all("acl"));
     let mut accounts: Vec<String> = allowed.filter_map(|acl| Some(acl.attribute("user")?.into())).collect();
+    // Without a list of users, only the owner may use it.
     if accounts.is_empty() {
         accounts.push(text("owner")?.into());
     }

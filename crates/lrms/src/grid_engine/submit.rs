@@ -27,6 +27,7 @@ impl JobSystem for GridEngine {
             let command = command(tools, settings, job, limit).input(script.clone());
             tools.run(&command).map(|outcome| (command, outcome))
         };
+        // With the full limit first: most fit, and reading the reservation costs another command.
         let (mut command, mut outcome) = attempt(job.limit)?;
         if let Some(handle) = job.reservations.first().filter(|_| is_too_long(&outcome))
             && let Some(reserved) = reservations::one(tools, handle)?
@@ -61,6 +62,8 @@ impl JobSystem for GridEngine {
 }
 
 fn command(tools: &Tools, settings: &Settings, job: &Submission, limit: Seconds) -> Command {
+    // Defaults are set explicitly, as the cluster's `sge_request` may change them. `-r n`: a job runs
+    // at most once, also after its host has failed.
     let mut command = tools.command("qsub").account(job.account.clone());
     command =
         command.args(["-terse", "-C", "", "-S", "/bin/sh", "-b", "n", "-r", "n", "-sync", "n", "-now", "n"]);
@@ -72,6 +75,7 @@ fn command(tools: &Tools, settings: &Settings, job: &Submission, limit: Seconds)
     // Without a folder it is relative to the home folder, where Grid Engine starts jobs.
     command = command.args(["-j", "y", "-o", &output_file(job, settings.output.as_deref())]);
     match job.reservations.first() {
+        // The reservation already has its queue instances; a queue or feature could only exclude some.
         Some(handle) => command.args(["-ar", &handle.0]),
         None => {
             if let Some(queue) = &job.place.partition {
@@ -92,6 +96,7 @@ fn is_too_long(outcome: &Outcome) -> bool {
 fn denied(job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {
     let said = said(outcome);
     let known = ["Unable to run job", "denied", "rejected", "does not exist"];
+    // Killed by a signal, `qsub` may have submitted the job; after a refusal it would count as not started.
     if outcome.code.is_none() || !known.iter().any(|words| said.contains(words)) {
         return failed(command, outcome);
     }

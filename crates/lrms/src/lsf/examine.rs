@@ -12,6 +12,7 @@ const LASTS: Seconds = Seconds(1200);
 /// All checks; stops if nothing more can be queried.
 pub(super) fn examine(lsf: &Lsf) -> Vec<Finding> {
     let mut findings = vec![version(&lsf.tools)];
+    // Before the look, which needs the time as well and would blame LSF if `date` fails.
     let clock = match lsf.tools.clock() {
         Ok(clock) => clock,
         Err(why) => {
@@ -61,6 +62,7 @@ fn resource(place: &Place, picture: &Picture) -> Finding {
     let none = "check the queue and the features";
     let finding = dialect::resource(place, &picture.nodes, ["slots", "hosts"], none, unusable);
     let mut mine = picture.nodes.iter().filter(|node| node.resources.contains(&place.resource));
+    // A host without a slot limit has zero slots here, so the capacity above is too low.
     if mine.any(|node| node.cores == 0) {
         let advice =
             "some hosts have no slot limit; set MXJ to ! in lsb.hosts, so that LSF can reserve there";
@@ -74,7 +76,9 @@ fn may_reserve(lsf: &Lsf, place: Place, picture: &Picture, clock: Time) -> Findi
     let begin = Interval::new(clock + AHEAD, clock + AHEAD);
     let trial = Trial {
         name: "bookahead_examination",
+        // One slot is enough to test the permission; a whole host may be busy with an endless job.
         place: Place { unit: Unit::Cores, ..place },
+        // On the edge of a period, so that it takes two whole periods and no part of a third.
         begin: times::widened(begin, times::PERIOD).begin,
         lasts: LASTS,
         advice: "run as an administrator of LSF, or name this account in a ResourceReservation section of lsb.resources".into(),

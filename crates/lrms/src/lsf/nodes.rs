@@ -32,6 +32,7 @@ pub(super) fn members(
     known: Option<Members>,
     clock: Time,
 ) -> Result<Members, LrmsError> {
+    // A clock that was set back must not extend the life of the cache.
     let is_fresh = |known: &Members| (0..KNOWN_FOR).contains(&(clock - known.read).0);
     if let Some(known) = known.filter(is_fresh) {
         return Ok(known);

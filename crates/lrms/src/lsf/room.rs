@@ -23,6 +23,7 @@ struct Room<'a> {
 
 impl Room<'_> {
     fn free(&self) -> u32 {
+        // More may be in use than there is: LSF ignores jobs, and slot limits may be lowered.
         self.node.cores.saturating_sub(self.reserved).saturating_sub(self.busy)
     }
 }
@@ -58,6 +59,7 @@ pub(super) fn apart(shares: &[Share], interval: Interval, picture: &Picture) -> 
 }
 
 fn whole(rooms: &[Room<'_>], amount: u32) -> Result<Choice, u32> {
+    // A host without a slot limit shows zero slots, and LSF cannot reserve it.
     let free = rooms.iter().filter(|room| room.node.cores > 0 && room.free() == room.node.cores);
     let clear: Vec<Share> = free.map(|room| share(room, room.node.cores)).collect();
     let there = u32::try_from(clear.len()).unwrap_or(u32::MAX);
@@ -88,6 +90,7 @@ fn share(room: &Room<'_>, slots: u32) -> Share {
 }
 
 fn room<'a>(node: &'a Node, interval: Interval, picture: &Picture, but: Option<&Handle>) -> Room<'a> {
+    // Two reservations in one period conflict in LSF, even if their minutes do not overlap.
     let window = widened(interval, PERIOD);
     let others = picture.reservations.iter().filter(|reserved| but != Some(&reserved.handle));
     let spans = others.filter_map(|reserved| {
@@ -96,6 +99,7 @@ fn room<'a>(node: &'a Node, interval: Interval, picture: &Picture, but: Option<&
         (span.begin < window.end && window.begin < span.end).then_some((span, cores))
     });
     let spans: Vec<(Interval, u32)> = spans.collect();
+    // By the exact begin: only reservations take whole periods.
     let in_the_way = picture.jobs.iter().filter(|job| reaches(job, interval.begin));
     let busy = in_the_way
         .filter_map(|job| job.placed.get(&node.name))
@@ -109,6 +113,7 @@ fn peak(spans: &[(Interval, u32)], begin: Time) -> u32 {
         let there = spans.iter().filter(|(span, _)| span.contains(moment));
         there.fold(0, |sum: u32, (_, cores)| sum.saturating_add(*cores))
     };
+    // The sum rises only where a span begins, so no other moments need a check.
     let moments = spans.iter().map(|(span, _)| span.begin.max(begin)).chain([begin]);
     moments.map(at).max().unwrap_or(0)
 }

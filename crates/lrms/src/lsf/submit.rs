@@ -35,6 +35,7 @@ impl JobSystem for Lsf {
             command = command.args(["-R", &selection(&job.place.features)?]);
         }
         if job.place.unit == Unit::Nodes {
+            // With one slot on each host, `-n` counts hosts; `-x` keeps other jobs off them.
             command = command.args(["-R", "span[ptile=1]", "-x"]);
         }
         // Without `-e`, errors go to the same file.

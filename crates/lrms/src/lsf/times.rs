@@ -12,6 +12,7 @@ const DAY: i64 = 86_400;
 
 /// The smallest interval on whole steps that contains this one.
 pub(super) fn widened(interval: Interval, step: i64) -> Interval {
+    // With `%`, times before 1970 would be rounded up.
     let down = |time: i64| time.saturating_sub(time.rem_euclid(step));
     let up = |time: i64| down(time.saturating_add(step - 1));
     Interval::new(Time(down(interval.begin.0)), Time(up(interval.end.0)))
@@ -19,6 +20,7 @@ pub(super) fn widened(interval: Interval, step: i64) -> Interval {
 
 /// A limit in whole minutes, rounded up, for `bsub -W`.
 pub(super) fn minutes(limit: Seconds) -> i64 {
+    // Up: LSF must not kill a job before the limit that its owner asked for.
     limit.0.max(1).saturating_add(STEP - 1) / STEP
 }
 
@@ -39,6 +41,7 @@ pub(super) enum Lies {
 /// Parses a time of `bjobs`, `bhist` or `brsvs -l`: `[Sat] Oct  1 14:01[:44] [2026]`, perhaps followed by a letter.
 pub(super) fn stamp(text: &str, clock: Time, lies: Lies) -> Option<Time> {
     let words: Vec<&str> = text.split_whitespace().collect();
+    // The only fixed point: the day of the week, the seconds and the year may be missing.
     let at = words.iter().position(|word| word.contains(':'))?;
     let day = words.get(at.checked_sub(2)?..=at)?.join(" ");
     let format = if words[at].matches(':').count() == 1 { "%Y %b %d %H:%M" } else { "%Y %b %d %H:%M:%S" };
@@ -97,6 +100,7 @@ fn once(begin: &str, end: &str, clock: Time) -> Option<Interval> {
         4 => without_year(),
         _ => calendar::read(text, "%Y/%m/%d/%H/%M"),
     };
+    // The end first: a listed reservation is not over, so its end lies ahead, and its begin before that.
     let end = read(end, &|| without_year(|year| of_year(end, year), clock, Lies::Ahead))?;
     let last = date(end).year();
     let before =

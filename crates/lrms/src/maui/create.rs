@@ -53,6 +53,7 @@ impl ReservationSystem for Maui {
     /// Releases a reservation and cancels its jobs, which would wait forever or continue.
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError> {
         let commands = &self.commands;
+        // Jobs first: if this stops halfway, the reservation is still there, and the deletion is repeated.
         for job in jobs::all(commands)?.0 {
             if job.fact.reservations.contains(handle) && !job.fact.state.is_over() {
                 submit::cancel(commands, &job.fact.native)?;

@@ -39,6 +39,7 @@ fn version(tools: &Tools) -> Finding {
         Ok(outcome) if outcome.is_success() => {
             let line =
                 outcome.out.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']).to_owned();
+            // Moab has commands of the same names, so without this check only odd output would reveal it.
             if line.to_ascii_lowercase().contains("moab") {
                 return Finding::wrong(what, line, "this is Moab, whose output differs; it is not supported");
             }
@@ -55,6 +56,7 @@ fn resource(place: &Place, picture: &Picture) -> Finding {
     let none = "check the features: they are properties of nodes, see pbsnodes";
     let unusable = "check pbsnodes -l";
     let finding = dialect::resource(place, &picture.nodes, ["processors", "nodes"], none, unusable);
+    // Only features select nodes here, so a queue of a few nodes would be offered with all of them.
     if finding.grade == Grade::Well && place.partition.is_some() && place.features.is_empty() {
         let advice =
             "if the queue uses only some of the nodes, give these a property and configure it as a feature";
@@ -65,6 +67,7 @@ fn resource(place: &Place, picture: &Picture) -> Finding {
 
 /// Creates a small reservation in the future and releases it.
 fn may_reserve(maui: &Maui, place: Place, picture: &Picture) -> Finding {
+    // Maui's time is derived from its list of reservations, which may be empty.
     let clock = match picture.clock.map_or_else(|| maui.commands.maui.clock(), Ok) {
         Ok(clock) => clock,
         Err(why) => {

@@ -73,6 +73,7 @@ impl BatchSystem for Maui {
             longest_name: create::LONGEST_NAME,
             moves_jobs: false,
             freed_within: Seconds::ZERO,
+            // Maui cannot change a reservation, and so not its users.
             sharing: Sharing::FromTheBeginning,
         }
     }

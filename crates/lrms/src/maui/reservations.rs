@@ -95,6 +95,7 @@ fn seen(rows: &[Row], about: &BTreeMap<String, About>, nodes: &[Node]) -> Seen {
 
 /// `NodeName Type ReservationID JobState Task Start Duration StartTime`
 fn rows(text: &str) -> Result<Vec<Row>, String> {
+    // This last line proves that the output is complete: missing rows would count as deleted reservations.
     if !text.contains("nodes reserved") {
         return Err("it does not end with the number of reserved nodes".into());
     }

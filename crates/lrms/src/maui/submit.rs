@@ -61,6 +61,7 @@ impl JobSystem for Maui {
 
 /// Torque counts each processor as a node; Maui puts several of them on one machine.
 fn resources(job: &Submission) -> Result<String, LrmsError> {
+    // A `,` or `+` in a feature would be read as a further request.
     if let Some(odd) = job.place.features.iter().find(|feature| !is_plain(feature)) {
         return Err(refused(
             the_job(job),

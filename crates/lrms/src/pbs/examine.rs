@@ -9,6 +9,7 @@ use crate::dialect::{Tools, Trial, resource, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
 
+// A year ahead running jobs with a limit are over, and hardly any reservation is in the way.
 const YEAR: Seconds = Seconds(365 * 86_400);
 const HOUR: Seconds = Seconds(3600);
 /// As long as real names of reservations: old versions accept only 15 characters.
@@ -102,6 +103,7 @@ fn others(server: &Record, account: &str) -> Option<Finding> {
     let lists = ["managers", "operators"].into_iter().filter_map(|name| server.text(name));
     let is_account = |entry: &str| entry.trim().split('@').next() == Some(account);
     let listed = lists.into_iter().any(|list| list.split(',').any(is_account));
+    // PBS treats root on the host of its server as a manager, listed or not.
     if !hidden || listed || account == "root" {
         return None;
     }
@@ -116,6 +118,7 @@ fn others(server: &Record, account: &str) -> Option<Finding> {
 /// Vnodes of which PBS grants more than requested.
 fn exclusive(place: &Place, vnodes: &Vnodes) -> Option<Finding> {
     let exclusive = vnodes.exclusive(&place.resource);
+    // Whole vnodes are promised anyway; only one that takes the other vnodes of its host takes too much.
     let by_host = |takes: Takes| takes == Takes::TheHost && vnodes.share_hosts(&place.resource);
     let odd = exclusive.iter().filter(|(_, takes)| place.unit == Unit::Cores || by_host(*takes));
     let odd: Vec<&str> = odd.map(|(name, _)| *name).collect();

@@ -35,6 +35,7 @@ pub(super) fn list(
         ranked.push(((waits, Reverse(priority), fact.submitted, sequence(&job.id)), fact));
     }
     ranked.retain(|(_, fact)| !fact.resources.is_empty());
+    // The id is the last key, so that jobs of equal rank have the same order in every look.
     ranked.sort_by_key(|(rank, _)| *rank);
     Ok((ranked.into_iter().map(|(_, fact)| fact).collect(), odd))
 }
@@ -63,6 +64,7 @@ fn fact(job: &Record, places: &[Place], vnodes: &Vnodes, reservations: &[Known])
     if fact.state == FactState::Running {
         let place = job.text("Resource_List.place").unwrap_or_default();
         fact.placed = vnodes.taken(job.text("exec_vnode")?, place)?;
+        // On an exclusive vnode a job occupies more cores than it requested.
         fact.cores = total(&fact.placed).max(fact.cores);
         fact.nodes = batch::count(fact.placed.len()).max(1);
         fact.resources = vnodes.resources(fact.placed.keys());
@@ -103,6 +105,7 @@ fn plain(job: &Record) -> Option<JobFact> {
 /// State letters: see qstat(1B).
 fn state(job: &Record) -> Option<FactState> {
     let why = match job.text("job_state")? {
+        // A suspended job may resume at any time, and one that ends still has its cores.
         "R" | "E" | "S" | "U" => return Some(FactState::Running),
         "Q" => return Some(FactState::Waiting),
         "H" if job.text("depend").is_some() => "it waits for another job",

@@ -85,6 +85,7 @@ impl Pbs {
     }
 
     fn vnodes(&self, picture: &Picture) -> Vnodes {
+        // A copy is returned, so that the lock is not held while a command runs.
         let seen = self.vnodes.lock().unwrap_or_else(PoisonError::into_inner);
         seen.clone().unwrap_or_else(|| Vnodes::of(&picture.nodes))
     }

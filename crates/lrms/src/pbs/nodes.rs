@@ -44,6 +44,7 @@ impl Vnodes {
     pub(super) fn ask(tools: &Tools, places: &[Place]) -> Result<(Vnodes, Vec<Unreadable>), LrmsError> {
         let command = tools.command("pbsnodes").args(["-av", "-F", "dsv"]);
         let listed = records::read(&tools.ask(&command)?, &VNODE).filter(|listed| !listed.is_empty());
+        // An empty list would count as the failure of all nodes, and every promise would seem broken.
         let listed = listed.ok_or_else(|| unreadable(&command, "it lists no vnodes"))?;
         let odd = listed.iter().filter(|vnode| vnode.text("state").is_none());
         let odd = odd.map(|vnode| Unreadable::Node(vnode.id.clone())).collect();
@@ -58,6 +59,7 @@ impl Vnodes {
             let node = Node { name: vnode.id.clone(), cores, usable, resources };
             let host = vnode.text("resources_available.host").unwrap_or(&vnode.id).to_owned();
             let sharing = vnode.text("sharing").unwrap_or_default().to_owned();
+            // On a host with several vnodes, the natural vnode often has no cores of its own.
             let there = cores > 0 && !node.resources.is_empty();
             there.then(|| (vnode.id.clone(), Vnode { node, host, sharing }))
         });
@@ -145,6 +147,7 @@ fn takes(sharing: &str, place: &str) -> Takes {
     });
     match sharing {
         "ignore_excl" => Takes::ItsCores,
+        // The vnode overrides a request to share it, but not a request for the whole host.
         "force_excl" => asked.map_or(Takes::TheVnode, |asked| asked.max(Takes::TheVnode)),
         "force_exclhost" => Takes::TheHost,
         "default_excl" => asked.unwrap_or(Takes::TheVnode),

@@ -23,6 +23,7 @@ impl JobSystem for Pbs {
         let (queue, cores, place) = whereto(self, job)?;
         let limit = job.limit.0.max(1);
         let walltime = format!("walltime={:02}:{:02}:{:02}", limit / 3600, limit / 60 % 60, limit % 60);
+        // `-r n`: PBS would otherwise run the job again after a failed node, and a job runs at most once.
         let mut command = tools.command("qsub").account(job.account.clone());
         command = command.args(["-C", "", "-S", "/bin/sh", "-r", "n", "-m", "n", "-N", &job.name]);
         command = command.args(["-l", &format!("select={}", chunks(job.amount, cores, &job.place.features))]);
@@ -80,12 +81,14 @@ fn whereto(pbs: &Pbs, job: &Submission) -> Result<(Option<String>, u32, String),
         let place = arrangement(Unit::Nodes, vnodes.share_hosts(&job.place.resource));
         return Ok((queue, cores, place.into()));
     };
+    // Only its queue and chunks are needed, so the vnodes need not be queried.
     let Some(known) = reservations::one(tools, handle, &Vnodes::default())? else {
         return Err(refused(the_job(job), format!("its reservation {handle} no longer exists")));
     };
     // The cores of each chunk of the reservation.
     let cores = reservations::asked(&known.select).map_or(1, |(_, cores)| cores);
     let place = if whole { known.place } else { arrangement(Unit::Cores, false).into() };
+    // Chunks of one core fit into the reservation however its cores are spread over vnodes.
     Ok((Some(known.queue), if whole { cores } else { 1 }, place))
 }
 

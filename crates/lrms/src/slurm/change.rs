@@ -30,6 +30,7 @@ pub(super) fn change(
         all = show(tools)?;
     }
     let Some(old) = all.iter().find(|booked| booked.name == handle.0) else { return Ok(None) };
+    // An earlier attempt without an answer may have made the change already.
     if differs(old, wanted, picture).is_none() {
         return Ok(Some(old.ours(picture, None)));
     }
@@ -147,6 +148,7 @@ fn verify(tools: &Tools, old: &Booked, wanted: &Wanted, picture: &Picture) -> Re
         }
         words.push(format!("EndTime={}", written(old.interval.end)));
         let command = scontrol(tools, words);
+        // No job can be in the way: the reservation had these times a moment ago.
         let outcome = apply(tools, command.clone(), true)?;
         if !outcome.is_success() {
             return Err(failed(&command, &outcome));

@@ -22,7 +22,9 @@ pub(super) const JOB_OVER: [&str; 3] =
 
 pub(super) fn delete(tools: &Tools, handle: &Handle, let_go_within: Duration) -> Result<(), LrmsError> {
     let deadline = Instant::now() + let_go_within;
+    // Waiting jobs are gone at once. A running one may take `KillWait`, 30 s by default, so the pause grows.
     let mut pause = Duration::from_millis(20);
+    // Most reservations have no jobs left; then one command is enough.
     let mut outcome = try_to_delete(tools, handle)?;
     if is_in_use(&outcome) {
         cancel_in(tools, handle)?;
@@ -61,11 +63,13 @@ fn release(tools: &Tools, handle: &Handle) -> Result<(), LrmsError> {
     let mut to_end = Vec::new();
     for (id, named) in jobs_in(tools, handle)? {
         let others: Vec<&str> = named.iter().filter(|one| *one != handle).map(|one| one.0.as_str()).collect();
+        // A job that cannot be moved away would keep the reservation in use.
         if others.is_empty() || !rebind(tools, id, &others)?.1.is_success() {
             to_end.push(id.to_string());
         }
     }
     for some in to_end.chunks(AT_ONCE) {
+        // The exit code says little; the next attempt to delete shows whether jobs are left.
         tools.run(&tools.command("scancel").args(some.to_vec()))?;
     }
     Ok(())
@@ -103,6 +107,7 @@ pub(super) fn is_over(job: &SlurmJob) -> bool {
 }
 
 pub(super) fn cancel(tools: &Tools, native: &str) -> Result<(), LrmsError> {
+    // Text that is no id names no job of Slurm, so there is nothing to cancel.
     let Some(native) = named(native) else { return Ok(()) };
     let command = tools.command("scancel").arg(native);
     ended(&command, &tools.run(&command)?, format!("cancelling the job {native}"), &JOB_OVER, &[])

@@ -71,6 +71,7 @@ fn raw<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let mut from = 0;
     while let Some(found) = line.get(from..)?.find(key) {
         let at = from + found;
+        // A key may be the end of another one, such as `Features` in `ActiveFeatures`.
         let begins = at == 0 || line.as_bytes().get(at - 1) == Some(&b' ');
         let rest = line.get(at + key.len()..)?;
         if let Some(value) = rest.strip_prefix('=').filter(|_| begins) {
@@ -101,6 +102,7 @@ pub(super) fn numbers(text: &str, most: usize) -> Option<Vec<u32>> {
         if last < first {
             return None;
         }
+        // A damaged range such as `0-4294967295` must not fill the memory.
         let left = most.saturating_sub(found.len());
         found.extend((first..=last).step_by(step).take(left));
     }

@@ -95,6 +95,7 @@ pub(super) fn read(printed: &str) -> Result<(Vec<SlurmJob>, usize), LrmsError> {
         Err(why) => why.to_string(),
     };
     let (objects, odd) = json::objects(text, "jobs").ok_or_else(|| unreadable(why))?;
+    // This never fails, as each field accepts any value; so no job is dropped without being counted.
     let jobs = objects.into_iter().filter_map(|job| serde_json::from_value(job.into()).ok());
     Ok(numbered(jobs.collect(), odd))
 }

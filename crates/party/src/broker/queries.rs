@@ -26,6 +26,7 @@ impl Queries for Broker {
     }
 
     fn reservation(&self, now: Moment, id: ReservationId) -> Option<Reservation> {
+        // Without a request it was cancelled before it was received: only its id is known.
         self.head.booking(id).filter(|booking| booking.asked.is_some()).map(|booking| booking.view(now))
     }
 
@@ -65,6 +66,7 @@ impl Queries for Broker {
                 }
             }
         }
+        // Bookings come in the order of their ids, which says nothing about time.
         let by_begin = |block: &Block| (block.span.interval.begin, block.span.interval.end);
         drawn.values_mut().for_each(|schedule| schedule.blocks.sort_by_key(by_begin));
         drawn.into_values().collect()
@@ -80,6 +82,7 @@ impl Queries for Broker {
         let itself = Known { said, last_heard: Some(now.second()), round_trip: None, up: true };
         let told = |known: &Known| {
             let mut known = known.clone();
+            // These ids belong to reservations at the peer, which only this broker queries there.
             known.said.changes = None;
             known
         };

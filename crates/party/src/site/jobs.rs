@@ -95,6 +95,7 @@ pub struct Record {
 impl Record {
     /// Whether it is this job, as originally submitted.
     pub(super) fn is(&self, job: &Job) -> bool {
+        // A repeated submission does not name the reservation that the job was assigned to later.
         let reservation = self.job.reservation.filter(|_| !self.given);
         Job { reservation, ..self.job.clone() } == *job
     }
@@ -161,13 +162,16 @@ impl Jobs {
             JobEvent::Claimed { id } => self.edit(*id, |record| record.claims = true),
             JobEvent::MayRun { id } => self.edit(*id, |record| record.may_run = true),
             JobEvent::Started { id, at } => self.edit(*id, |record| {
+                // The first report counts: a later look may tell the same start again.
                 record.started.get_or_insert(*at);
             }),
             JobEvent::Over { id, state, at } => {
+                // Only the first end counts: the batch system may still report one after a cancellation.
                 if self.live.remove(id) {
                     self.over.insert((*at, *id));
                     self.edit(*id, |record| record.over = Some((*at, state.clone())));
                 }
+                // By the time of the event, not by a clock: a replay must forget the same jobs.
                 self.forget_old(*at, retention);
             }
         }

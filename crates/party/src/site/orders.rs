@@ -97,6 +97,7 @@ impl Orders {
     pub(super) fn reported(&mut self, id: ReservationId, order: OrderId) -> Option<Ordered> {
         let keep = self.keeps.get_mut(&id)?;
         let ordered = keep.ordered.take_if(|ordered| ordered.order == order)?;
+        // A look ordered up to now may have read the state before this order took effect.
         keep.reported = self.last;
         self.giving.remove(&id);
         Some(ordered)
@@ -150,6 +151,7 @@ impl Orders {
 /// Whether the new spans keep less than the old ones at any instant.
 fn gives_back(old: &[Span], new: &[Span]) -> bool {
     let kept = |spans: &[Span], at| bookahead_protocol::ledger::taken(spans, at);
+    // Amounts change only at these edges, so no other instant needs a check.
     let edges = old.iter().chain(new).flat_map(|span| [span.interval.begin, span.interval.end]);
     edges.into_iter().any(|at| kept(new, at) < kept(old, at))
 }

@@ -15,6 +15,7 @@ impl Site {
         // The change starts with the next second. The current one is kept as it was, with its jobs.
         let takes = |entry: &ledger::Entry| entry.takes();
         let took = if took.is_empty() { took } else { self.ledger.entry(id).map(takes).unwrap_or_default() };
+        // An earlier change may not be durable yet: until then, keep also what that one gave back.
         let before = self.unsettled.get(&id).map_or(gave_back, |(_, spans)| spans.clone());
         let both = ledger::both(&before, &took);
         if !took.is_empty() {
@@ -22,6 +23,7 @@ impl Site {
             let backing = self.backing(&resource, id, both.clone());
             step.out.batch_now.push(BatchOrder::Keep { order, backing });
         }
+        // Nothing is released otherwise, and the order above is final.
         if both != took {
             let order = self.orders.number();
             self.unsettled.insert(id, (order, both));
@@ -32,6 +34,7 @@ impl Site {
 
     pub(super) fn backing(&self, resource: &Name, id: ReservationId, spans: Vec<Span>) -> Backing {
         let entry = self.ledger.entry(id);
+        // A reservation that the ledger does not have is only released, which needs no owner.
         let owner = entry.map_or_else(|| "".into(), |entry| entry.owner.clone());
         let shared_with = entry.map(|entry| entry.shared_with().clone()).unwrap_or_default();
         Backing { resource: resource.clone(), id, owner, shared_with, spans, replaces: false }
@@ -46,6 +49,7 @@ impl Site {
                 reserved.entry(id).or_default().push(span);
             }
             for (id, spans) in reserved {
+                // At once: the scheduler starts empty, and a job could start on promised capacity before.
                 let (order, backing) = (self.orders.number(), self.backing(&resource, id, spans));
                 step.out.batch_now.push(BatchOrder::Keep { order, backing });
             }

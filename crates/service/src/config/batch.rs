@@ -149,16 +149,21 @@ impl BatchConfig {
     /// Checks bounds and combinations of fields.
     pub fn check(&self) -> Result<(), Wrong> {
         let (becomes, seconds) = (&self.r#become, Length::of_seconds);
+        // Under load, starting a command alone can take tens of milliseconds, and every timeout counts as an
+        // outage of the batch system. With more than a few minutes, a real outage would be noticed too late.
         let time_out = (Length(Millis(100))..=seconds(300)).contains(&self.time_out);
         let why = "time_out must be 100ms to 5m; usually \"10s\"";
         Wrong::unless(time_out, "time_out", why)?;
+        // A look runs several commands at the server of the batch system, and must not slow down its users.
         Wrong::unless(
             self.look_every >= seconds(1),
             "look_every",
             "look_every must be at least 1s; usually \"10s\"",
         )?;
+        // A caller waits for the grant on an open HTTP request; people and proxies give up after minutes.
         let answer_within = (seconds(1)..=seconds(600)).contains(&self.answer_within);
         Wrong::unless(answer_within, "answer_within", "answer_within must be 1s to 10m; usually \"60s\"")?;
+        // It shortens jobs in a reservation that is followed by another, so it must stay a grace period.
         let early = self.end_jobs_early <= seconds(300);
         Wrong::unless(
             early,
@@ -173,10 +178,12 @@ impl BatchConfig {
         let why = "Grid Engine needs a parallel environment for more than one slot: parallel_environment = \"smp\"; \
                    qconf -spl lists them";
         Wrong::unless(environment, "parallel_environment", why)?;
+        // Without the placeholder every command would run as the same fixed account.
         let user = becomes.is_empty() || becomes.iter().any(|word| word.contains("{user}"));
         let why = "become must contain {user}, the account of the owner; write \
                    become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"]";
         Wrong::unless(user, "become", why)?;
+        // Refused and not ignored: the operator would believe that jobs run under these accounts.
         let why = "accounts are used only with become; \
                    write become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"], or remove accounts";
         Wrong::unless(!becomes.is_empty() || self.accounts.is_empty(), "accounts", why)?;
@@ -187,6 +194,7 @@ impl BatchConfig {
     }
 
     fn check_users(&self) -> Result<(), Wrong> {
+        // An entry for a name that no caller can have would never apply, and the mistake would go unnoticed.
         let accounts = self.accounts.keys().map(|user| ("accounts", user));
         let mut users = accounts.chain(self.projects.keys().map(|user| ("projects", user)));
         let wrong = users.find(|(_, user)| user_name(user.as_str()).is_none());
@@ -197,6 +205,7 @@ impl BatchConfig {
     /// the reservation has to be read back as well.
     pub fn confirm_within(&self) -> Length {
         let half = Length(Millis(self.answer_within.0.0 / 2));
+        // At least the lower bound of the field: half of a short answer_within may be less.
         self.confirm_within.unwrap_or_else(|| CONFIRM_WITHIN.min(half).max(Length::of_seconds(1)))
     }
 

@@ -171,6 +171,7 @@ impl BrokerConfig {
         Wrong::unless(self.job_look >= Length(Millis(100)), "job_look", why)?;
         self.rules.check().map_err(|wrong| wrong.within("rules"))?;
         check_peers(&self.peers)?;
+        // Without credentials there is nothing that other local users could misuse.
         if self.has_credentials() {
             Common::from(self).check_trust("act as any user at the sites that trust this broker")?;
         }

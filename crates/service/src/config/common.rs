@@ -45,6 +45,7 @@ impl ClockConfig {
         let why = match self {
             ClockConfig { speed: 1, origin: None } => return Ok(()),
             ClockConfig { speed: 2..=FASTEST, origin: Some(_) } => return Ok(()),
+            // Harmless, but an operator who sets an origin expects an accelerated clock.
             ClockConfig { speed: 1, .. } => {
                 let why = "origin is for accelerated clocks only; remove it, or set speed above 1";
                 return Err(Wrong::new("origin", why).within("clock"));
@@ -73,6 +74,7 @@ impl ClockConfig {
 /// A real duration in terms of a clock with this speed. Used for waits on round trips and people, which take real
 /// time on any clock.
 pub fn in_its_time(length: Length, speed: u32) -> Millis {
+    // The longest length that can be written, times the highest speed, exceeds 64 bits.
     Millis(length.0.0.saturating_mul(i64::from(speed)))
 }
 
@@ -141,6 +143,7 @@ impl Calls {
 pub(super) fn check_peers(peers: &[PeerLink]) -> Result<(), Wrong> {
     let each = peers.iter().enumerate().map(|(at, peer)| {
         check_name("a peer", &peer.name)?;
+        // Compared with earlier entries only, so that the error points to the second of two equal names.
         if peers[..at].iter().any(|other| other.name == peer.name) {
             let why = format!("two peers have the name {}; names must be unique", peer.name);
             return Err(Wrong::new("name", why));
@@ -222,6 +225,7 @@ impl<'de> Deserialize<'de> for Listeners {
                 Vec::deserialize(de::value::SeqAccessDeserializer::new(list)).map(Listeners)
             }
         }
+        // An untagged enum would replace the error of the address by "data did not match any variant".
         from.deserialize_any(OneOrMore)
     }
 }
@@ -297,6 +301,7 @@ impl Common<'_> {
         let said = self.listen.map(|Listeners(all)| all.iter().map(|listen| listen.below(base)).collect());
         said.unwrap_or_else(|| {
             let socket = state(self.state, self.name, base).join(SOCKET);
+            // Absolute, because other services get the path as a URL and have other working directories.
             vec![Listen::Unix(std::path::absolute(&socket).unwrap_or(socket))]
         })
     }
@@ -313,6 +318,7 @@ impl Common<'_> {
 
     /// Whether there is a TCP address without authentication: any local user can act as any user there.
     pub(crate) fn is_open_to_local_users(&self) -> bool {
+        // On a Unix socket the system names the account of the caller, so only TCP addresses count.
         !self.security.is_guarded() && self.tcp_addresses().next().is_some()
     }
 
@@ -341,6 +347,7 @@ impl Common<'_> {
         Wrong::unless(self.heartbeat >= Length(Millis(100)), "heartbeat", why)?;
         let why = "a call that is repeated after this time would be executed twice; give \"1m\" or more, usually \"1d\"";
         Wrong::unless(self.retention >= Length::of_seconds(60), "retention", why)?;
+        // Registrations contain the address as URL: with 0.0.0.0 a broker would call its own machine.
         let everywhere = self.tcp_addresses().any(|address| address.ip().is_unspecified());
         let reachable = !everywhere || self.url.is_some() || self.brokers.is_empty();
         let why = "brokers cannot call a wildcard address; \
@@ -350,6 +357,7 @@ impl Common<'_> {
         self.check_minting()?;
         self.notify.check().map_err(|wrong| wrong.within("notify"))?;
         in_list("broker", self.brokers.iter().map(|broker| check_url(&broker.url)))?;
+        // As written in the file. In `limits` a patience of 0 may have been raised, and the mistake hidden.
         self.server.check().map_err(|wrong| wrong.within("server"))
     }
 }
@@ -382,6 +390,8 @@ impl Common<'_> {
 pub(super) fn check_url(url: &str) -> Result<(), Wrong> {
     let rest = [UNIX, "http://", "https://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let is_file = url.starts_with(UNIX);
+    // Paths are appended to the URL, so it has no query or fragment. It is logged, so it has no user or
+    // password before an `@`.
     let sound = rest.is_some_and(|rest| {
         !rest.is_empty()
             && (is_file || !rest.starts_with('/'))

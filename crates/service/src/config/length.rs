@@ -57,6 +57,7 @@ fn iso(text: &str) -> Option<i64> {
     if words.into_iter().any(|word| !matches!(word, "" | "t" | "dt" | "wt" | "w" | "d" | "h" | "m" | "s")) {
         return None;
     }
+    // Before the `T` an `m` means months, which have no fixed length: only weeks and days are tried there.
     let (days, units) = UNITS.split_at(2);
     match text.split_once('t') {
         Some(("", time)) => sum(time, units),
@@ -68,6 +69,7 @@ fn iso(text: &str) -> Option<i64> {
 /// `hours:minutes:seconds`, and with days in front `days-hours`, `days-hours:minutes`, `days-hours:minutes:seconds`.
 fn slurm(text: &str) -> Result<Option<i64>, BadLength> {
     let number = |text: &str| {
+        // `parse` accepts a plus sign, but `+1-12:00` is a typing error.
         let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if plain { text.parse::<u32>().ok() } else { None }
     };
@@ -112,9 +114,11 @@ fn sum(text: &str, units: &[(&[&str], i64)]) -> Option<i64> {
 /// A number, perhaps with a decimal point, of a unit; None unless that is a whole number of seconds.
 fn times(number: &str, unit: i64) -> Option<i64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // With at most six digits the product below cannot overflow.
     if number.ends_with('.') || fraction.len() > 6 {
         return None;
     }
+    // Parsed as 32 bits, so that the product with any unit fits into 64 bits.
     let whole = i64::from(whole.parse::<u32>().ok()?).saturating_mul(unit);
     if fraction.is_empty() {
         return Some(whole);

@@ -58,6 +58,7 @@ impl LocalJobs {
     }
 
     fn check_drawn(&self, load: f64, capacity: u32) -> Result<(), Wrong> {
+        // In this form the test also refuses NaN, which TOML can express.
         if !(load > 0.0 && load <= HIGHEST_LOAD) {
             let why = format!("load must be above 0 and at most {HIGHEST_LOAD}, not {load}; or remove jobs");
             return Err(Wrong::new("load", why));
@@ -94,6 +95,7 @@ impl LocalJobs {
     }
 
     fn seed(&self) -> u64 {
+        // Fixed and not drawn, so that a demonstration shows the same jobs after each restart.
         self.seed.unwrap_or(0)
     }
 
@@ -131,6 +133,7 @@ impl LocalJobs {
 /// Powers of two times the smallest, below the largest, and the largest itself.
 fn doubling(smallest: i64, largest: i64) -> impl Iterator<Item = i64> {
     let below = std::iter::successors(Some(smallest), |number| number.checked_mul(2));
+    // `<` and not `<=`: the largest would be listed twice, and drawn twice as often as the others.
     below.take_while(move |number| *number < largest).chain([largest])
 }
 

@@ -36,6 +36,8 @@ impl Default for NotifyConfig {
 impl NotifyConfig {
     /// Checks the timeout. Files are checked when they are opened.
     pub fn check(&self) -> Result<(), Wrong> {
+        // A receiver that hangs takes one of a few slots for this long and delays other reservations. In less
+        // than 100ms a command can hardly start, nor a distant receiver answer.
         let bounds = Length(Millis(100))..=Length::of_seconds(300);
         Wrong::unless(
             bounds.contains(&self.timeout),

@@ -182,6 +182,7 @@ impl SiteConfig {
         if self.jobs.processes || self.batch.is_some() {
             Common::from(self).check_trust("run programs as the account of this service")?;
         }
+        // The ledger checks its own rules. Building them here reports its errors with their line.
         self.rules().map(drop)
     }
 

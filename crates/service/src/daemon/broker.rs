@@ -178,6 +178,7 @@ pub(super) fn told_as(name: &str, maker: u128) -> Name {
 fn number(of: &[u8], secret: &[u8]) -> u128 {
     let mut digest = Context::new(&SHA256);
     digest.update(of);
+    // Separates the two: no name contains a zero byte, so no other pair gives the same input.
     digest.update(&[0]);
     digest.update(secret);
     let mut first = [0; 16];

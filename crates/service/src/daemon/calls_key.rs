@@ -17,6 +17,8 @@ const PUBLIC: &str = "calls-key.pub";
 /// The key of the broker, made at the first call.
 pub(super) fn calls_key(state: &Path, name: &str) -> Result<Arc<CallsKey>, DaemonError> {
     let path = state.join(PRIVATE);
+    // Only if it is missing: after another error a new key would replace the one that peers trust. `read`
+    // below reports that error.
     if let Err(missing) = std::fs::metadata(&path)
         && missing.kind() == ErrorKind::NotFound
     {

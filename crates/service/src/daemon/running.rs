@@ -103,6 +103,7 @@ impl Running {
     /// Stops the service: accepts nothing new, answers requests in progress, writes all decisions, and closes the
     /// journal.
     pub async fn stop(mut self) -> Result<(), DaemonError> {
+        // First, so that no broker gets a heartbeat of a service that no longer accepts calls.
         self.tasks.shutdown().await;
         self.stopper.stop();
         let served = self.serving.await;

@@ -29,6 +29,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(15);
 
 /// Brokers refuse programs if they know no site that runs them.
 fn say_if_no_programs(config: &SiteConfig, about: &mut Heartbeat) {
+    // With more attributes, brokers would refuse the whole heartbeat.
     let room = about.attributes.len() < MOST_ATTRIBUTES;
     if config.batch.is_none() && !config.jobs.processes && room {
         let none = Value::Text(Heartbeat::NO_PROGRAMS.into());

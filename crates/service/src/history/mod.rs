@@ -151,6 +151,7 @@ impl History {
             Err(why) => {
                 let (event, path) = ("history_failed", self.path.display());
                 tracing::error!(event, party = %self.party, "cannot use the usage history {path}: {why}; usage is not recorded");
+                // No event is to be processed for a file that cannot be used.
                 u64::MAX
             }
         }
@@ -250,6 +251,7 @@ impl History {
             self.changed.wait_timeout_while(waiting, TIDY_EVERY, |waiting| !waiting.closed && idle(waiting));
         let mut waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         if !waiting.closed {
+            // Sleeps without the lock, which the release thread needs: answers must not wait for the history.
             drop(waiting);
             std::thread::sleep(GATHER);
             waiting = self.waiting();

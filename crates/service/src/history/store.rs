@@ -60,6 +60,7 @@ pub(super) struct SeenReservation {
 impl Store {
     /// Opens or creates the file.
     pub(super) fn open(path: &Path) -> rusqlite::Result<Store> {
+        // Before SQLite opens it: the -wal and -shm files get the same mode.
         make_private(path);
         let mut connection = Connection::open(path)?;
         connection.busy_timeout(PATIENCE)?;
@@ -75,6 +76,7 @@ impl Store {
                 filling.pragma_update(None, "user_version", FORMAT)?;
                 filling.commit()?;
             }
+            // The tables of a newer release stay unchanged. The service runs on without a history.
             newer => return Err(rusqlite::Error::IntegralValueOutOfRange(0, newer)),
         }
         Ok(Store { connection })
@@ -122,6 +124,8 @@ impl Store {
 
     /// Deletes some rows that ended before `oldest`. Returns whether there may be more.
     pub(super) fn delete_before(&mut self, oldest: Time) -> rusqlite::Result<bool> {
+        // A subquery, because SQLite is usually built without LIMIT for DELETE. Rows that are not over stay:
+        // they will be written again, and may have a past that the party no longer knows.
         let parts = self.connection.execute(
             "DELETE FROM parts WHERE rowid IN (SELECT rowid FROM parts WHERE last < ?1 AND over = 1 LIMIT ?2)",
             (oldest.0, DELETED_AT_ONCE),
@@ -168,6 +172,7 @@ impl Reader {
         owner: Option<&Name>,
         mut visit: impl FnMut(&PartRow) -> bool,
     ) -> rusqlite::Result<()> {
+        // By reservation: the sums count a reservation once only if its parts come one after the other.
         let mut query = self.connection.prepare(
             "SELECT * FROM parts WHERE last > ?1 AND first < ?2 AND (?3 IS NULL OR owner = ?3) \
              ORDER BY reservation, part",
@@ -213,6 +218,7 @@ fn covered(connection: &Connection) -> rusqlite::Result<Option<Covered>> {
 fn write_covered(writing: &Transaction<'_>, covered: Covered) -> rusqlite::Result<()> {
     let Covered { seen, seen_at, since } = covered;
     let mut insert = writing.prepare("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?;
+    // SQLite has no unsigned integers.
     insert.execute(("seen", seen.cast_signed()))?;
     insert.execute(("seen_at", seen_at.0))?;
     match since {
@@ -280,6 +286,8 @@ fn carry_out(
 }
 
 fn write_job(writing: &Transaction<'_>, job: &JobRow) -> rusqlite::Result<()> {
+    // If the kind is not known at present, the known one stays. The project is that of the submission,
+    // because the projects of owners may change.
     let insert = "INSERT OR REPLACE INTO jobs VALUES (?1, ?2, \
          CASE ?3 WHEN '' THEN coalesce((SELECT kind FROM jobs WHERE job = ?1), '') ELSE ?3 END, ?4, \
          coalesce((SELECT project FROM jobs WHERE job = ?1), ?5), ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
@@ -305,7 +313,10 @@ fn write_job(writing: &Transaction<'_>, job: &JobRow) -> rusqlite::Result<()> {
 /// The party no longer knows the job: if it ran, its end is unknown.
 fn forget_job(writing: &Transaction<'_>, id: JobId, now: Time) -> rusqlite::Result<()> {
     let id = id.to_string();
+    // A job that never started has used nothing.
     writing.execute("DELETE FROM jobs WHERE job = ?1 AND over = 0 AND started IS NULL", [&id])?;
+    // A job cannot have run beyond its limit. `min` of SQLite is NULL if an argument is NULL, hence the third
+    // choice.
     let lost = "UPDATE jobs SET over = 1, state = 'lost', ended = coalesce(ended, min(?2, latest), ?2) \
         WHERE job = ?1 AND over = 0";
     writing.execute(lost, (&id, now.0))?;

@@ -167,6 +167,7 @@ impl Tally {
             if slice.begin > when.end {
                 break;
             }
+            // Tried on empty sums first, because a group without usage must not get a row.
             let mut sums = Sums::default();
             add(&mut sums, *slice);
             if sums == Sums::default() {
@@ -183,6 +184,7 @@ impl Tally {
             let group = Group { values, kind: kind.to_string() };
             add(self.groups.entry(group).or_default(), *slice);
         }
+        // Over the whole window and not from the groups: a reservation in several groups counts once.
         let mut sums = Sums::default();
         add(&mut sums, self.question.window);
         if sums != Sums::default() {
@@ -220,6 +222,7 @@ fn months(window: Interval, zone: &TimeZone) -> Result<Vec<(String, Interval)>, 
 fn month(at: Time, zone: &TimeZone) -> Result<(jiff::Zoned, Time), TooMuch> {
     let find = || {
         let zoned = jiff::Timestamp::from_second(at.0)?.to_zoned(zone.clone());
+        // Not 00:00: in some zones clocks are put forward at midnight, and the day begins at 01:00.
         let first = zoned.first_of_month()?.start_of_day()?;
         let next = first.checked_add(1.month())?.start_of_day()?;
         Ok::<_, jiff::Error>((first, Time(next.timestamp().as_second())))

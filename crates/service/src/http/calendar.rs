@@ -74,6 +74,7 @@ fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reser
     calendar.line("DTSTAMP", &now);
     calendar.line("DTSTART", &begin);
     calendar.line("DTEND", &end);
+    // Programs may ignore an event with a lower number than the one they have; a version only grows.
     calendar.line("SEQUENCE", &reservation.version.to_string());
     calendar.line("STATUS", status(reservation.state));
     let capacities = || slots.iter().map(summary).collect::<Vec<_>>().join(", ");
@@ -159,6 +160,7 @@ impl Calendar {
         calendar.line("VERSION", "2.0");
         calendar.text("PRODID", &format!("-//Bookahead//bookahead {version}//EN"));
         calendar.text("NAME", &format!("Reservations at {party}"));
+        // NAME is of RFC 7986; older programs know only this property.
         calendar.text("X-WR-CALNAME", &format!("Reservations at {party}"));
         calendar.line("REFRESH-INTERVAL;VALUE=DURATION", "PT5M");
         calendar
@@ -187,6 +189,7 @@ impl Calendar {
     fn folded(&mut self, line: &str) {
         let mut length = 0;
         for sign in line.chars() {
+            // The limit counts bytes, but a fold inside of a character would break its encoding.
             if length + sign.len_utf8() > LONGEST {
                 self.0.push_str("\r\n ");
                 length = 1;

@@ -24,6 +24,7 @@ impl Shared {
                 self.metrics.answered_call(call.word(), &answer);
                 Ok(answer)
             }
+            // A site before the first poll of its batch system: the call waits for it in the party.
             None => self.ask_party(requester, caller, call).await,
         }
     }
@@ -47,6 +48,7 @@ impl Shared {
                 self.metrics.answered_call(call.word(), &answer);
                 answer
             }
+            // Also a broker, which has to ask its peers.
             None => self.ask_party(requester, requester.caller(), call).await?,
         };
         Ok((answer, look_age.flatten()))
@@ -67,6 +69,7 @@ impl Shared {
 
     /// Sends a query to the party that a copy cannot answer.
     async fn ask_party(&self, requester: &Requester, caller: Caller, call: Call) -> Result<Answer, Refusal> {
+        // Random, because the party stores answers by key: a query must never get the answer to an older one.
         let key = CallKey::new()?.key;
         let answer = self.answer(requester, Envelope { key, caller, call }).await;
         answer.map_err(|why| self.unanswered(why))

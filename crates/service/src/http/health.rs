@@ -28,6 +28,7 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response
     let clock = shared.party.clock();
     let problem = shared.party.clock_problem();
     let status = match shared.party.liveness() {
+        // First: a service that stops takes no new calls, although its party is still alive.
         _ if shared.stop.is_said() => api::Status::Stopping,
         Liveness::Alive if problem.is_some() => api::Status::Failed,
         Liveness::Alive => api::Status::Ready,

@@ -91,10 +91,12 @@ fn page(
     if let Some(after) = after {
         let gone =
             || Refusal::bad_request("the job of this cursor is no longer known; start from the first page");
+        // The job may be forgotten between two pages. Guessing the position would repeat or skip jobs.
         jobs.find(|job| job.id == after).ok_or_else(gone)?;
     }
     let page = jobs.by_ref().take(limit).map(api::Job::try_from).collect::<Result<Vec<_>, _>>();
     let page = page.map_err(out_of_calendar)?;
+    // Only if another job follows: otherwise clients would fetch an empty page at the end.
     let next = jobs.next().and(page.last()).map(|last| last.id.to_string());
     Ok(api::Jobs { jobs: page, next })
 }

@@ -270,6 +270,7 @@ impl Checked for Heartbeat {
         const LONGEST_URL: usize = 2_000;
         name("the name of the site", &self.name)?;
         attributes(&self.attributes)?;
+        // A Unix socket needs an absolute path, because the broker has another working directory.
         let web = ["http://", "https://", "unix:/"].iter().any(|scheme| self.url.starts_with(scheme));
         if !web || self.url.len() > LONGEST_URL || !self.url.chars().all(is_visible) {
             let why = format!(
@@ -345,6 +346,7 @@ fn value(what: &str, value: &AttributeValue) -> Result<(), Refusal> {
 /// The begin of an id, `kind` included.
 fn id_prefix(kind: &str, id: Option<&str>) -> Result<(), Refusal> {
     let Some(id) = id else { return Ok(()) };
+    // Without the prefix there are no digits, which is refused below.
     let digits = id.strip_prefix(kind).unwrap_or_default();
     let plain = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if plain && (1..=32).contains(&digits.len()) {
@@ -415,6 +417,7 @@ fn page(limit: Option<u32>, limits: &Limits) -> Result<(), Refusal> {
 }
 
 fn hold(hold_for: FineSeconds) -> Result<(), Refusal> {
+    // There is no upper bound: the party shortens each hold to the longest that it grants.
     let negative =
         || Refusal::bad_request(format!("hold_for_seconds is {}; it must be 0 or more", hold_for.number()));
     if hold_for.0 < 0 { Err(negative()) } else { Ok(()) }

@@ -144,6 +144,7 @@ impl Metrics {
     pub(super) fn text(&self, counts: &BTreeMap<State, usize>, durable: u64, busy: Duration) -> String {
         // The party thread counts; a scrape only copies its sum.
         self.busy.inner().store(busy.as_secs_f64().to_bits(), Ordering::Relaxed);
+        // All states, because a gauge keeps its value: one without reservations must be set to 0.
         for state in State::ALL {
             let count = counts.get(&state).copied().unwrap_or(0);
             let gauge = self.reservations.get_or_create(&InState { state: state.word() });

@@ -109,8 +109,10 @@ pub fn router(served: Served, stop: Stop) -> Router {
         .fallback(answer::nothing_here)
         .method_not_allowed_fallback(answer::not_that_method)
         .layer(DefaultBodyLimit::max(shared.limits.most_body))
+        // Around the fallbacks, so that requests for unknown paths and methods are counted as well.
         .layer(from_fn_with_state(shared.clone(), observe::observe))
         .with_state(shared);
+    // Outermost: a browser sends its preflight request without a token, and no route has its method.
     match origins {
         Some(origins) => router.layer(origins),
         None => router,
@@ -196,6 +198,7 @@ impl Shared {
             large_bodies: Arc::new(Semaphore::new(1)),
             places: Shares::quarters(limits.concurrent),
             watchers: Shares::quarters(limits.watchers),
+            // Without a total, which `reading` and `places` bound: it only limits single addresses.
             proxied: Shares::new(usize::MAX, limits.connections_per_address),
             openapi: openapi::text().into(),
             docs: pages::page(&openapi::document()).into(),

@@ -198,6 +198,7 @@ fn text(value: &Value) -> &str {
 }
 
 fn escaped(text: &str) -> String {
+    // The ampersand first: later it would also escape those of the other entities.
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -50,6 +50,7 @@ impl<K: Eq + Hash> Clone for Shares<K> {
 impl<K: Eq + Hash + Clone> Shares<K> {
     /// `most` slots, of which each holder can have a quarter.
     pub(super) fn quarters(most: usize) -> Shares<K> {
+        // Rounded up: with fewer than four slots a holder must still get one.
         Shares::new(most, most.div_ceil(PARTS))
     }
 

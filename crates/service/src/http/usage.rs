@@ -52,12 +52,14 @@ pub(super) async fn usage(
         return Err(Refusal::new(Code::Unsupported, why));
     };
     let question = question(&shared, &requester, query)?;
+    // The sums should include a booking that was acknowledged before this request.
     let up_to = shared.party.durable();
     let busy = || Refusal::new(Code::Busy, "too many queries of the usage history; try again").retry_after(1);
     let turn = history.queries().acquire_owned();
     let turn = tokio::time::timeout(shared.limits.patience.duration(), turn).await;
     let turn = turn.ok().and_then(Result::ok).ok_or_else(busy)?;
     let adding = tokio::task::spawn_blocking(move || {
+        // Held until the query ends, even if the client leaves: the work cannot be aborted.
         let _turn = turn;
         history.usage(question, up_to)
     });

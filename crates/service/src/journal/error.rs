@@ -95,9 +95,11 @@ impl JournalError {
         use rusqlite::ErrorCode as Code;
         let path = path.to_owned();
         match error.sqlite_error_code() {
+            // A wrong path is more likely than a damaged first page.
             Some(Code::NotADatabase) => {
                 JournalError::NotAJournal { path, why: "it is not a SQLite database".to_owned() }
             }
+            // The lock file excludes other services, so this is mostly another program, such as sqlite3.
             Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
                 JournalError::Held { path, by: "a process that uses it with SQLite".to_owned() }
             }
@@ -109,6 +111,7 @@ impl JournalError {
                 | Code::DiskFull
                 | Code::OutOfMemory,
             ) => JournalError::sqlite(&path, "reading it", error),
+            // Also errors without a code, such as a column with a value of another type.
             _ => JournalError::Damaged { path, damage: Damage::Unreadable(error.to_string()), more: 0 },
         }
     }

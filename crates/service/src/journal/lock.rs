@@ -45,6 +45,7 @@ impl Lock {
 /// The process that has the journal open, if any. Creates no file and keeps no lock.
 pub(crate) fn holder_of(journal: &Path) -> Option<String> {
     let mut file = File::open(beside(journal, ".lock")).ok()?;
+    // Shared, so that two checks at the same time do not take each other for a running service.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(holder(&mut file)),
         _ => {
@@ -62,6 +63,7 @@ pub(crate) fn beside(journal: &Path, ending: &str) -> PathBuf {
 }
 
 fn sign(file: &mut File) -> std::io::Result<()> {
+    // The text of an earlier holder may be longer.
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "process {}", std::process::id())

@@ -99,6 +99,7 @@ impl Queue {
     pub(crate) fn append(&self, events: Vec<String>) -> Result<Ticket, JournalError> {
         let mut state = self.state();
         loop {
+            // Tested after each wait, because the queue may have been closed or poisoned meanwhile.
             state.refuse()?;
             if state.has_room(&events) {
                 break;
@@ -139,6 +140,7 @@ impl Queue {
     fn gather(&self, mut state: MutexGuard<'_, State>, first: Batch, most: usize) -> Vec<Batch> {
         let mut events = size(&first.events);
         let mut batches = vec![first];
+        // Ends at an order of another kind, so that a snapshot keeps its place between the records.
         while batches.len() < most
             && let Some(Order::Append(next)) = state.orders.front()
             && events + size(&next.events) <= MOST_IN_A_TRANSACTION
@@ -158,6 +160,7 @@ impl Queue {
     /// Accepts nothing more; waiting events are still written.
     pub(crate) fn close(&self) {
         self.state().closing = true;
+        // The writer ends once the queue is empty; appends that wait for room fail.
         self.work.notify_all();
         self.room.notify_all();
     }
@@ -174,6 +177,7 @@ impl Queue {
         for order in orders {
             let poisoned = JournalError::Poisoned { why: why.clone() };
             match order {
+                // A caller that has dropped its ticket does not need the outcome.
                 Order::Append(batch) => drop(batch.done.send(Err(poisoned))),
                 Order::Snapshot { done, .. } => drop(done.send(Err(poisoned))),
                 Order::Compact { done } => drop(done.send(Err(poisoned))),

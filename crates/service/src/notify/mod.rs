@@ -35,6 +35,7 @@ impl NotifyConfig {
         let webhooks = self.webhooks.iter().enumerate().map(|(at, webhook)| {
             Target::webhook(webhook, self.timeout.duration(), base).map_err(|why| match why {
                 DaemonError::Wrong(wrong) => wrong.within(at).within("webhook").within("notify").into(),
+                // Other errors name their file, by which the entry is found.
                 other => other,
             })
         });

@@ -51,6 +51,7 @@ impl Accounts {
     }
 
     fn roles(&self, account: u32, name: &str) -> BTreeSet<Role> {
+        // Both can read and replace the files of the service, so withholding a role would protect nothing.
         let trusted = account == self.own || account == 0;
         let mut roles = BTreeSet::from([Role::User]);
         roles.extend((trusted || self.operators.contains(name)).then_some(Role::Operator));
@@ -66,6 +67,7 @@ impl Accounts {
         // The lookup may block on the network, so it must not run on a thread of the runtime.
         let look_up = tokio::task::spawn_blocking(move || account_name(account));
         let found = tokio::time::timeout(LOOK_UP_WITHIN, look_up).await;
+        // Not cached: the directory may answer the next time.
         let Ok(Ok(found)) = found else {
             let detail =
                 format!("cannot look up the name of your account (uid {account}); try again in a moment");
@@ -77,6 +79,7 @@ impl Accounts {
         })?;
         let mut names = names();
         if names.len() >= MOST_NAMES {
+            // The cache only saves lookups, so nothing is lost. An order of use would not be worth its cost.
             names.clear();
         }
         names.insert(account, name.clone());

@@ -86,10 +86,12 @@ impl Claims {
 
     fn hold_now(&self, now: i64) -> Result<(), TokenFault> {
         let latest = now.saturating_add(LEEWAY);
+        // `<=`, because a token is invalid on or after its expiry (RFC 7519, 4.1.4).
         if self.expires <= now.saturating_sub(LEEWAY) {
             return Err(TokenFault::Expired);
         }
         let ahead = |moment: Option<i64>| moment.is_some_and(|moment| moment > latest);
+        // RFC 7519 does not ask for a test of `iat`, but a token from the future means that clocks differ.
         if ahead(self.not_before) || ahead(self.issued) {
             return Err(TokenFault::NotYet);
         }

@@ -50,6 +50,7 @@ impl Discovery {
         let options =
             Options { ca, connect_timeout: timeout, timeout, most_bytes: MOST_BYTES, ..Options::default() };
         Ok(Discovery {
+            // The specification removes a final slash here, but not in `issuer`, which tokens repeat.
             document: format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')),
             is_https: url.scheme() == "https",
             getter: Getter::new(issuer, &options)?,
@@ -105,6 +106,7 @@ fn checked(issuer: &str) -> Result<Url, &'static str> {
     if url.scheme() != "https" && !is_plain_and_local(&url) {
         return Err("must be https, or http on loopback");
     }
+    // A path is appended to it, and it is logged.
     if !is_anonymous(&url) || url.query().is_some() || url.fragment().is_some() {
         return Err("must have no user, query or fragment");
     }

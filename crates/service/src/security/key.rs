@@ -34,6 +34,7 @@ impl Algorithm {
             "RS384" => Algorithm::Rs384,
             "RS512" => Algorithm::Rs512,
             "ES256" => Algorithm::Es256,
+            // RFC 9864 replaces `EdDSA`, which leaves the curve open, by `Ed25519`.
             "EdDSA" | "Ed25519" => Algorithm::EdDsa,
             _ => return None,
         })
@@ -93,6 +94,7 @@ impl Key {
     pub(super) fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<Key, KeyFault> {
         let (modulus, exponent) = (significant(modulus), significant(exponent));
         let odd = |number: &[u8]| number.last().is_some_and(|byte| byte % 2 == 1);
+        // These are the bounds of ring, which applies them only when a token is verified.
         let sound = (2048..=8192).contains(&bits(modulus)) && (2..=33).contains(&bits(exponent));
         if !sound || !odd(modulus) || !odd(exponent) {
             return Err(KeyFault::BadRsa);
@@ -160,6 +162,7 @@ impl Key {
             Material::Rsa { modulus, exponent, .. } => RsaPublicKeyComponents { n: modulus, e: exponent }
                 .verify(rsa_parameters(algorithm), message, signature),
             Material::P256(point) => {
+                // A JWS has the two numbers side by side (RFC 7518, 3.4), not in ASN.1 as certificates do.
                 UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature)
             }
             Material::Ed25519(bytes) => UnparsedPublicKey::new(&ED25519, bytes).verify(message, signature),
@@ -172,6 +175,7 @@ fn rsa_parameters(algorithm: Algorithm) -> &'static RsaParameters {
     match algorithm {
         Algorithm::Rs512 => &RSA_PKCS1_2048_8192_SHA512,
         Algorithm::Rs384 => &RSA_PKCS1_2048_8192_SHA384,
+        // RS256: `verifies` has refused algorithms that are not for RSA.
         _ => &RSA_PKCS1_2048_8192_SHA256,
     }
 }

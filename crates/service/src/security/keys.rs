@@ -45,6 +45,7 @@ impl Keys {
         let content = Content::read("the key file", path)?;
         let keys =
             Keys::parse(&content.bytes).map_err(|fault| SecurityError::Keys { path: path.into(), fault })?;
+        // Public keys may be readable by all; with a secret, every reader could sign tokens.
         if keys.secret().is_some() {
             content.must_be_private()?;
         }
@@ -92,6 +93,7 @@ impl Keys {
     /// Each key by itself and without a name, with the bytes of its public key. All must be Ed25519.
     pub(super) fn ed25519(self) -> Result<Vec<(Vec<u8>, Keys)>, KeyFault> {
         let each = self.keys.into_iter().map(|mut key| {
+            // Tokens of brokers name a key by its thumbprint. A `kid` of the file would exclude the key.
             key.id = None;
             let public = key.as_ed25519().ok_or(KeyFault::NotEd25519)?.to_vec();
             Ok((public, Keys { keys: vec![key], source: None }))
@@ -215,6 +217,7 @@ fn key(at: usize, jwk: &Jwk) -> Result<Option<Key>, KeyFault> {
     let key = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
         ("oct", _) => Secret::new(&number("k", &jwk.k)?).map(Key::secret),
         ("RSA", _) => Key::rsa(&number("n", &jwk.n)?, &number("e", &jwk.e)?),
+        // 4 marks an uncompressed point (SEC 1), the only form that ring accepts.
         ("EC", Some("P-256")) => Key::p256([vec![4], number("x", &jwk.x)?, number("y", &jwk.y)?].concat()),
         ("OKP", Some("Ed25519")) => Key::ed25519(number("x", &jwk.x)?),
         _ => return Ok(None),
@@ -223,6 +226,7 @@ fn key(at: usize, jwk: &Jwk) -> Result<Option<Key>, KeyFault> {
     key.id.clone_from(&jwk.kid);
     match jwk.alg.as_deref().map(Algorithm::of) {
         None => Ok(Some(key)),
+        // An unknown `alg` makes the key unusable. Ignoring it would lift the restriction of the issuer.
         Some(algorithm) => Ok(algorithm.and_then(|algorithm| key.only_for(algorithm))),
     }
 }
@@ -272,6 +276,7 @@ fn public_key(der: &[u8]) -> Result<Key, KeyFault> {
 fn info(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (algorithm, rest) = element(SEQUENCE, whole(SEQUENCE, der)?)?;
     match whole(BIT_STRING, rest)? {
+        // The first byte counts unused bits at the end; keys consist of whole bytes.
         [0, bits @ ..] => Some((algorithm, bits)),
         _ => None,
     }
@@ -286,6 +291,7 @@ fn rsa_numbers(der: &[u8]) -> Option<(&[u8], &[u8])> {
 /// A positive number in its shortest form.
 fn positive(number: &[u8]) -> Option<&[u8]> {
     match number {
+        // DER has a zero in front only if the number would be negative without it.
         [0, next, ..] if *next < 0x80 => None,
         [] | [0] | [0x80..=0xff, ..] => None,
         _ => Some(number),

@@ -165,6 +165,7 @@ impl TrustedBrokers {
             };
             let path = base.join(key);
             let keys = read_keys(&path)?;
+            // The `kid` of a token alone selects the broker, so a key must belong to one only.
             if !keys.iter().all(|(id, _)| ids.insert(id.clone())) {
                 return fault("another broker has the same key; each broker needs its own key");
             }

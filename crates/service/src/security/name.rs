@@ -8,6 +8,7 @@ const LONGEST_NAME: usize = 255;
 
 /// A user name: 1 to 255 visible characters. `None` for other texts.
 pub fn user_name(text: &str) -> Option<Name> {
+    // Counts no further than necessary: the text comes from a caller and may be long.
     let fits = !text.is_empty() && text.chars().take(LONGEST_NAME + 1).count() <= LONGEST_NAME;
     (fits && text.chars().all(is_visible)).then(|| Name::from(text))
 }
@@ -38,6 +39,7 @@ fn is_blank(character: char) -> bool {
 
 /// Private use and noncharacters: their appearance depends on the font.
 fn has_no_meaning(character: char) -> bool {
+    // The last two code points of each plane are noncharacters, hence the mask.
     matches!(character, '\u{e000}'..='\u{f8ff}' | '\u{fdd0}'..='\u{fdef}' | '\u{f0000}'..)
         || character as u32 & 0xfffe == 0xfffe
 }

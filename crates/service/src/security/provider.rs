@@ -132,6 +132,7 @@ impl Provider {
     /// The keys. `None` before the first fetch, and if they are too old.
     pub(super) fn keys(&self) -> Option<Arc<Keys>> {
         let state = self.state();
+        // Tested at each use: the next failed fetch, which also drops old keys, may be a minute away.
         let usable = state.fetched.as_ref().filter(|fetched| fetched.at.elapsed() <= self.timing.keep);
         usable.map(|fetched| fetched.keys.clone())
     }
@@ -183,6 +184,7 @@ impl Provider {
     pub async fn keep_fetching(self: Arc<Provider>) {
         let mut retry = self.timing.retry;
         loop {
+            // Also for a regular fetch: tokens with unknown keys then wait for it instead of causing another.
             self.state().under_way = true;
             let fetched = self.discovery.fetch().await;
             let pause = match &fetched {
@@ -197,6 +199,7 @@ impl Provider {
                 }
             };
             self.note(fetched.map(|(keys, _)| keys));
+            // `notify_one` leaves a permit, so a request that arrived during the fetch above is not lost.
             tokio::select! {
                 () = sleep(pause) => {}
                 () = self.wanted.notified() => {}
@@ -220,6 +223,7 @@ impl Provider {
             }
             Err(fault) => self.note_failure(&mut state, &fault),
         }
+        // Last, and still under the lock: a caller that this wakes must find the new keys.
         self.ended.send_modify(|ended| *ended += 1);
     }
 

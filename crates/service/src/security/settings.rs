@@ -63,7 +63,9 @@ impl Default for Security {
             audience: None,
             issuer: None,
             issuer_ca: None,
+            // A token with an unknown key causes a fetch anyway: this only bounds the use of a removed key.
             issuer_refresh: Length::of_seconds(10 * 60),
+            // Long enough that an outage of the provider overnight does not stop the service.
             issuer_keep: Length::of_seconds(24 * 60 * 60),
             tls: None,
             peers: Vec::new(),
@@ -101,6 +103,7 @@ impl Security {
             (Some(path), _) => self.by_keys(Keys::read(&base.join(path))?),
             (None, Some(issuer)) => self.by_provider(issuer, base)?,
             (None, None) if !self.is_guarded() => return Ok(Authenticator::open()),
+            // Peers or brokers are configured, so the service is not open: all other tokens must be refused.
             (None, None) => self.by_keys(Keys::none()),
         };
         let brokers = TrustedBrokers::read(&self.brokers, base)?;
@@ -169,6 +172,7 @@ impl Security {
         let fault = |text: &str| Err(SecurityError::Settings(text.into()));
         let default = Security::default();
         let fetches = self.keys.is_none() && self.issuer.is_some();
+        // A default that was written out cannot be told from one that was left out, and is harmless.
         let said = self.issuer_ca.is_some()
             || self.issuer_refresh != default.issuer_refresh
             || self.issuer_keep != default.issuer_keep;
@@ -179,12 +183,14 @@ impl Security {
             );
         }
         let is_plain = self.issuer.as_ref().is_some_and(|issuer| issuer.starts_with("http:"));
+        // The operator would believe that the certificate of the issuer is verified.
         if is_plain && self.issuer_ca.is_some() {
             return fault("security.issuer_ca has no effect with an issuer over http; remove it");
         }
         if self.issuer_refresh < LEAST_REFRESH {
             return fault("security.issuer_refresh must be at least 1s; usually \"10m\"");
         }
+        // Otherwise the keys would become too old between two fetches, and valid tokens would be refused.
         if self.issuer_keep < self.issuer_refresh {
             return fault("security.issuer_keep must be at least security.issuer_refresh; usually \"1d\"");
         }
@@ -206,6 +212,7 @@ impl Security {
                     "security.peer {name}: roles is empty; a broker has roles = [\"broker\"]"
                 ));
             }
+            // Name and roles of the certificate would depend on the order of the entries.
             if !seen.insert(peer.fingerprint) {
                 return fault(format!("security.peer {name}: another peer has the same fingerprint"));
             }
@@ -217,9 +224,11 @@ impl Security {
 /// Whether a service may listen on this address. `protected`: by TLS, or, according to the operator
 /// (`insecure_plain_http`), by a proxy in front of it. The error says what to change.
 pub fn may_listen(address: SocketAddr, authenticator: &Authenticator, protected: bool) -> Result<(), String> {
+    // An IPv6 socket can be bound to `::ffff:127.0.0.1`, which is loopback only in its canonical form.
     if address.ip().to_canonical().is_loopback() {
         return Ok(());
     }
+    // Before the test for TLS: encryption does not help if every caller is accepted.
     if authenticator.is_open() {
         return Err(format!(
             "refusing to listen on {address} without authentication: anyone could book and cancel; \

@@ -31,6 +31,8 @@ pub(super) fn signed_content(token: &str, keys: &Keys) -> Result<Vec<u8>, TokenF
     if token.len() > LONGEST_TOKEN {
         return Err(TokenFault::TooLong { most: LONGEST_TOKEN });
     }
+    // Split from both ends: the dots of an encrypted token, which has five parts, end up in the payload,
+    // which is then not base64url.
     let (signed, signature) = token.rsplit_once('.').ok_or(TokenFault::Malformed("it has no dots"))?;
     let (header, payload) = signed.split_once('.').ok_or(TokenFault::Malformed("it has one dot only"))?;
     let decoded = |text| base64url(text).ok_or(TokenFault::Malformed("a part of it is not base64url"));

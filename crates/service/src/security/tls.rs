@@ -29,6 +29,7 @@ pub fn server_config(
     key: &Path,
     clients: Option<(&Path, bool)>,
 ) -> Result<Arc<ServerConfig>, SecurityError> {
+    // Not the default of the process: rustls panics if features of dependencies leave it ambiguous.
     let provider = Arc::new(ring::default_provider());
     let fails = |path: &Path, fault: &dyn ToString| SecurityError::Tls {
         path: path.into(),
@@ -46,6 +47,7 @@ pub fn server_config(
     let mut config = authenticated
         .with_single_cert(certificates("the certificate", certificate)?, private_key(key)?)
         .map_err(|fault| fails(certificate, &fault))?;
+    // In order of preference: the server takes the first one that the client offers.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
@@ -61,6 +63,7 @@ fn client_verifier(
         authorities.add(certificate).map_err(|fault| fails(&fault))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider);
+    // Users with tokens have no certificate. One that is sent must be valid in any case.
     let builder = if required { builder } else { builder.allow_unauthenticated() };
     builder.build().map_err(|fault| fails(&fault))
 }
@@ -193,6 +196,7 @@ impl FromStr for Fingerprint {
 }
 
 fn pair(text: &str) -> Option<u8> {
+    // `from_str_radix` accepts a plus sign, but `+f` is not a byte.
     let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if digits { u8::from_str_radix(text, 16).ok() } else { None }
 }

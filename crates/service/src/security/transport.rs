@@ -6,6 +6,7 @@ use std::net::IpAddr;
 /// Whether a token sent to this URL cannot be read by others. Host names other than `localhost` count as remote,
 /// because they may resolve to another machine.
 pub(crate) fn carries_tokens(url: &str) -> bool {
+    // The other schemes are https and unix. A URL that cannot be parsed gets no token.
     Url::parse(url).is_ok_and(|url| url.scheme() != "http" || is_local(&url))
 }
 
@@ -17,6 +18,7 @@ pub(crate) fn is_on_this_machine(url: &str) -> bool {
 /// A URL without a host is a path, such as that of a Unix socket.
 fn is_local(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return true };
+    // `host_str` has brackets around an IPv6 address, which `IpAddr` does not accept.
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }

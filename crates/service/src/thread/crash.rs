@@ -42,8 +42,11 @@ pub(super) fn pass(point: Point) {
         Some((word.to_owned(), count.parse().ok()?))
     });
     let Some((word, count)) = wanted else { return };
+    // The counter comes second, so that it counts the wanted point only.
     if word == point.word() && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *count {
         eprintln!("stopped at {word}:{count}");
+        // Stopped and not ended: the test kills the process, and nothing may be written or closed before. The
+        // loop is necessary because `park` may return without a reason.
         loop {
             std::thread::park();
         }

@@ -72,6 +72,7 @@ impl Watch {
     /// Watches from now on, or after the last event seen.
     pub fn begin(&self, seen: Option<u64>) -> Watching {
         let last = self.last();
+        // While `last` is locked: `tell` cannot add a notice between the subscription and the list.
         let receiver = self.sender.subscribe();
         let Some(seen) = seen else { return Watching { missed: Vec::new(), anew: false, receiver } };
         let missed = last.notices.iter().filter(|numbered| numbered.sequence > seen).cloned().collect();

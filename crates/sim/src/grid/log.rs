@@ -62,6 +62,7 @@ impl Log {
     }
 
     pub(super) fn row(&mut self, at: Moment, what: impl FnOnce() -> What) {
+        // `what` is called only here: most runs keep no rows and should not pay for building them.
         if let Some(rows) = &mut self.rows {
             rows.push(Row { at, what: what() });
         }

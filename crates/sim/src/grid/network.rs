@@ -56,6 +56,7 @@ impl Network {
     pub(super) fn cut_off(&mut self, parties: &[usize], all: usize) {
         for &inside in parties {
             for outside in (0..all).filter(|other| !parties.contains(other)) {
+                // A partition blocks both directions, so a pair is stored once, in a fixed order.
                 self.cut.insert((inside.min(outside), inside.max(outside)));
             }
         }
@@ -73,6 +74,7 @@ impl Network {
         }
         let mut arrivals = vec![self.arrival(now)];
         if self.happens(self.rules.twice) {
+            // The copy has a delay of its own, so that it may arrive before the original.
             self.tally.count("doubled");
             arrivals.push(self.arrival(now));
         }
@@ -84,6 +86,7 @@ impl Network {
         let takes = if fastest == slowest { fastest.0 } else { self.chance.whole(fastest.0, slowest.0) };
         if self.happens(delayed) {
             self.tally.count("delayed");
+            // A delay of zero would still be zero after the multiplication, and nothing would be overtaken.
             return now + Millis(takes.max(1).saturating_mul(DELAYED_BY));
         }
         now + Millis(takes)

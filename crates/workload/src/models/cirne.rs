@@ -88,6 +88,7 @@ impl Cirne {
         let power_of_two = stream.unit() < self.power_of_two;
         let power = stream.uniform(0.0, libm::log2(f64::from(machine)));
         if power_of_two {
+            // On a machine that is no power of two, rounding up could give a job that is wider than it.
             1 << (power.round() as u32).min(machine.ilog2())
         } else {
             (libm::exp2(power).round() as u32).clamp(1, machine)
@@ -98,6 +99,7 @@ impl Cirne {
     fn request_time(&self, stream: &mut Stream) -> i64 {
         let (low, high) = self.request;
         let seconds = libm::exp(stream.uniform(libm::log(low as f64), libm::log(high as f64)));
+        // Rounding up to a minute may exceed the longest request.
         (((seconds / MINUTE).ceil() * MINUTE) as i64).clamp(low, high)
     }
 

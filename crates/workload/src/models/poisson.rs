@@ -39,6 +39,7 @@ impl Poisson {
     pub fn generate(&self) -> Result<Vec<Job>, ModelError> {
         self.check()?;
         let seed = self.setting.seed;
+        // One stream per property: a change of one range does not change the draws of the others.
         let mut gaps = Stream::new(seed, "poisson/gaps");
         let mut sizes = Stream::new(seed, "poisson/sizes");
         let mut runs = Stream::new(seed, "poisson/runs");
@@ -62,6 +63,7 @@ impl Poisson {
         self.requests.check()?;
         check_range("a mean gap", self.mean_gap, 1e-3..=1e9, "0.001 to 1000000000 s")?;
         let sizes = (i64::from(self.processors.0), i64::from(self.processors.1));
+        // A job wider than the machine could never start.
         check_ends("sizes", sizes, 1, i64::from(self.setting.processors.0))?;
         check_ends("run times", self.run, 1, LONGEST)
     }

@@ -100,6 +100,8 @@ impl Setting {
             jobs.push(job(number, &one())?);
         }
         if let Some(load) = self.load {
+            // Only possible after the last draw: the load depends on all run times and on the last
+            // submission.
             scale_to_load(&mut jobs, self.processors, load)?;
         }
         Ok(jobs)
@@ -114,6 +116,8 @@ fn job(number: i64, drawn: &Drawn) -> Result<Job, ModelError> {
     Ok(Job {
         number,
         submit: Time(drawn.submit as i64),
+        // Models draw run times as real numbers; one below a second becomes 0 when it is cut to whole
+        // seconds.
         run: Seconds(drawn.run.clamp(1, LONGEST)),
         request: Seconds(drawn.request.clamp(1, LONGEST)),
         processors: Capacity(drawn.processors.max(1)),

@@ -25,6 +25,7 @@ impl Header {
         let is_key =
             |line: &[u8]| directive(line).is_some_and(|(name, _)| name.eq_ignore_ascii_case(key.as_bytes()));
         let place = self.lines().position(is_key).unwrap_or(self.lines.len());
+        // `place` stays valid: no line before it is removed.
         self.lines.retain(|line| !is_key(line));
         self.lines.insert(place, format!("; {key}: {value}").into_bytes());
     }
@@ -82,6 +83,7 @@ impl Header {
 fn directive(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = memchr::memchr(b':', line)?;
     let key = line[..colon].trim_ascii_start().strip_prefix(b";")?.trim_ascii();
+    // A sentence of a comment may have a colon too.
     let word = !key.is_empty() && key.iter().all(u8::is_ascii_alphanumeric);
     word.then(|| (key, line[colon + 1..].trim_ascii()))
 }
@@ -177,6 +179,7 @@ fn append_record(block: &mut Vec<u8>, record: &Record) {
 fn append_whole(block: &mut Vec<u8>, value: i64) {
     let mut text = [0; LONGEST_NUMBER];
     let mut begin = text.len();
+    // The smallest `i64` has no positive counterpart of the same type.
     let mut rest = value.unsigned_abs();
     loop {
         begin -= 1;
@@ -195,6 +198,7 @@ fn append_whole(block: &mut Vec<u8>, value: i64) {
 
 /// Writes the fewest digits that give the same number again; NaN and infinity as unknown.
 fn append_real(block: &mut Vec<u8>, value: f64) {
+    // The cast never fails: it saturates, and NaN becomes 0.
     let whole = value as i64;
     if !value.is_finite() {
         append_whole(block, super::UNKNOWN);

@@ -52,6 +52,7 @@ fn digits(line: &[u8], mut at: usize, mut value: u64) -> (u64, usize) {
 
 #[inline]
 fn signed(negative: bool, magnitude: u64) -> i64 {
+    // Callers use the result only with at most 18 digits, which never reach the sign bit.
     let value = magnitude.cast_signed();
     if negative { -value } else { value }
 }
@@ -113,6 +114,7 @@ fn rounded(value: f64) -> Result<(i64, bool), Reason> {
 }
 
 pub(super) fn real(token: &[u8]) -> Result<f64, Reason> {
+    // `parse` also accepts `inf`, `nan` and `infinity`, which are no numbers of the format.
     let decimal = token.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte));
     let text = std::str::from_utf8(token).map_err(|_| Reason::MalformedLine)?;
     match text.parse::<f64>() {

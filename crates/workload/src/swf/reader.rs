@@ -65,6 +65,7 @@ impl Malformed {
         } else if std::str::from_utf8(&self.beginning).is_err_and(|error| error.error_len().is_some())
             || self.beginning.contains(&0)
         {
+            // A character that is cut off at the end of the kept bytes has no `error_len`: it may be text.
             "a binary file"
         } else if begins(b"{") || begins(b"[") {
             "JSON"
@@ -145,6 +146,7 @@ impl<R: Read> Reader<R> {
                         let parsed = Record::parse(bytes);
                         if matches!(parsed, Err(Reason::MalformedLine)) && self.first_malformed.is_none() {
                             let beginning = bytes[..bytes.len().min(Malformed::MOST)].to_vec();
+                            // The number is filled in below, for this and for lines that are too long.
                             self.first_malformed = Some(Malformed { line: 0, beginning });
                         }
                         parsed

@@ -76,6 +76,7 @@ impl Record {
     #[inline]
     pub(super) fn parse(line: &[u8]) -> Result<(Record, Mends), Reason> {
         let mut fields = Fields { line, at: 0, mends: Mends::NONE };
+        // The fields are evaluated as written here, so their order must be that of the format.
         let record = Record {
             job: fields.whole()?,
             submit: fields.whole()?,

@@ -44,8 +44,10 @@ impl Rules {
         if record.run <= 0 {
             return Err(Reason::NoRunTime);
         }
+        // Checked in a fixed order: a line with several faults is always counted under the same one.
         let processors = self.units(processors(record, &mut mends)?)?;
         let request = requested_time(record, &mut mends);
+        // Before overruns are cut: a damaged run time must not pass as an overrun.
         if record.run > LONGEST || request > LONGEST {
             return Err(Reason::NumberOutOfRange);
         }
@@ -58,6 +60,7 @@ impl Rules {
     /// Processors in units, rounded up.
     #[inline]
     fn units(&self, processors: u32) -> Result<Capacity, Reason> {
+        // Rounded up, because a job that uses a part of a node occupies the node.
         let units = if self.unit == 1 { processors } else { processors.div_ceil(self.unit) };
         if units > self.machine.0 { Err(Reason::AboveMachine) } else { Ok(Capacity(units)) }
     }
@@ -92,6 +95,8 @@ fn submit_time(record: &Record) -> Result<Time, Reason> {
 
 #[inline]
 fn processors(record: &Record, mends: &mut Mends) -> Result<u32, Reason> {
+    // The scheduler saw the request. The allocation may be larger, for example rounded up to whole nodes, and
+    // is used only if the log has no request.
     let mut processors = record.requested_processors;
     if processors <= 0 {
         processors = record.allocated_processors;
@@ -109,6 +114,7 @@ fn requested_time(record: &Record, mends: &mut Mends) -> i64 {
     if record.requested_time > 0 {
         return record.requested_time;
     }
+    // A scheduler needs a limit for every job; the run time is the only length that the log has.
     mends.add(Reason::RequestFromRun);
     record.run
 }

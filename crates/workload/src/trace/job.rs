@@ -30,11 +30,13 @@ impl Job {
     /// Processors times run time, in unit-seconds.
     #[inline]
     pub fn area(&self) -> i128 {
+        // Up to 2^71, which does not fit an `i64`.
         i128::from(self.processors.0) * i128::from(self.run.0)
     }
 
     /// The job as a line of a log, for a machine whose unit has `unit` processors.
     pub fn record(&self, unit: u32) -> Record {
+        // A log counts processors, never nodes.
         let processors = i64::from(self.processors.0) * i64::from(unit);
         Record {
             job: self.number,
@@ -147,6 +149,7 @@ impl CleaningReport {
     #[inline]
     pub(super) fn keep_one(&mut self, mends: Mends) {
         self.kept += 1;
+        // Most jobs have no correction, and this saves them the search through all reasons.
         if !mends.is_empty() {
             for reason in mends.iter() {
                 self.counts[reason.index()] += 1;
@@ -176,6 +179,7 @@ struct CountMap<'a> {
 
 impl Serialize for CountMap<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The number of entries is not known before the counts are filtered.
         let mut map = serializer.serialize_map(None)?;
         for (reason, count) in self.report.counts().filter(|(reason, _)| reason.is_drop() == self.drops) {
             map.serialize_entry(reason.code(), &count)?;

@@ -55,12 +55,14 @@ pub fn scale_load(jobs: &mut [Job], factor: f64) -> Result<(), ScalingError> {
 }
 
 fn scaled(submit: Time, first: Time, factor: f64) -> f64 {
+    // From the first submission and not gap by gap, so that rounding errors do not add up.
     first.0 as f64 + ((submit - first).0 as f64 / factor).round()
 }
 
 /// Scales the gaps so that the offered load becomes `load`.
 pub fn scale_to_load(jobs: &mut [Job], machine: Capacity, load: f64) -> Result<(), ScalingError> {
     match offered_load(jobs, machine) {
+        // Not zero: every job has at least one processor and one second.
         Some(offered) => scale_load(jobs, load / offered),
         None => Err(ScalingError::NoSpan),
     }
@@ -116,6 +118,7 @@ fn check_factor(factor: f64) -> Result<(), EstimatesError> {
 }
 
 fn multiplied(run: Seconds, factor: f64) -> Seconds {
+    // The cast to `i64` saturates, so a product that is too large is clamped too.
     Seconds(((run.0 as f64 * factor).ceil() as i64).clamp(1, LONGEST))
 }
 

@@ -133,6 +133,7 @@ impl Described {
 
     fn part(&self, part: &Part, reader: &Reader) -> Result<api::Part, String> {
         let duration = part.duration.or(self.duration).ok_or("the duration is missing; add one")?;
+        // A `Length` may be negative, because offsets between parts have the same type.
         if duration.0 < Seconds(1) {
             return Err("the duration must be at least one second".to_owned());
         }

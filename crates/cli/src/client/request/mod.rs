@@ -99,6 +99,7 @@ impl Wanted {
     }
 
     fn replace_defaults(&self, described: &mut Described) {
+        // Only the defaults are replaced: a part of the file that has a value of its own keeps it.
         described.from = self.from.clone().or(described.from.take());
         described.until = self.until.clone().or(described.until.take());
         described.duration = self.duration.or(described.duration);
@@ -118,6 +119,7 @@ impl Wanted {
         if parts.is_empty() {
             parts.push(single());
         }
+        // The same names as `Names::of` gives, by which the constraint is resolved.
         let name = |(at, part): (usize, &Part)| part.name.clone().unwrap_or_else(|| (at + 1).to_string());
         let together =
             self.together.then(|| Constraint::Together(parts.iter().enumerate().map(name).collect()));
@@ -144,6 +146,7 @@ impl Description {
                 described.request(&reader).map_err(|Fault { what, .. }| Usage(what))
             }
         }?;
+        // Only if it is complete: after an error nothing is sent, and its assumptions do not matter.
         session.has_read(&reader);
         Ok(request)
     }
@@ -164,7 +167,9 @@ impl FromStr for PartText {
 
     fn from_str(text: &str) -> Result<PartText, BadPart> {
         let mut part = Part::default();
+        // A value cannot contain blanks: a time such as `tomorrow 9:00` needs --from or a file.
         for word in text.split_whitespace() {
+            // At the first '=', because a requirement contains another one: `require=gpus>=4`.
             let (key, value) =
                 word.split_once('=').ok_or_else(|| BadPart(format!("'{word}' has no value")))?;
             match key {
@@ -224,6 +229,7 @@ pub(crate) fn terms_of(part: &api::Part, dates: &Dates) -> Vec<String> {
     add("--capacity", part.capacity.to_string());
     add("--duration", written(duration));
     add("--from", dates.written(part.earliest_start));
+    // Without --until the start is exact, which is the same for a window with no slack.
     if part.earliest_start.time() + duration != part.latest_end.time() {
         add("--until", dates.written(part.latest_end));
     }
@@ -290,6 +296,7 @@ fn line(text: &str, place: Place) -> Option<usize> {
         Place::Part(at) => ("part", at),
         Place::Constraint(at) => ("constraint", at),
     };
+    // Parsed a second time, and only after an error: the deserialized values have no positions.
     let file = DeTable::parse(text).ok()?;
     let DeValue::Array(tables) = file.get_ref().get(tables)?.get_ref() else { return None };
     let begin = tables.get(at)?.span().start;

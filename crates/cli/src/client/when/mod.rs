@@ -144,6 +144,7 @@ impl When {
         let beyond = || Unclear::Beyond(self.to_string());
         match self {
             When::Now => Ok(Time(clock.now.as_second())),
+            // The length may have any size: the sum is saturated first and then checked against the calendar.
             When::In(length) => {
                 let second = clock.now.as_second().saturating_add(length.0);
                 Timestamp::from_second(second).map(|_| Time(second)).map_err(|_| beyond())

@@ -62,6 +62,7 @@ fn relative(text: &str) -> Option<Result<Seconds, BadWhen>> {
         _ => return None,
     };
     let rest = rest.trim_start();
+    // A bare number is minutes to Slurm and seconds in traces, so no unit is assumed.
     if rest != "0" && !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(Err(BadWhen::NoUnit(text.to_owned())));
     }
@@ -74,6 +75,7 @@ fn relative(text: &str) -> Option<Result<Seconds, BadWhen>> {
 /// Parses a time with an offset from UTC. None if it has no offset.
 fn exact(text: &str) -> Result<Option<Timestamp>, BadWhen> {
     match text.parse::<Timestamp>() {
+        // Plans count whole seconds. Rounding would move the start without telling the user.
         Ok(instant) if instant.subsec_nanosecond() != 0 => Err(BadWhen::Fraction(text.to_owned())),
         Ok(instant) => Ok(Some(instant)),
         Err(_) => Ok(None),

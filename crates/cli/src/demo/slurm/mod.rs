@@ -31,6 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs the demo. Ctrl-C may come at any moment, also while the clusters start: dropping them stops their processes.
 pub(super) async fn run(wishes: &Wishes<'_>) -> Result<()> {
+    // One listener for all phases: a new one for each would miss a signal that arrives in between.
     let stopped = stopped();
     tokio::pin!(stopped);
     let clusters = tokio::select! {
@@ -48,6 +49,7 @@ pub(super) async fn run(wishes: &Wishes<'_>) -> Result<()> {
     };
     // Sites stop before their clusters, so that none polls a Slurm that is gone.
     let ended = grid.stop().await;
+    // Dropping a cluster waits for its processes to end, which would block the runtime.
     tokio::task::spawn_blocking(move || drop(clusters)).await?;
     shown.and(ended)
 }

@@ -99,6 +99,7 @@ async fn submit<'a>(guide: &mut Guide, grid: &Grid, clusters: &'a [Cluster]) -> 
         let site = grid.sites().find(|(name, _)| *name == cluster.name());
         let (_, url) = site.context("a cluster has no site; please report this as a bug")?;
         let client = Client::new(url, Options::default())?;
+        // With full ids: an abbreviated one would be parsed as the id of another reservation.
         let listed = guide.types(&["list", "--mine", "--full-ids", "--server", url]).await?;
         let part = id_in(&listed, "rsv_")
             .context("the site has no part of the reservation; please report this as a bug")?;

@@ -34,12 +34,15 @@ impl Work {
 
     /// Run time on a CPU of this rating, in whole seconds rounded up, and at least one.
     pub fn run_time(self, rating: Rating) -> Seconds {
+        // Rounded up, so that `after` finds no work left at the end. At least one second, because an empty
+        // interval is not recorded as a piece and the job would seem never to have run.
         let seconds = self.0.div_ceil(u64::from(rating.0.max(1))).max(1);
         Seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
     }
 
     /// The work left after a CPU of this rating has run for `length`.
     pub fn after(self, rating: Rating, length: Seconds) -> Work {
+        // A job that ends by itself has up to a second more than it needs; the rest saturates to zero.
         let done = u64::from(rating.0).saturating_mul(length.0.max(0).cast_unsigned());
         Work(self.0.saturating_sub(done))
     }
@@ -239,6 +242,8 @@ impl Request {
 /// The smallest step that is not shorter than `busy`, or the largest step.
 fn busy_hint(busy: Seconds, unit: Seconds) -> Seconds {
     let steps = HINT_STEPS.map(|step| Seconds(unit.0.max(1).saturating_mul(step)));
+    // A user who retries after a hint that is too short is refused again, so the hint is rounded up. No step
+    // is longer than 45 units in the paper, however long the resource is busy.
     steps.into_iter().find(|&step| step >= busy).unwrap_or(steps[HINT_STEPS.len() - 1])
 }
 

@@ -131,6 +131,8 @@ impl Resource {
 
     /// Handles all remaining events.
     pub fn finish(&mut self) {
+        // A queued job waits for a CPU or for a reservation, and both have an event. So the queue is empty
+        // when no event is left.
         while let Some(&(next, _)) = self.events.first() {
             self.instant(next);
         }
@@ -179,6 +181,8 @@ impl Resource {
             return Err(why);
         }
         reservation.jobs.extend(jobs);
+        // At a second commit the expiry is gone already and the start is in the set already: both calls have
+        // no effect then.
         self.events.remove(&(reservation.expires, Event::Expiry(id)));
         self.events.insert((reservation.span.interval.begin, Event::Begin(id)));
         // An immediate reservation begins at this very instant.
@@ -202,6 +206,7 @@ impl Resource {
         self.now = now.max(self.now);
         self.profile.advance(self.now);
         while let Some((_, event)) = self.events.first().copied().filter(|(time, _)| *time <= self.now) {
+            // Ends are handled first, so that a slot that begins at this instant finds its CPUs free.
             self.events.pop_first();
             match event {
                 Event::JobEnd(cpu) => self.job_end(cpu),
@@ -227,6 +232,7 @@ impl Resource {
             }
             self.queue.pop_front();
             self.cpus.take(cpu);
+            // Run times are exact in this model, so the span never has to be shortened when the job ends.
             self.profile.add(Span::starting(self.now, length, Capacity(1)));
             self.run(job, cpu, None);
         }
@@ -268,6 +274,7 @@ impl Resource {
         match reservation {
             // The reservation keeps its CPU to the end of the slot, used or not.
             Some(id) => {
+                // At the end of the slot the next job would be stopped in the same instant.
                 if self.reservations[id.0 as usize].span.interval.end > self.now {
                     self.next_in_slot(id, cpu);
                 }

@@ -89,6 +89,7 @@ pub(crate) fn check(work: &Work) -> Result<(), LrmsError> {
     if texts.iter().any(|text| text.contains('\0')) {
         return malformed("a program, folder, argument or variable contains a NUL byte; remove it".into());
     }
+    // Work that cannot be written as JSON cannot be stored, so it counts as too long.
     let bytes = serde_json::to_vec(work).map_or(usize::MAX, |bytes| bytes.len());
     if bytes > MOST_BYTES {
         return malformed(format!(
@@ -168,6 +169,7 @@ fn environment(
         let others = environment.iter().filter(|(name, _)| !environment::is_own(name));
         all.extend(others.map(|(name, value)| (name.clone(), value.into())));
     }
+    // After the variables of the job: with this one it could pass for another job.
     all.insert(FOLDER_VARIABLE.into(), folder.path().into());
     let own = environment::variables(Some(job.id), job.capacity.0, within);
     all.extend(own.into_iter().map(|(name, value)| (name.to_owned(), value.into())));
@@ -206,6 +208,7 @@ fn parts(
 /// Parses the first line of a script: the interpreter, and one argument for it.
 pub(crate) fn interpreter(text: &str) -> Option<(&str, Option<&str>)> {
     let line = text.strip_prefix("#!")?.lines().next()?.trim();
+    // Linux passes the rest of the line as one argument, and so do we.
     match line.split_once([' ', '\t']) {
         Some((program, option)) => Some((program, Some(option.trim_start()))),
         None => Some((line, None)),
@@ -222,6 +225,7 @@ fn find(program: &str, place: &Path, path: &OsStr) -> Result<PathBuf, String> {
             Err(format!("{} is not an executable file", program.display()))
         };
     }
+    // A relative folder would depend on the working folder of the daemon.
     let folders = env::split_paths(path).filter(|folder| folder.is_absolute());
     let found = folders.map(|folder| folder.join(program)).find(|candidate| system::is_program(candidate));
     found.ok_or_else(|| format!("the program {program:?} is not in the PATH"))

@@ -69,6 +69,7 @@ impl JobFolder {
         for entry in fs::read_dir(all).map_err(LrmsError::files("read", all))? {
             let path = entry.map_err(LrmsError::files("read", all))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            // An id has other spellings, too; a folder with such a name is not ours to remove.
             let job = |name: &str| name.parse::<JobId>().ok().filter(|id| id.to_string() == name);
             if name.strip_prefix(UNFINISHED).and_then(job).is_some() {
                 fs::remove_dir_all(&path).map_err(LrmsError::files("remove", &path))?;
@@ -84,6 +85,7 @@ impl JobFolder {
     pub(super) fn create(record: &Record, all: &Path, account: Option<&Account>) -> Result<(), LrmsError> {
         let folder = JobFolder::of(record.job.id, all);
         let unfinished = JobFolder(all.join(format!("{UNFINISHED}{}", record.job.id)));
+        // Old folders go first: a rename cannot replace a folder that is not empty.
         let made = unfinished.remove().and_then(|()| folder.remove()).and_then(|()| {
             unfinished.fill(record, account)?;
             // The rename makes the complete folder visible in one step.
@@ -91,6 +93,7 @@ impl JobFolder {
             sync(all)
         });
         made.map_err(|why| {
+            // The first error is the one to report. `and` tries both removals, even if one fails.
             let _ = unfinished.remove().and(folder.remove());
             LrmsError::files("write", &folder.0)(why)
         })
@@ -108,8 +111,10 @@ impl JobFolder {
             if let Work::Script { .. } = &record.job.work {
                 system::give_to(&self.script(), *user, *group)?;
             }
+            // Only now: no other account can reach these files before their owners are set.
             system::let_through(&self.0)?;
         }
+        // Contents and names must be durable before the rename makes the job count as submitted.
         write(&self.0.join("job.json"), &serde_json::to_vec(record)?)?;
         sync(&self.0)
     }
@@ -146,6 +151,7 @@ impl JobFolder {
 
     /// Writes the progress, durably.
     pub(super) fn note(&self, progress: &Progress) -> io::Result<()> {
+        // With a rename, a crash leaves the old or the new progress, never a part of it.
         let (path, part) = (self.0.join("progress.json"), self.0.join("progress.json.part"));
         write(&part, &serde_json::to_vec(progress)?)?;
         fs::rename(part, path)?;
@@ -169,6 +175,7 @@ impl JobFolder {
 
     /// Prevents the start of the program, unless it already runs.
     pub(super) fn forbid_start(&self) -> io::Result<()> {
+        // Created in one step, as by `set -C` in the wrapper: only one of both gets the file.
         match OpenOptions::new().write(true).create_new(true).open(self.run().join("started")) {
             Ok(mut file) => file.write_all(b"0\n"),
             // It runs, or the folder is gone and it cannot.

@@ -23,6 +23,7 @@ pub(super) enum Signal {
 pub(super) fn processes(jobs: &Path) -> BTreeMap<JobId, Vec<i32>> {
     let mut found: BTreeMap<JobId, Vec<i32>> = BTreeMap::new();
     let Ok(entries) = fs::read_dir("/proc") else { return found };
+    // A process may end while the folder is read; its missing entry is no error.
     for entry in entries.flatten() {
         let process = entry.file_name().to_str().and_then(|name| name.parse().ok());
         if let Some((process, id)) = process.and_then(|process| Some((process, job_of(process, jobs)?))) {
@@ -36,9 +37,11 @@ pub(super) fn processes(jobs: &Path) -> BTreeMap<JobId, Vec<i32>> {
 pub(super) fn job_of(process: i32, jobs: &Path) -> Option<JobId> {
     // This fails for processes of other accounts unless we are root; they are not our jobs then.
     let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
+    // The environment of a zombie is empty, so a process that has ended belongs to no job.
     let mut variables = environment.split(|byte| *byte == 0);
     variables.find_map(|variable| {
         let folder = variable.strip_prefix(FOLDER_VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+        // The slash keeps a folder `jobs2` of another site from matching `jobs`.
         let name = folder.strip_prefix(jobs.as_os_str().as_encoded_bytes())?.strip_prefix(b"/")?;
         std::str::from_utf8(name).ok()?.parse().ok()
     })
@@ -57,6 +60,7 @@ pub(super) fn create_private_all(path: &Path) -> io::Result<()> {
 /// Creates or empties a file that only its owner can read.
 pub(super) fn create_private_file(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
+    // The mode is set at the creation: a later change would leave a moment in which others can open it.
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -79,6 +83,7 @@ pub(super) fn give_to(path: &Path, user: u32, group: u32) -> io::Result<()> {
 #[cfg(unix)]
 pub(super) fn run_as(command: &mut Command, user: u32, group: u32) {
     use std::os::unix::process::CommandExt as _;
+    // If we are root, `uid` also drops our supplementary groups, whose rights the job must not get.
     command.gid(group).uid(user);
 }
 

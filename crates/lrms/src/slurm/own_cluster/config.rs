@@ -28,8 +28,10 @@ impl Ports {
     pub(super) fn free(nodes: u32) -> Result<Ports, OwnClusterError> {
         let mut listeners = Vec::new();
         let mut ports = Vec::new();
+        // One more than there are nodes, for the controller.
         while ports.len() <= nodes as usize {
             let cannot = |source| LrmsError::files("find a free port for", Path::new("slurmd"))(source);
+            // On all addresses, because the daemons of Slurm listen on all of them.
             let listener = TcpListener::bind(("0.0.0.0", 0)).map_err(cannot)?;
             let port = listener.local_addr().map_err(cannot)?.port();
             if port != NOT_THIS_PORT {

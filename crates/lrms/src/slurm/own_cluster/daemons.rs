@@ -118,6 +118,7 @@ fn started(name: &str, mut command: Command, folder: &Path, log: PathBuf) -> Res
     let spoken = log.with_extension("out");
     let file = fs::File::create(&spoken).map_err(LrmsError::files("write", &spoken))?;
     let also = file.try_clone().map_err(LrmsError::files("write", &spoken))?;
+    // In its own process group: Ctrl-C in a terminal ends only us, and we end the daemons in order.
     command.stdin(Stdio::null()).stdout(file).stderr(also).process_group(0).current_dir(folder);
     command.env("SLURM_CONF", config::conf(folder)).env(FOLDER_VARIABLE, folder);
     let program = command.get_program().to_string_lossy().into_owned();
@@ -166,6 +167,7 @@ impl Daemon {
 
     pub(super) fn kill(&mut self) {
         let _ended = self.child.kill();
+        // Without a wait it would stay a zombie until we exit.
         let _waited = self.child.wait();
     }
 
@@ -192,6 +194,7 @@ impl Guard {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "bookahead-cluster"]).arg(folder).arg(FOLDER_VARIABLE);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        // The guard kills all processes with this variable, so its own must not have it.
         command.env_remove(FOLDER_VARIABLE).current_dir("/");
         let failed = |source| LrmsError::cannot_run("/bin/sh".into(), source);
         Ok(Guard(command.spawn().map_err(failed)?))
@@ -200,6 +203,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        // The guard acts at the end of its input. Wait for it: afterwards no process uses the folder.
         drop(self.0.stdin.take());
         let _waited = self.0.wait();
     }

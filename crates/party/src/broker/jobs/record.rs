@@ -92,6 +92,7 @@ impl Record {
             }
             (JobEvent::Unwanted { .. }, _) => self.unwanted = true,
             (JobEvent::Over { job, at }, _) => {
+                // The first end counts: a late report about a dropped copy must not change it.
                 self.over.get_or_insert((*at, job.clone()));
             }
             _ => {}
@@ -121,6 +122,7 @@ impl Record {
     pub(super) fn is_settled(&self) -> bool {
         self.over.is_some()
             && match &self.course {
+                // The reservation belongs to its owner, so the broker has nothing to release.
                 Course::Part(..) => true,
                 Course::Reserved(choice, _) => choice.is_over(),
                 Course::Flooded(race) => race.is_over(),
@@ -207,6 +209,7 @@ impl Record {
 
     fn reserved(&self, seen: &Seen) -> JobView {
         let Some((site, there, when)) = self.place() else { return self.plain() };
+        // Reports are not journalled: after a restart there is none before the next answer of the site.
         let view = self.seen_at(&site, seen).cloned().unwrap_or_else(|| JobView {
             reservation: Some(there),
             expected_start: Some(when.begin),
@@ -250,6 +253,7 @@ impl Record {
             format!("a copy at {site} ran {ran} s without permission until it was cancelled")
         });
         let decided = race.granted().is_some() || race.outcome().is_some();
+        // Once the job is over, even its granted copy must be cancelled if the site still has it.
         let granted = race.granted().filter(|_| self.over.is_none());
         let left = race.dropping().filter(|site| decided && Some(*site) != granted);
         let left = left.map(|site| format!("a copy at {site} will be cancelled as soon as the site answers"));

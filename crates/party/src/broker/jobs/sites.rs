@@ -91,6 +91,7 @@ pub(super) fn find<'a>(
     match suiting.iter().filter(lasting).collect::<Vec<_>>()[..] {
         [part] => Ok(there(part)),
         [] if suiting.is_empty() => Err(none(booking)),
+        // As a site answers about a reservation that is over; the other parts may still go on.
         [] => Err(IllegalMove { from: State::Completed, attempted: Move::Commit }.into()),
         ref several => Err(which(id, several)),
     }
@@ -114,6 +115,7 @@ fn standing<'a>(
     id: ReservationId,
     booking: Option<&'a Booking>,
 ) -> Result<&'a Booking, Why> {
+    // Without a request it was cancelled before it was received, and has no owner or parts.
     let booking = booking.filter(|booking| booking.asked.is_some()).ok_or(Why::Unknown(id))?;
     if !caller.may_use(&booking.owner(), booking.shared_with()) {
         return Err(Why::NotOwner(id));
