@@ -7,7 +7,7 @@ use super::times::{STEP, asked, widened};
 use super::{Lsf, jobs, reservations, submit};
 use crate::batch::{Handle, Picture, ReservationSystem, Reserved, Share, Unit, Wanted};
 use crate::command::Command;
-use crate::dialect::{Tools, differs, failed, refused, start, the_reservation, undone};
+use crate::dialect::{Tools, denied, differs, failed, refused, the_reservation, undone, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 
@@ -38,7 +38,7 @@ impl ReservationSystem for Lsf {
         let first = add(tools, wanted, interval, &steps.next().unwrap_or_default());
         let outcome = tools.run(&first)?;
         if !outcome.is_success() {
-            return already_there(tools, wanted, interval, picture, outcome.said());
+            return already_there(tools, wanted, interval, picture, denied(what(wanted), &first, &outcome));
         }
         for step in steps {
             let command = modify(tools, "addhost", wanted.place.unit, &step, &handle);
@@ -48,8 +48,8 @@ impl ReservationSystem for Lsf {
             }
         }
         let there = reservations::one(tools, &wanted.name, clock)?;
-        let there = there
-            .ok_or_else(|| refused(what(wanted), "LSF accepted it, but it does not exist; try again"))?;
+        let there =
+            there.ok_or_else(|| unreadable(&first, "LSF accepted the reservation, but does not list it"))?;
         match compare(&there, wanted, interval, picture) {
             Ok(()) => Ok(there),
             Err(why) => Err(undone(what(wanted), &handle, &why, self.delete(&handle))),
@@ -178,13 +178,13 @@ fn already_there(
     wanted: &Wanted,
     interval: Interval,
     picture: &Picture,
-    said: &str,
+    denial: LrmsError,
 ) -> Result<Reserved, LrmsError> {
     let there = reservations::one(tools, &wanted.name, tools.clock()?)?;
     match there.map(|there| compare(&there, wanted, interval, picture).map(|()| there)) {
         Some(Ok(there)) => Ok(there),
         Some(Err(why)) => Err(refused(what(wanted), format!("a reservation of this name exists, but {why}"))),
-        None => Err(refused(what(wanted), start(said))),
+        None => Err(denial),
     }
 }
 

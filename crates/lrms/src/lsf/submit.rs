@@ -6,7 +6,7 @@ use super::times::minutes;
 use super::{Lsf, jobs};
 use crate::batch::{FactState, JobFact, JobSystem, Submission, Unit};
 use crate::dialect::script::{from_home, job_script, output_file};
-use crate::dialect::{Tools, ended, failed, refused, said, the_job, unreadable};
+use crate::dialect::{Tools, denied, ended, failed, the_job, unreadable};
 use crate::error::LrmsError;
 
 /// The description of a claiming job, and the message that is its go-ahead.
@@ -46,7 +46,7 @@ impl JobSystem for Lsf {
         match submitted(&outcome.out) {
             Some(id) if outcome.is_success() => Ok(id),
             _ if outcome.is_success() => Err(unreadable(&command, "it does not print the id of the job")),
-            _ => Err(refused(the_job(job), said(&outcome))),
+            _ => Err(denied(the_job(job), &command, &outcome)),
         }
     }
 

@@ -5,7 +5,7 @@ use super::Maui;
 use super::{Commands, asked, can_be_asked, jobs, reservations, submit};
 use crate::batch::{Handle, Picture, ReservationSystem, Reserved, Unit, Wanted};
 use crate::command::Command;
-use crate::dialect::{differs, failed, is_plain, refused, said, the_reservation, undone};
+use crate::dialect::{denied, differs, failed, is_plain, refused, the_reservation, undone, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
 
@@ -31,7 +31,7 @@ impl ReservationSystem for Maui {
         let command = setres(commands, wanted, clock);
         let outcome = commands.maui.run(&command)?;
         if !outcome.is_success() {
-            return Err(refused(what(wanted), said(&outcome)));
+            return Err(denied(what(wanted), &command, &outcome));
         }
         let after = reservations::all(commands, &picture.nodes)?;
         let is_new = |there: &&Reserved| match created(&outcome.out) {
@@ -43,7 +43,7 @@ impl ReservationSystem for Maui {
         };
         let there = after.reservations.iter().find(is_new);
         let there = there
-            .ok_or_else(|| refused(what(wanted), "Maui accepted it, but it does not exist; try again"))?;
+            .ok_or_else(|| unreadable(&command, "Maui accepted the reservation, but does not list it"))?;
         match compare(there, wanted, after.clock.or(clock), picture) {
             Ok(()) => Ok(there.clone()),
             Err(why) => Err(undone(what(wanted), &there.handle, &why, self.delete(&there.handle))),

@@ -7,7 +7,7 @@ use super::Maui;
 use super::jobs::{self, NAME_VARIABLE};
 use crate::batch::{JobFact, JobSystem, Submission, Unit};
 use crate::dialect::script::{from_home, job_script, output_file};
-use crate::dialect::{failed, is_plain, refused, said, submitted, the_job};
+use crate::dialect::{denied, failed, is_plain, refused, submitted, the_job};
 use crate::error::LrmsError;
 
 /// Longest name of a job, in characters (qsub -N).
@@ -41,7 +41,7 @@ impl JobSystem for Maui {
         let command = command.input(input).account(job.account.clone());
         let outcome = commands.torque.run(&command)?;
         if !outcome.is_success() {
-            return Err(refused(the_job(job), said(&outcome)));
+            return Err(denied(the_job(job), &command, &outcome));
         }
         submitted(&command, &outcome)
     }

@@ -24,12 +24,13 @@ const GRANTED: usize = 45;
 /// Time within which they are granted.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// Maximum 99th percentile of requests without a batch command. An idle site without a batch system is measured at the
-/// same time: if it is slow too, another program used the processors.
+/// Maximum 99th percentile of requests without a batch command. The same requests go to an idle site without a batch
+/// system at the same time: where even that one is slow, because another program uses the processors or the disk, three
+/// times its figure is the limit. A site that waits for its batch system is slower by seconds.
 const PROMPT: Duration = Duration::from_millis(100);
 
 /// Number of holds made before, which are committed meanwhile.
-const HELD: usize = 24;
+const HELD: u32 = 24;
 
 /// Wrappers of Slurm's commands, which first sleep for the seconds in a file.
 struct Slowed {
@@ -70,15 +71,28 @@ struct World {
     cluster: Cluster,
     slowed: Slowed,
     grid: Grid,
-    held: Vec<ReservationId>,
+    /// Holds at the site with the batch system, and at the idle one.
+    held: [Vec<ReservationId>; 2],
 }
 
 fn one(begin: Time) -> Request {
     together(vec![part(1, begin, 60)])
 }
 
+/// Holds that wait for their commit.
+async fn holds_at(ada: &Asker) -> Vec<ReservationId> {
+    let mut held = Vec::new();
+    for number in 0..HELD {
+        // One after another, so that a small site has room for all.
+        let begin = now() + Seconds(7_200 + 60 * i64::from(number));
+        let (id, request) = (new_id(), one(begin));
+        let hold_for = bookahead_protocol::Millis::seconds(280);
+        held.push(ada.get(Call::Reserve { id, request, hold_for, book: false }).await.id);
+    }
+    held
+}
+
 impl World {
-    /// A site with some holds that wait for their commit.
     async fn new() -> World {
         let mut cluster = Cluster::of(4, 16);
         let slowed = Slowed::commands_of(&mut cluster);
@@ -86,15 +100,7 @@ impl World {
         let batch = format!("commands = \"{}\"", slowed.path().display());
         grid.start("site", "north", &cluster.site("north", &batch, ""), None).await;
         grid.start("site", "idle", &site("idle", ""), None).await;
-        let ada = grid.asker("north");
-        let mut held = Vec::new();
-        let begin = now() + Seconds(7_200);
-        for _ in 0..HELD {
-            let id = new_id();
-            let request = one(begin);
-            let hold_for = bookahead_protocol::Millis::seconds(280);
-            held.push(ada.get(Call::Reserve { id, request, hold_for, book: false }).await.id);
-        }
+        let held = [holds_at(&grid.asker("north")).await, holds_at(&grid.asker("idle")).await];
         World { cluster, slowed, grid, held }
     }
 
@@ -113,58 +119,66 @@ impl World {
     }
 }
 
-/// Times of requests without a batch command, until all others have been answered.
+type Times = Vec<(&'static str, Duration)>;
+
+/// One request of each kind that needs no batch command.
+async fn ask_each(ada: &Asker, shown: ReservationId, held: Option<ReservationId>, took: &mut Times) {
+    let client = ada.client();
+    let mut note = |what, since: Instant| took.push((what, since.elapsed()));
+    let since = Instant::now();
+    client.list(&api::ListQuery::default()).await.unwrap();
+    note("list", since);
+    let since = Instant::now();
+    client.show(shown).await.unwrap();
+    note("show", since);
+    let since = Instant::now();
+    client.health().await.unwrap();
+    note("health", since);
+    let since = Instant::now();
+    client.metrics().await.unwrap();
+    note("metrics", since);
+    if let Some(id) = held {
+        let since = Instant::now();
+        let committed = ada.get(Call::Commit { id, jobs: Vec::new() }).await;
+        note("commit", since);
+        assert_eq!(committed.state, State::Committed);
+    }
+}
+
+/// Times of such requests at the slow site and at the idle one, in turn, until all others have been answered.
 async fn meanwhile(
-    (ada, idle): (&Asker, &Asker),
-    held: &[ReservationId],
+    askers: [&Asker; 2],
+    held: &[Vec<ReservationId>; 2],
     asked: &[JoinHandle<(Answer, Duration)>],
-) -> Vec<(&'static str, Duration)> {
-    let (client, mut took, mut held) = (ada.client(), Vec::new(), held.iter().copied());
-    let shown = held.clone().next().unwrap();
+) -> [Times; 2] {
+    let mut took = [Times::new(), Times::new()];
     let began = Instant::now();
-    while asked.iter().any(|one| !one.is_finished()) && began.elapsed() < 2 * WITHIN {
-        let mut note = |what, since: Instant| took.push((what, since.elapsed()));
-        let since = Instant::now();
-        idle.client().list(&api::ListQuery::default()).await.unwrap();
-        note("idle", since);
-        let since = Instant::now();
-        client.list(&api::ListQuery::default()).await.unwrap();
-        note("list", since);
-        let since = Instant::now();
-        client.show(shown).await.unwrap();
-        note("show", since);
-        let since = Instant::now();
-        client.health().await.unwrap();
-        note("health", since);
-        let since = Instant::now();
-        client.metrics().await.unwrap();
-        note("metrics", since);
-        if let Some(id) = held.next() {
-            let since = Instant::now();
-            let committed = ada.get(Call::Commit { id, jobs: Vec::new() }).await;
-            note("commit", since);
-            assert_eq!(committed.state, State::Committed);
+    for turn in 0.. {
+        if asked.iter().all(JoinHandle::is_finished) || began.elapsed() > 2 * WITHIN {
+            break;
+        }
+        for (place, took) in took.iter_mut().enumerate() {
+            ask_each(askers[place], held[place][0], held[place].get(turn).copied(), took).await;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     took
 }
 
-/// The 99th percentile.
-fn p99(mut took: Vec<Duration>) -> Duration {
-    took.sort_unstable();
-    took[(took.len() * 99 / 100).min(took.len() - 1)]
+/// The 99th percentile and the longest, of one kind.
+fn p99(took: &Times, what: &str) -> (Duration, Duration) {
+    let mut of: Vec<Duration> = took.iter().filter(|(one, _)| *one == what).map(|(_, took)| *took).collect();
+    assert!(!of.is_empty(), "{what} was never asked");
+    of.sort_unstable();
+    (of[(of.len() - 1) * 99 / 100], of[of.len() - 1])
 }
 
 #[track_caller]
-fn assert_prompt(took: &[(&'static str, Duration)]) {
-    for what in ["idle", "list", "show", "health", "metrics", "commit"] {
-        let of: Vec<Duration> = took.iter().filter(|(one, _)| *one == what).map(|(_, took)| *took).collect();
-        assert!(!of.is_empty(), "{what} was never asked");
-        let (count, longest) = (of.len(), of.iter().max().copied().unwrap_or_default());
-        let p99 = p99(of);
-        eprintln!("{what}: {count} times, p99 {p99:?}, longest {longest:?}");
-        assert!(what == "idle" || p99 < PROMPT, "{what} took {p99:?}");
+fn assert_prompt([slow, idle]: &[Times; 2]) {
+    for what in ["list", "show", "health", "metrics", "commit"] {
+        let ((took, longest), (usual, _)) = (p99(slow, what), p99(idle, what));
+        eprintln!("{what}: p99 {took:?}, longest {longest:?}; idle site p99 {usual:?}");
+        assert!(took < PROMPT.max(3 * usual), "{what} took {took:?}, at the idle site {usual:?}");
     }
 }
 
@@ -196,7 +210,7 @@ fn a_slow_slurm_keeps_nobody_waiting_who_does_not_need_it_and_grants_what_fits()
         let (ada, idle) = (world.grid.asker("north"), world.grid.asker("idle"));
         world.slowed.by("3");
         let asked = world.ask_for_fifty();
-        let took = meanwhile((&ada, &idle), &world.held, &asked).await;
+        let took = meanwhile([&ada, &idle], &world.held, &asked).await;
         assert!(granted(asked).await >= GRANTED);
         assert_prompt(&took);
         world.slowed.by("0");
@@ -215,7 +229,7 @@ fn a_controller_that_stands_still_for_half_a_minute_costs_nobody_else_anything()
             tokio::time::sleep(Duration::from_secs(30)).await;
         };
         let held = world.held.clone();
-        let watch = async { meanwhile((&ada, &idle), &held, &asked).await };
+        let watch = async { meanwhile([&ada, &idle], &held, &asked).await };
         let ((), took) = tokio::join!(
             async {
                 going_on.await;

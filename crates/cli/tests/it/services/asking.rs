@@ -57,6 +57,7 @@ impl Asker {
     /// Makes a call, and repeats it with its key until there is an answer.
     pub(crate) async fn insist(&self, envelope: &Envelope) -> Answer {
         let deadline = Instant::now() + PATIENCE;
+        let mut pause = Duration::from_millis(10);
         loop {
             let failure = match self.client.call(envelope, None).await {
                 Ok(answer) => return answer,
@@ -65,7 +66,10 @@ impl Asker {
             let word = envelope.call.word();
             assert!(is_passing(&failure), "{word} was answered by {}: {failure:?}", self.client.url());
             assert!(Instant::now() < deadline, "{word} was never answered: {failure}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            // Short at first, because most outages here are; but fifty clients that wait for a slow batch system must
+            // not keep the site busy with their repetitions.
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(Duration::from_secs(1));
         }
     }
 

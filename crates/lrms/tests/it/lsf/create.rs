@@ -162,12 +162,12 @@ fn a_short_grant_that_cannot_be_undone_is_no_refusal() {
 }
 
 #[test]
-fn yes_without_a_reservation_is_refused() {
+fn an_accepted_reservation_that_is_not_listed_is_no_refusal() {
     let commands = commands();
     commands.says("brsvadd", CREATED);
     commands.says("brsvs", HEAD);
-    let refused = lsf(&commands).create(&wanted(12), &picture()).unwrap_err();
-    assert!(refused.to_string().contains("does not exist"), "{refused}");
+    let unknown = lsf(&commands).create(&wanted(12), &picture()).unwrap_err();
+    assert!(!unknown.is_refusal() && unknown.to_string().contains("does not list it"), "{unknown}");
 }
 
 #[test]
@@ -229,4 +229,13 @@ fn deleting_what_is_gone_is_no_error_and_what_stays_is_one() {
     commands.says("brsvs", &listed(&[("node1", 8)], WINDOW));
     lsf(&commands).delete(&handle()).unwrap();
     assert!(matches!(lsf(&commands).delete(&handle()), Err(LrmsError::Failed { .. })));
+}
+
+#[test]
+fn a_creation_that_stops_without_a_word_is_no_refusal() {
+    let commands = commands();
+    commands.refuses("brsvadd", "");
+    commands.says("brsvs", HEAD);
+    let unknown = lsf(&commands).create(&wanted(12), &picture()).unwrap_err();
+    assert!(!unknown.is_refusal(), "{unknown}");
 }

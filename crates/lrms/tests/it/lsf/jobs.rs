@@ -143,3 +143,11 @@ fn a_job_that_claims_waits_for_a_message() {
     commands.refuses("bpost", "Job <4711>: Job has already finished");
     assert!(lsf(&commands).go("4711").unwrap_err().is_refusal());
 }
+
+#[test]
+fn a_submission_that_stops_without_a_word_is_no_refusal() {
+    let commands = commands();
+    commands.refuses("bsub", "");
+    let unknown = lsf(&commands).submit(&submission()).unwrap_err();
+    assert!(!unknown.is_refusal(), "{unknown}");
+}

@@ -127,12 +127,12 @@ fn a_short_grant_that_cannot_be_undone_is_no_refusal() {
 }
 
 #[test]
-fn yes_without_a_reservation_is_refused() {
+fn an_accepted_reservation_that_is_not_listed_is_no_refusal() {
     let commands = commands();
     there(&commands, &[], "1", "ann");
     commands.says("setres", CREATED);
-    let refused = maui(&commands).create(&wanted(), &picture()).unwrap_err();
-    assert!(refused.to_string().contains("does not exist"), "{refused}");
+    let unknown = maui(&commands).create(&wanted(), &picture()).unwrap_err();
+    assert!(!unknown.is_refusal() && unknown.to_string().contains("does not list it"), "{unknown}");
 }
 
 #[test]
@@ -196,4 +196,13 @@ fn releasing_what_is_gone_is_no_error_and_what_stays_is_one() {
     there(&commands, &GRANTED, "1", "ann");
     maui(&commands).delete(&handle()).unwrap();
     assert!(matches!(maui(&commands).delete(&handle()), Err(LrmsError::Failed { .. })));
+}
+
+#[test]
+fn a_creation_that_stops_without_a_word_is_no_refusal() {
+    let commands = commands();
+    there(&commands, &[], "1", "ann");
+    commands.refuses("setres", "");
+    let unknown = maui(&commands).create(&wanted(), &picture()).unwrap_err();
+    assert!(!unknown.is_refusal(), "{unknown}");
 }

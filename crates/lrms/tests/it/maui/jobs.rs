@@ -119,3 +119,11 @@ fn a_job_that_claims_is_refused_with_the_reason() {
     );
     assert!(commands.calls_of("qsub").is_empty());
 }
+
+#[test]
+fn a_submission_that_stops_without_a_word_is_no_refusal() {
+    let commands = commands();
+    commands.refuses("qsub", "");
+    let unknown = maui(&commands).submit(&submission()).unwrap_err();
+    assert!(!unknown.is_refusal(), "{unknown}");
+}
