@@ -38,15 +38,15 @@ pub use notice::Notice;
 pub use offer::{Impact, Offer, Offers, Probe, Slot};
 pub use operation::Operation;
 pub use problem::{Blocker, BlockerKind, Code, CounterOffer, Problem, Relaxation};
-pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement};
+pub use request::{AttributeValue, Constraint, Objective, OnLoss, Part, Request, Requirement};
 pub use reservation::{
     Attach, AttachedJob, Change, Commit, Condition, Extend, FinishChange, GivenUp, Hold, Loss, Lost,
     PrepareChange, RefusalReason, Release, Replacement, Reservation, Reserve, State,
 };
 pub use site::{
-    AttributeValue, BatchHealth, BatchState, Block, BlockKind, Changes, Health, Heartbeat,
-    IdentityProviderHealth, IdentityProviderState, Load, Reachability, Resource, ResourceSchedule, Resources,
-    Role, Schedule, Site, Sites, Status,
+    BatchHealth, BatchState, Block, BlockKind, Changes, Health, Heartbeat, IdentityProviderHealth,
+    IdentityProviderState, Load, Reachability, Resource, ResourceSchedule, Resources, Role, Schedule, Site,
+    Sites, Status,
 };
 pub use time::{FineTimestamp, OutOfCalendar, Timestamp};
 pub use usage::{Usage, UsageQuery, UsageRow};

@@ -2,7 +2,6 @@
 
 use crate::convert::{converted, same_fields, words};
 use crate::description::{NameText, ReservationIdText};
-use crate::site::AttributeValue;
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::{Capacity, Seconds, placement};
 use bookahead_protocol as protocol;
@@ -257,6 +256,17 @@ pub enum Requirement {
     },
 }
 
+/// Value of an attribute: a string or an integer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged, expecting = "an attribute is a text or a whole number")]
+#[schema(example = 4)]
+pub enum AttributeValue {
+    /// A string.
+    Text(String),
+    /// An integer.
+    Number(i64),
+}
+
 /// Default kind of resource.
 pub(crate) fn processors() -> Name {
     "processors".into()
@@ -368,6 +378,24 @@ impl From<protocol::Requirement> for Requirement {
             }
             protocol::Test::AtLeast(value) => Requirement::AtLeast { attribute, value },
             protocol::Test::AtMost(value) => Requirement::AtMost { attribute, value },
+        }
+    }
+}
+
+impl From<protocol::Value> for AttributeValue {
+    fn from(value: protocol::Value) -> AttributeValue {
+        match value {
+            protocol::Value::Text(text) => AttributeValue::Text(text.as_str().into()),
+            protocol::Value::Number(number) => AttributeValue::Number(number),
+        }
+    }
+}
+
+impl From<AttributeValue> for protocol::Value {
+    fn from(value: AttributeValue) -> protocol::Value {
+        match value {
+            AttributeValue::Text(text) => protocol::Value::Text(text.into()),
+            AttributeValue::Number(number) => protocol::Value::Number(number),
         }
     }
 }

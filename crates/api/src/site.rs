@@ -2,6 +2,7 @@
 
 use crate::decimal::{FineSeconds, Price};
 use crate::description::{NameText, ReservationIdText};
+use crate::request::AttributeValue;
 use crate::reservation::State;
 use crate::time::{FineTimestamp, Timestamp};
 use bookahead_plan::Capacity;
@@ -180,17 +181,6 @@ pub struct Resource {
     pub through: Vec<Name>,
 }
 
-/// Value of an attribute: a string or an integer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(untagged, expecting = "an attribute is a text or a whole number")]
-#[schema(example = 4)]
-pub enum AttributeValue {
-    /// A string.
-    Text(String),
-    /// An integer.
-    Number(i64),
-}
-
 /// The resources of a site, or of all peers of a broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Resources {
@@ -236,24 +226,6 @@ pub fn attributes_from(attributes: BTreeMap<Name, protocol::Value>) -> BTreeMap<
 /// Converts attributes to their form in the protocol.
 pub fn attributes_into(attributes: BTreeMap<Name, AttributeValue>) -> BTreeMap<Name, protocol::Value> {
     attributes.into_iter().map(|(name, value)| (name, value.into())).collect()
-}
-
-impl From<protocol::Value> for AttributeValue {
-    fn from(value: protocol::Value) -> AttributeValue {
-        match value {
-            protocol::Value::Text(text) => AttributeValue::Text(text.as_str().into()),
-            protocol::Value::Number(number) => AttributeValue::Number(number),
-        }
-    }
-}
-
-impl From<AttributeValue> for protocol::Value {
-    fn from(value: AttributeValue) -> protocol::Value {
-        match value {
-            AttributeValue::Text(text) => protocol::Value::Text(text.into()),
-            AttributeValue::Number(number) => protocol::Value::Number(number),
-        }
-    }
 }
 
 /// Schedules of resources, as far as the site reveals them to the caller.

@@ -5,7 +5,6 @@
 //! there are more. A row that names an unknown party is left out.
 
 use crate::header::left_out;
-use crate::{sequence_svg, sequence_text};
 
 /// Maximum number of parties: the lanes of more would be too narrow for labels. The first ones are drawn.
 pub const MAX_PARTIES: usize = 24;
@@ -92,16 +91,6 @@ pub enum MessageStyle {
 }
 
 impl Sequence {
-    /// Renders the diagram as an SVG file.
-    pub fn to_svg(&self) -> String {
-        sequence_svg::draw(self)
-    }
-
-    /// Renders the diagram as plain text with one line per row, for terminals and logs; about 160 columns wide at most.
-    pub fn to_text(&self) -> String {
-        sequence_text::write(self)
-    }
-
     pub(crate) fn shown_parties(&self) -> &[String] {
         &self.parties[..self.parties.len().min(MAX_PARTIES)]
     }

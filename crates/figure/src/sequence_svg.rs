@@ -22,28 +22,31 @@ const NAMES_EVERY: f64 = 900.0;
 const NAMES_GAP: f64 = 34.0;
 const NOTE_HEIGHT: f64 = 17.0;
 
-pub(crate) fn draw(sequence: &Sequence) -> String {
-    let mut svg = Svg::default();
-    svg.style(include_str!("css/sequence.css"));
-    let rows = sequence.shown_rows();
-    let top = draw_header(&mut svg, &sequence.title, &sequence.note(), &legend(&rows)) + 4.0;
-    let page = Page::new(sequence, rows, top);
-    page.draw_partitions(&mut svg);
-    page.draw_lives(&mut svg);
-    page.draw_names(&mut svg);
-    page.draw_times(&mut svg);
-    // Messages first, so that their lines do not cross other text.
-    let is_message = |beat: &Beat| matches!(page.rows[beat.row], Row::Message { .. });
-    for messages in [true, false] {
-        for (beat, y) in page.beats.iter().filter(|(beat, _)| is_message(beat) == messages) {
-            if beat.part != Part::Sent {
-                page.draw_row(&mut svg, beat, page.y(*y));
+impl Sequence {
+    /// Renders the diagram as an SVG file.
+    pub fn to_svg(&self) -> String {
+        let mut svg = Svg::default();
+        svg.style(include_str!("css/sequence.css"));
+        let rows = self.shown_rows();
+        let top = draw_header(&mut svg, &self.title, &self.note(), &legend(&rows)) + 4.0;
+        let page = Page::new(self, rows, top);
+        page.draw_partitions(&mut svg);
+        page.draw_lives(&mut svg);
+        page.draw_names(&mut svg);
+        page.draw_times(&mut svg);
+        // Messages first, so that their lines do not cross other text.
+        let is_message = |beat: &Beat| matches!(page.rows[beat.row], Row::Message { .. });
+        for messages in [true, false] {
+            for (beat, y) in page.beats.iter().filter(|(beat, _)| is_message(beat) == messages) {
+                if beat.part != Part::Sent {
+                    page.draw_row(&mut svg, beat, page.y(*y));
+                }
             }
         }
+        page.draw_names_again(&mut svg);
+        let size = (page.width(), page.bottom() + HEAD_HEIGHT + MARGIN);
+        svg.finish_sized(&self.title, &page.description(), size)
     }
-    page.draw_names_again(&mut svg);
-    let size = (page.width(), page.bottom() + HEAD_HEIGHT + MARGIN);
-    svg.finish_sized(&sequence.title, &page.description(), size)
 }
 
 /// The legend of the styles in use.
@@ -360,7 +363,7 @@ mod tests {
     }
 
     fn two(rows: Vec<Row>) -> String {
-        draw(&Sequence { title: "Two".to_owned(), parties: ["a", "b"].map(str::to_owned).to_vec(), rows })
+        Sequence { title: "Two".to_owned(), parties: ["a", "b"].map(str::to_owned).to_vec(), rows }.to_svg()
     }
 
     #[test]

@@ -25,28 +25,31 @@ const NOTE_GAP: usize = 24;
 /// The names are repeated after this many lines, so that they are visible while scrolling.
 const NAMES_EVERY: usize = 40;
 
-pub(crate) fn write(sequence: &Sequence) -> String {
-    let rows = lines_in_order(sequence);
-    let columns = Columns::new(sequence, &rows);
-    let mut text = String::new();
-    for head in [&sequence.title, &sequence.note()] {
-        if !head.is_empty() {
-            text += &format!("{}\n", plain(head));
+impl Sequence {
+    /// Renders the diagram as plain text with one line per row, for terminals and logs; about 160 columns wide at most.
+    pub fn to_text(&self) -> String {
+        let rows = lines_in_order(self);
+        let columns = Columns::new(self, &rows);
+        let mut text = String::new();
+        for head in [&self.title, &self.note()] {
+            if !head.is_empty() {
+                text += &format!("{}\n", plain(head));
+            }
         }
-    }
-    let mut is_down = vec![false; sequence.shown_parties().len()];
-    let mut before: Option<i64> = None;
-    for (index, row) in rows.iter().enumerate() {
-        if index % NAMES_EVERY == 0 {
-            text += &columns.names(sequence.shown_parties());
+        let mut is_down = vec![false; self.shown_parties().len()];
+        let mut before: Option<i64> = None;
+        for (index, row) in rows.iter().enumerate() {
+            if index % NAMES_EVERY == 0 {
+                text += &columns.names(self.shown_parties());
+            }
+            text += &columns.line(self, row, &mut is_down, before);
+            before = Some(row.end());
         }
-        text += &columns.line(sequence, row, &mut is_down, before);
-        before = Some(row.end());
+        if rows.is_empty() {
+            text += &columns.names(self.shown_parties());
+        }
+        text
     }
-    if rows.is_empty() {
-        text += &columns.names(sequence.shown_parties());
-    }
-    text
 }
 
 /// The rows sorted by [`Row::end`].
@@ -361,7 +364,7 @@ Two parts
 254     │            │──────────────┼────commit r2───>│  sent 242
 288     │<╌committed╌│              │                 │
 ";
-        assert_eq!(write(&negotiation()), expected);
+        assert_eq!(negotiation().to_text(), expected);
     }
 
     #[test]
@@ -373,7 +376,7 @@ Two parts
             1 => message((0, 11), &label, (row, Some(row + 9)), Call),
             _ => message((6, 5), &label, (row, None), Lost),
         });
-        let text = write(&Sequence { title: String::new(), parties, rows: rows.collect() });
+        let text = Sequence { title: String::new(), parties, rows: rows.collect() }.to_text();
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(MOST_COLUMNS), "{widest:?}");
         assert!(text.contains('…'));
@@ -381,10 +384,10 @@ Two parts
 
     #[test]
     fn nothing_and_one_party_and_control_characters_are_written_too() {
-        assert_eq!(write(&Sequence::default()), "ms\n");
+        assert_eq!(Sequence::default().to_text(), "ms\n");
         let parties = vec!["a\nb".to_owned()];
         let rows = vec![note(0, "x\ty", i64::MIN), Row::Heal { at: i64::MAX }];
-        let text = write(&Sequence { title: "t\r".to_owned(), parties, rows });
+        let text = Sequence { title: "t\r".to_owned(), parties, rows }.to_text();
         assert_eq!(text.lines().count(), 4, "{text}");
         assert!(text.contains("a b") && text.contains("* x y"), "{text}");
     }
