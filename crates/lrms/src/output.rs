@@ -5,9 +5,8 @@
 //! The child is a fixed script that gets the path as an argument. It writes the content in base64, since the output
 //! of commands is text. It uses `stat`, `dd` and `base64` of coreutils.
 
-use crate::batch::{Accounts, BatchSystem};
-use crate::builtin::Account;
-use crate::builtin::processes;
+use crate::batch::{Accounts, BatchSystem, Files};
+use crate::builtin::{Account, Processes, processes};
 use crate::command::{Command, Outcome, Runner};
 use crate::dialect::script::{by_shell, from_home};
 use crate::error::LrmsError;
@@ -87,21 +86,7 @@ pub trait Outputs: Send + Sync {
     fn read(&self, job: &JobView, stream: Stream, from: u64) -> Result<Piece, OutputError>;
 }
 
-/// Where the output of a job is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Files {
-    /// Path of standard output; relative to the home folder of the account, unless it is absolute.
-    pub output: String,
-    /// Path of standard error.
-    pub error: String,
-}
-
 impl Files {
-    /// Both in one file.
-    pub(crate) fn one(path: String) -> Files {
-        Files { error: path.clone(), output: path }
-    }
-
     fn of(&self, stream: Stream) -> Result<&str, OutputError> {
         match stream {
             Stream::Output => Ok(&self.output),
@@ -171,14 +156,24 @@ impl Outputs for BatchOutputs {
 
 /// The output of programs of the built-in scheduler.
 pub struct ProcessOutputs {
-    pub(crate) jobs: PathBuf,
-    pub(crate) shared: Option<PathBuf>,
-    pub(crate) account: Option<Account>,
+    jobs: PathBuf,
+    shared: Option<PathBuf>,
+    account: Option<Account>,
+}
+
+impl Processes {
+    /// Reads what the programs print.
+    pub fn outputs(&self) -> ProcessOutputs {
+        let (jobs, shared, account) = (self.jobs.clone(), self.shared.clone(), self.account.clone());
+        ProcessOutputs { jobs, shared, account }
+    }
 }
 
 impl Outputs for ProcessOutputs {
     fn read(&self, job: &JobView, stream: Stream, from: u64) -> Result<Piece, OutputError> {
-        let files = processes::output_files(job.id, &self.jobs, self.shared.as_deref());
+        let (output, error) = processes::output_files(job.id, &self.jobs, self.shared.as_deref());
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        let files = Files { output: text(output), error: text(error) };
         let path = files.of(stream)?;
         let outcome = processes::run_as_account(&reading(path, from), self.account.as_ref(), READ_WITHIN)?;
         parse(path, &outcome)

@@ -7,12 +7,13 @@
 //! batch system can move its jobs there.
 
 use super::accounts::Accounts;
+use super::adapter::{Batch, State};
 use super::looks::Own;
 use super::pieces::Piece;
+use super::plan;
 use super::plan::{Plan, Steps, shared};
 use super::system::{Handle, Place, Reserved, Wanted};
 use super::tag::{MOST_PIECES, Tag};
-use super::{Batch, State, plan};
 use crate::error::{Kept, LrmsError};
 use bookahead_party::{Backing, Sharing};
 use bookahead_plan::{Seconds, Span};

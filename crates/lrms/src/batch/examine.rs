@@ -1,11 +1,10 @@
 //! Checks for operators (the doctor), beyond those of the dialect: whether the batch system has the capacity that the
 //! site offers, and whether both clocks agree.
 
-use super::system::{Node, Place, Unit, Unreadable};
-use super::{Batch, State};
+use super::adapter::{Batch, State};
+use super::system::{Finding, Node, Place, Unit, Unreadable};
 use bookahead_plan::Capacity;
 use bookahead_protocol::Moment;
-use std::fmt::Display;
 
 /// Clock skew that is harmless, in seconds. Times of a batch system are in whole seconds, and commands take time.
 const GOOD_SKEW: u64 = 2;
@@ -121,55 +120,4 @@ fn shared(places: &[(Place, Capacity)], nodes: &[Node]) -> Vec<Finding> {
         }
     }
     findings
-}
-
-/// One result of a check, for an operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The subject, in a few words.
-    pub what: String,
-    /// Severity.
-    pub grade: Grade,
-    /// The observation.
-    pub seen: String,
-    /// The remedy; None for [`Grade::Well`].
-    pub advice: Option<String>,
-}
-
-/// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Grade {
-    /// No problem.
-    Well,
-    /// It works, with a drawback.
-    Doubtful,
-    /// It does not work.
-    Wrong,
-}
-
-impl Finding {
-    /// A finding without a problem.
-    pub fn well(what: impl Into<String>, seen: impl Display) -> Finding {
-        Finding { what: what.into(), grade: Grade::Well, seen: seen.to_string(), advice: None }
-    }
-
-    /// A finding that works, with a drawback.
-    pub fn doubtful(what: impl Into<String>, seen: impl Display, advice: impl Into<String>) -> Finding {
-        Finding {
-            what: what.into(),
-            grade: Grade::Doubtful,
-            seen: seen.to_string(),
-            advice: Some(advice.into()),
-        }
-    }
-
-    /// A finding that prevents use.
-    pub fn wrong(what: impl Into<String>, seen: impl Display, advice: impl Into<String>) -> Finding {
-        Finding {
-            what: what.into(),
-            grade: Grade::Wrong,
-            seen: seen.to_string(),
-            advice: Some(advice.into()),
-        }
-    }
 }

@@ -7,10 +7,10 @@
 //! batch system reports it: a job that ignores a signal lives some seconds longer. Failed actions are retried after
 //! the next look.
 
+use super::adapter::{Batch, Chore, State};
 use super::register::Entry;
 use super::system::{FactState, JobFact, NO_GO};
 use super::tag::read_job;
-use super::{Batch, State};
 use crate::error::LrmsError;
 use bookahead_party::{Ended, JobChange, JobState};
 use bookahead_plan::Time;
@@ -25,18 +25,6 @@ const MOST_QUESTIONS: usize = 50;
 /// that for jobs whose prolog fails.
 const ENDED_AT_ONCE: &str = "the batch system cancelled it within a second of its start: it could not be launched \
      (see why its nodes are drained: sinfo -R, pbsnodes), or another user cancelled it there";
-
-/// A command that follows from a look.
-#[derive(Debug)]
-pub(super) enum Chore {
-    /// Cancels a job and then reports `then`.
-    End { id: JobId, native: String, then: Vec<JobChange> },
-    /// Cancels a job at the end of its reservation. Its end is not reported yet: the job may ignore the signal for
-    /// some time.
-    Expire { id: JobId, native: String },
-    /// Queries the fate of a job that is no longer shown.
-    Ask { id: JobId, native: String },
-}
 
 impl Batch {
     /// When to look at the jobs again; None while there are none.

@@ -2,12 +2,11 @@
 //! look by their names, so a restart loses nothing; between two looks our own changes are applied. A reservation in
 //! an unknown state is marked until the next look.
 
-use super::Settings;
-use super::plan::Now;
+use super::settings::Settings;
 use super::system::{Handle, Picture, Place, Reserved};
 use super::tag::{MOST_PIECES, Tag};
 use bookahead_party::Tagged;
-use bookahead_plan::{Capacity, Span, Time};
+use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use bookahead_protocol::{Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +20,32 @@ pub(super) struct Piece {
     pub(super) resource: Name,
     /// Its terms: those ordered, if the actual ones satisfy them.
     pub(super) span: Span,
+}
+
+/// Tolerance for a begin of "now": the batch system executes the command a few seconds later and lets the reservation
+/// begin then.
+const A_LITTLE: Seconds = Seconds(5);
+
+/// The present time, and the resolution of the batch system's times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now {
+    pub(super) time: Time,
+    pub(super) step: Seconds,
+}
+
+impl Now {
+    /// Whether existing terms satisfy the wanted ones. After the begin, only the rest of the interval counts.
+    pub(super) fn does_for(self, there: Span, wanted: Span) -> bool {
+        let late = self.time + A_LITTLE.max(self.step);
+        let begun = wanted.interval.begin <= self.time && there.interval.begin <= late;
+        there.capacity == wanted.capacity
+            && there.interval.end == wanted.interval.end
+            && (begun || there.interval.begin == wanted.interval.begin)
+    }
+
+    pub(super) fn is_over(self, interval: Interval) -> bool {
+        interval.end <= self.time
+    }
 }
 
 #[derive(Debug, Default)]

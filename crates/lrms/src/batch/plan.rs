@@ -1,7 +1,7 @@
 //! Computes the steps that turn the present pieces of a reservation into the wanted ones. It only compares; it runs
 //! nothing.
 
-use super::pieces::Piece;
+use super::pieces::{Now, Piece};
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Unit};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -174,32 +174,6 @@ impl JobFact {
     fn runs_at(&self, at: Time, now: Time) -> bool {
         let end = self.limit.map(|limit| self.started.unwrap_or(now) + limit);
         end.is_none_or(|end| end.max(now + Seconds(1)) > at)
-    }
-}
-
-/// Tolerance for a begin of "now": the batch system executes the command a few seconds later and lets the reservation
-/// begin then.
-const A_LITTLE: Seconds = Seconds(5);
-
-/// The present time, and the resolution of the batch system's times.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Now {
-    pub(super) time: Time,
-    pub(super) step: Seconds,
-}
-
-impl Now {
-    /// Whether existing terms satisfy the wanted ones. After the begin, only the rest of the interval counts.
-    pub(super) fn does_for(self, there: Span, wanted: Span) -> bool {
-        let late = self.time + A_LITTLE.max(self.step);
-        let begun = wanted.interval.begin <= self.time && there.interval.begin <= late;
-        there.capacity == wanted.capacity
-            && there.interval.end == wanted.interval.end
-            && (begun || there.interval.begin == wanted.interval.begin)
-    }
-
-    pub(super) fn is_over(self, interval: Interval) -> bool {
-        interval.end <= self.time
     }
 }
 

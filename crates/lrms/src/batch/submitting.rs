@@ -1,10 +1,10 @@
 //! Submits jobs, exactly once each, and cancels them. If a job may have been submitted before (by the service before
 //! a restart, or by a command without an answer), its name shows whether it exists.
 
+use super::adapter::{Batch, State};
 use super::register::Entry;
 use super::system::{Handle, Place, Submission};
 use super::tag::job_name;
-use super::{Batch, State};
 use crate::builtin::processes::command;
 use crate::environment::Within;
 use crate::error::LrmsError;

@@ -4,15 +4,13 @@
 //!
 //! Times are those of the batch system's clock. Amounts are in the [`Unit`] of the resource.
 
-use super::examine::Finding;
 use crate::environment::Within;
 use crate::error::LrmsError;
-use crate::output::Files;
 use bookahead_party::{Sharing, Work};
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Name;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Display};
 
 /// Exit status of a claiming job that got no go-ahead in time. Shells, `timeout`, sysexits and batch systems do not
 /// use it.
@@ -92,6 +90,22 @@ pub trait JobSystem {
     /// Where the output of a job goes, if the batch system tells. None if it goes where the submission said.
     fn output(&self, _native: &str) -> Result<Option<Files>, LrmsError> {
         Ok(None)
+    }
+}
+
+/// Where the output of a job is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// Path of standard output; relative to the home folder of the account, unless it is absolute.
+    pub output: String,
+    /// Path of standard error.
+    pub error: String,
+}
+
+impl Files {
+    /// Both in one file.
+    pub(crate) fn one(path: String) -> Files {
+        Files { error: path.clone(), output: path }
     }
 }
 
@@ -423,4 +437,55 @@ pub(crate) fn count(nodes: usize) -> u32 {
 pub(crate) fn add_cores(cores: &mut BTreeMap<String, u32>, node: &str, more: u32) {
     let sum = cores.entry(node.to_owned()).or_default();
     *sum = sum.saturating_add(more);
+}
+
+/// One result of a check, for an operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The subject, in a few words.
+    pub what: String,
+    /// Severity.
+    pub grade: Grade,
+    /// The observation.
+    pub seen: String,
+    /// The remedy; None for [`Grade::Well`].
+    pub advice: Option<String>,
+}
+
+/// Severity of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Grade {
+    /// No problem.
+    Well,
+    /// It works, with a drawback.
+    Doubtful,
+    /// It does not work.
+    Wrong,
+}
+
+impl Finding {
+    /// A finding without a problem.
+    pub fn well(what: impl Into<String>, seen: impl Display) -> Finding {
+        Finding { what: what.into(), grade: Grade::Well, seen: seen.to_string(), advice: None }
+    }
+
+    /// A finding that works, with a drawback.
+    pub fn doubtful(what: impl Into<String>, seen: impl Display, advice: impl Into<String>) -> Finding {
+        Finding {
+            what: what.into(),
+            grade: Grade::Doubtful,
+            seen: seen.to_string(),
+            advice: Some(advice.into()),
+        }
+    }
+
+    /// A finding that prevents use.
+    pub fn wrong(what: impl Into<String>, seen: impl Display, advice: impl Into<String>) -> Finding {
+        Finding {
+            what: what.into(),
+            grade: Grade::Wrong,
+            seen: seen.to_string(),
+            advice: Some(advice.into()),
+        }
+    }
 }

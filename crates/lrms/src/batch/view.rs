@@ -6,11 +6,11 @@
 //! Only usable nodes count for reservations of others. No sum exceeds the capacity of the resource, whatever the
 //! picture says.
 
-use super::State;
+use super::adapter::State;
 use super::backing::Order;
 use super::pieces::Piece;
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Reserved, Unit};
-use bookahead_party::Seen;
+use bookahead_party::{Look, Seen};
 use bookahead_plan::{Capacity, Interval, Running, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ReservationId;
 use bookahead_protocol::ledger::{View, taken};
@@ -311,6 +311,22 @@ fn append(spans: &mut Vec<Span>, interval: Interval, capacity: Capacity) {
 }
 
 impl State {
+    fn views(&self) -> impl Iterator<Item = ResourceView<'_>> {
+        self.settings.places.iter().map(|(place, capacity)| ResourceView::new(self, place, *capacity))
+    }
+
+    /// The last look, with our own changes since.
+    pub(super) fn look(&self) -> Look {
+        let seen = self.views().map(|view| (view.place.resource.clone(), view.seen().into()));
+        Look {
+            resources: seen.collect(),
+            jobs: self.jobs.statuses(),
+            tagged: self.pieces.tagged(),
+            clocks: self.looks.clocks(),
+            unreadable: self.looks.picture.unreadable.iter().map(ToString::to_string).collect(),
+        }
+    }
+
     fn view(&self, place: &Place) -> Option<ResourceView<'_>> {
         self.views().find(|view| view.place.resource == place.resource)
     }

@@ -6,7 +6,7 @@
 //!
 //! This module decides and remembers. It runs nothing; the runner starts the probe thread.
 
-use super::Command;
+use super::command_line::Command;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 

@@ -1,11 +1,11 @@
 //! Where commands run, and the steps of each run: validation, admission, a slot, the run, and the conclusion about
 //! the state of the batch system.
 
+use super::command_line::{Command, Outcome};
 use super::local::{self, Alive, Stop};
 use super::outage::{self, Admission, Outage, Outside, Slot, Slots};
 use super::ssh::Ssh;
 use super::transport::{Counters, Transport, Usage};
-use super::{Command, Outcome};
 use crate::error::LrmsError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -8,7 +8,7 @@
 //! Exit code 255 means that ssh itself failed, unless a marker from the other side says that the command exited with
 //! it. Every word is quoted, and a host is never one that ssh could take for an option.
 
-use super::{Outcome, quoted, transport};
+use super::command_line::{Outcome, is_account, quoted, whole_seconds};
 use crate::error::LrmsError;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl Ssh {
             return self
                 .refused("this is not a valid name or address of a host; use letters, digits, . : _ and -");
         }
-        if let Some(user) = self.user.as_ref().filter(|user| !transport::is_account(user)) {
+        if let Some(user) = self.user.as_ref().filter(|user| !is_account(user)) {
             return self.refused(&format!("{user:?} is not a valid name of an account; correct the user"));
         }
         let paths = [&self.key_file, &self.known_hosts, &self.config_file, &self.control_folder];
@@ -134,7 +134,7 @@ impl Ssh {
 
     fn options(&self, time_out: Duration) -> Vec<String> {
         // At most half of the timeout, to tell an unreachable host from a command that hangs.
-        let connect = (transport::whole_seconds(time_out) / 2).clamp(1, 10);
+        let connect = (whole_seconds(time_out) / 2).clamp(1, 10);
         let mut options = vec![
             "BatchMode=yes".into(),
             format!("ConnectTimeout={connect}"),

@@ -2,7 +2,6 @@
 //! about an hour (`CLEAN_PERIOD`).
 
 use super::nodes::Members;
-use super::submit::CLAIMS;
 use super::times::{Lies, stamp};
 use super::{Record, records};
 use crate::batch::{FactState, Handle, JobFact, Place, Reserved, Unreadable, add_cores, count, total};
@@ -16,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const FIELDS: &str = "jobid jobindex stat user queue job_name rsvid nreq_slot min_req_proc nalloc_slot alloc_slot \
     exec_host nexec_host submit_time start_time finish_time estimated_start_time specified_start_time runtimelimit dependency \
     pend_reason exit_code exit_reason job_description";
+
+/// The description of a job that waits for a go-ahead.
+pub(super) const CLAIMS: &str = "bookahead claims";
 
 /// Messages of `bjobs` if there are no jobs.
 const NOTHING: [&str; 4] =

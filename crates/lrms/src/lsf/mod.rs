@@ -19,7 +19,6 @@
 //!   Hosts are therefore chosen here, where no running job reaches into the interval.
 //! - A reservation is closed: its jobs are killed when it ends. A job may use only one reservation.
 
-mod change;
 mod create;
 mod examine;
 mod jobs;

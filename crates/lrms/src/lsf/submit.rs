@@ -1,6 +1,7 @@
 //! Submits and cancels jobs. The script is passed on standard input, so no shell parses text of users (bsub, section
 //! on the command). Options on the command line override `#BSUB` lines.
 
+use super::jobs::CLAIMS;
 use super::nodes::selection;
 use super::times::minutes;
 use super::{Lsf, jobs};
@@ -9,8 +10,7 @@ use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{Tools, denied, ended, failed, the_job, unreadable};
 use crate::error::LrmsError;
 
-/// The description of a claiming job, and the message that is its go-ahead.
-pub(super) const CLAIMS: &str = "bookahead claims";
+/// The message that is the go-ahead of a claiming job.
 const GO: &str = "bookahead_go";
 /// Slot for our message. Lower numbers are used by others: the first is a job's external status (bstatus).
 const MESSAGE: &str = "97";

@@ -1,7 +1,7 @@
 //! Jobs from `qstat -x -f -t` (qstat(1B), pbs_job_attributes(7B)): times are seconds since the epoch, the attribute
 //! `x` is for Maui. Finished jobs are shown for the time set in Torque's `keep_completed`.
 
-use super::reservations::Seen;
+use super::reservations::{Seen, number};
 use super::{Commands, document};
 use crate::batch::{FactState, Handle, JobFact, Node, Place, Unreadable, add_cores, count, total};
 use crate::command::Command;
@@ -215,12 +215,6 @@ pub(super) struct Queue {
 pub(super) fn queue(commands: &Commands) -> Result<Queue, LrmsError> {
     let command = commands.maui.command("showq");
     parse(&commands.maui.ask(&command)?).map_err(|why| unreadable(&command, why))
-}
-
-/// A job's number, without the name of its server and trailing marks.
-pub(super) fn number(name: &str) -> &str {
-    let end = name.find(|letter: char| !letter.is_ascii_digit() && letter != '[' && letter != ']');
-    &name[..end.unwrap_or(name.len())]
 }
 
 fn parse(text: &str) -> Result<Queue, String> {

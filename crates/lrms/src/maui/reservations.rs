@@ -5,7 +5,6 @@
 //! Maui also reserves for jobs, running ones and the first waiting ones. These count as jobs here, not as
 //! reservations, but show when a waiting job will start.
 
-use super::jobs::number;
 use super::{Commands, length, signed};
 use crate::batch::{Handle, Node, Reserved, add_cores};
 use crate::dialect::calendar::ctime;
@@ -61,6 +60,12 @@ pub(super) fn base(id: &str) -> &str {
         }
         _ => id,
     }
+}
+
+/// A job's number, without the name of its server and trailing marks.
+pub(super) fn number(name: &str) -> &str {
+    let end = name.find(|letter: char| !letter.is_ascii_digit() && letter != '[' && letter != ']');
+    &name[..end.unwrap_or(name.len())]
 }
 
 fn seen(rows: &[Row], about: &BTreeMap<String, About>, nodes: &[Node]) -> Seen {

@@ -4,13 +4,17 @@
 use super::nodes::Vnodes;
 use super::records::{self, JOB, Record};
 use super::reservations::{self, Known};
-use super::submit::{CLAIMS, GO};
 use crate::batch::{self, FactState, Handle, JobFact, Place, Unreadable, total};
 use crate::dialect::calendar;
 use crate::dialect::{Tools, resources_in, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Seconds, Time};
 use std::cmp::Reverse;
+
+/// A variable of claiming jobs, and the beginning of a job's comment after its go-ahead: PBS appends the job's end to
+/// it.
+pub(super) const CLAIMS: &str = "BOOKAHEAD_CLAIMS";
+pub(super) const GO: &str = "bookahead_go";
 
 /// All jobs that concern a resource, running ones first, and the unreadable ones. Waiting jobs are sorted by their
 /// own priority, then by queue time: other criteria of the scheduler (formulas, fair shares, priorities of queues)

@@ -2,6 +2,7 @@
 //! since they could change the request.
 
 use super::create::{arrangement, chunks};
+use super::jobs::{CLAIMS, GO};
 use super::nodes::Vnodes;
 use super::{Pbs, jobs, reservations};
 use crate::batch::{JobFact, JobSystem, Submission, Unit};
@@ -9,11 +10,6 @@ use crate::command::{Command, Outcome};
 use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{self, Tools, ended, refused, submitted, the_job};
 use crate::error::LrmsError;
-
-/// A variable of claiming jobs, and the beginning of a job's comment after its go-ahead: PBS appends the job's end to
-/// it.
-pub(super) const CLAIMS: &str = "BOOKAHEAD_CLAIMS";
-pub(super) const GO: &str = "bookahead_go";
 
 impl JobSystem for Pbs {
     /// Submits a job, into the queue of its reservation if it has one.

@@ -5,7 +5,6 @@ use super::formats;
 use super::json::{Exit, SlurmJob, Words};
 use super::nodes::SlurmNode;
 use super::reservations::evenly;
-use super::submit::{INSIDE, claims};
 use crate::batch::{self, FactState, Handle, JobFact, Place, total};
 use crate::dialect::resources_in;
 use bookahead_plan::{Seconds, Time};
@@ -18,6 +17,14 @@ const MOST_TASKS: usize = 10_000;
 
 /// The same over all arrays. Beyond it, each array counts as one task.
 const MOST_TASKS_OF_ALL: usize = 100_000;
+
+/// Prefix of the comment of a job submitted into a reservation: Slurm forgets the reservation when it is over.
+pub(super) const INSIDE: &str = "bookahead: inside ";
+
+/// Suffix of the comment of a job that waits for its go-ahead, and the comment that gives it; the job itself reads
+/// it.
+pub(super) const CLAIMS: &str = "(claims)";
+pub(super) const GO: &str = "bookahead: go";
 
 /// Context for the conversion of jobs.
 pub(super) struct Surroundings<'a> {
@@ -101,6 +108,11 @@ fn reason(job: &SlurmJob, clock: Option<Time>) -> &str {
         _ if job.eligible_time.0.zip(clock).is_some_and(|(begin, now)| begin > now.0) => "BeginTime",
         said => said,
     }
+}
+
+/// Whether a job with this comment waits for its go-ahead.
+pub(super) fn claims(comment: &str) -> bool {
+    comment.starts_with("bookahead: ") && comment.ends_with(CLAIMS)
 }
 
 /// Whether a job that was submitted into a reservation no longer names one. Slurm holds a job that is too big for its

@@ -14,7 +14,6 @@
 //! It needs `scontrol`, `squeue`, `sbatch`, `scancel` and, with accounting, `sacct` and `sacctmgr`. It never sets a
 //! flag that would let others into our reservations (`FLEX`, `MAGNETIC`, `OVERLAP`, `MAINT`).
 
-mod change;
 mod commands;
 mod create;
 mod delete;

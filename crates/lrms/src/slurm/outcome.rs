@@ -6,10 +6,9 @@ use super::delete::named;
 use super::formats::{expand, field, time};
 use super::json::{Exit, Words};
 use super::{Settings, jobs};
-use crate::batch::JobFact;
+use crate::batch::{Files, JobFact};
 use crate::dialect::{Tools, resources_in};
 use crate::error::LrmsError;
-use crate::output::Files;
 use bookahead_plan::{Seconds, Time};
 
 /// Columns of the `sacct` query.

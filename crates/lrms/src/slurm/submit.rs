@@ -10,25 +10,17 @@
 
 use super::commands::{self, invalid_project, is_about_projects, scontrol};
 use super::delete::{self, JOB_OVER, named};
+use super::jobs::{CLAIMS, GO, INSIDE};
 use super::{Slurm, outcome};
 use crate::batch::accounts::is_project;
-use crate::batch::{Handle, JobFact, JobSystem, Submission, Unit};
+use crate::batch::{Files, Handle, JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
 use crate::dialect::script::{by_shell, from_home, job_script, output_file};
 use crate::dialect::{Tools, ended, refused, submitted, the_job};
 use crate::environment::Within;
 use crate::error::LrmsError;
-use crate::output::Files;
 use bookahead_party::Work;
 use std::path::Path;
-
-/// Prefix of the comment of a job submitted into a reservation: Slurm forgets the reservation when it is over.
-pub(super) const INSIDE: &str = "bookahead: inside ";
-
-/// Suffix of the comment of a job that waits for its go-ahead, and the comment that gives it; the job itself reads
-/// it.
-const CLAIMS: &str = "(claims)";
-const GO: &str = "bookahead: go";
 
 /// Variables of our environment that a job gets.
 const EXPORTED: &str = "PATH,HOME,USER,LOGNAME,SHELL,LANG";
@@ -88,11 +80,6 @@ impl JobSystem for Slurm {
     fn output(&self, native: &str) -> Result<Option<Files>, LrmsError> {
         outcome::files(&self.tools, native)
     }
-}
-
-/// Whether a job with this comment waits for its go-ahead.
-pub(super) fn claims(comment: &str) -> bool {
-    comment.starts_with("bookahead: ") && comment.ends_with(CLAIMS)
 }
 
 fn denied(tools: &Tools, job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {

@@ -16,7 +16,6 @@ mod system;
 use crate::command::{Command, Outcome, run_process};
 use crate::environment::Within;
 use crate::error::LrmsError;
-use crate::output::{Files, ProcessOutputs};
 use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::Time;
 use bookahead_protocol::{JobId, Millis, Moment};
@@ -51,11 +50,11 @@ pub struct Account {
 /// The folder of the jobs and the programs that run.
 pub struct Processes {
     /// Folder of all jobs.
-    jobs: PathBuf,
+    pub(crate) jobs: PathBuf,
     /// Working folder and output folder of programs, if not the folder of each job.
-    shared: Option<PathBuf>,
+    pub(crate) shared: Option<PathBuf>,
     /// Account of programs, if not ours.
-    account: Option<Account>,
+    pub(crate) account: Option<Account>,
     inherited: BTreeMap<String, OsString>,
     /// Programs that should run, each with its wrapper if that is our child.
     watched: BTreeMap<JobId, Option<Child>>,
@@ -134,12 +133,6 @@ impl Processes {
     /// after the jobs: `job_7d2e.out`.
     pub fn with_output(self, shared: Option<PathBuf>) -> Processes {
         Processes { shared, ..self }
-    }
-
-    /// Reads what the programs print.
-    pub fn outputs(&self) -> ProcessOutputs {
-        let (jobs, shared, account) = (self.jobs.clone(), self.shared.clone(), self.account.clone());
-        ProcessOutputs { jobs, shared, account }
     }
 
     /// All stored jobs in order of submission. Running programs are watched; those that should not run are ended.
@@ -270,11 +263,9 @@ impl Processes {
     }
 }
 
-/// Where the output of a program goes.
-pub(crate) fn output_files(id: JobId, jobs: &Path, shared: Option<&Path>) -> Files {
-    let (output, error) = command::output_files(id, &JobFolder::of(id, jobs), shared);
-    let text = |path: PathBuf| path.to_string_lossy().into_owned();
-    Files { output: text(output), error: text(error) }
+/// Standard output and standard error of a program.
+pub(crate) fn output_files(id: JobId, jobs: &Path, shared: Option<&Path>) -> (PathBuf, PathBuf) {
+    command::output_files(id, &JobFolder::of(id, jobs), shared)
 }
 
 /// Runs a command with the rights of the account of the programs, if it is not ours.

@@ -1,6 +1,5 @@
 //! Files of the private cluster: folders, key and slurm.conf, written anew at each start.
 
-use super::daemons::Programs;
 use super::{OwnClusterError, OwnClusterSettings, private_folder};
 use crate::command::{Command, Runner};
 use crate::error::LrmsError;
@@ -106,18 +105,17 @@ pub(super) fn account(runner: &Runner) -> Result<String, OwnClusterError> {
 pub(super) fn write(
     settings: &OwnClusterSettings,
     ports: &Ports,
-    programs: &Programs,
     runner: &Runner,
 ) -> Result<(), OwnClusterError> {
     let folder = &settings.folder;
     write_key(&key(folder))?;
     let text = text(settings, ports, &account(runner)?, &host()?);
-    put(&conf(folder), &text)?;
-    if programs.version(runner)? >= (22, 11) {
-        // Later versions use control groups unless disabled.
-        put(&folder.join("cgroup.conf"), "CgroupPlugin=disabled\n")?;
-    }
-    Ok(())
+    put(&conf(folder), &text)
+}
+
+/// For versions that use control groups unless they are disabled.
+pub(super) fn disable_control_groups(folder: &Path) -> Result<(), OwnClusterError> {
+    put(&folder.join("cgroup.conf"), "CgroupPlugin=disabled\n")
 }
 
 fn put(path: &Path, text: &str) -> Result<(), OwnClusterError> {

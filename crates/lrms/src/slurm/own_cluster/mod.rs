@@ -25,6 +25,9 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Attempts to start: another process may take a free port before its daemon does.
 const ATTEMPTS: usize = 3;
 
+/// First version that uses control groups unless they are disabled.
+const USES_CONTROL_GROUPS: (u32, u32) = (22, 11);
+
 /// Settings of a private cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnClusterSettings {
@@ -129,8 +132,11 @@ impl OwnCluster {
     ) -> Result<OwnCluster, OwnClusterError> {
         let runner = Runner::local(READY_WITHIN);
         let ports = Ports::free(settings.nodes)?;
-        config::write(settings, &ports, programs, &runner)?;
+        config::write(settings, &ports, &runner)?;
         let folder = &settings.folder;
+        if programs.version(&runner)? >= USES_CONTROL_GROUPS {
+            config::disable_control_groups(folder)?;
+        }
         // The guard goes first, so that no daemon can outlive us.
         let guard = Guard::of(folder)?;
         let munged = programs.munged(folder)?;
