@@ -8,6 +8,7 @@ use crate::http;
 use crate::http::listener::UNIX;
 use crate::security::Security;
 use bookahead_api::AttributeValue;
+use bookahead_party::Role;
 use bookahead_party::broker::JobRules;
 use bookahead_plan::Seconds;
 use bookahead_protocol::broker::{LeftOut, Rules};
@@ -152,6 +153,8 @@ fn default_job_notice() -> Length {
 fn default_job_look() -> Length {
     Length::of_seconds(1)
 }
+
+common_of!(BrokerConfig, Role::Broker, |config: &BrokerConfig| config.server.clone());
 
 impl BrokerConfig {
     /// Reads a file.

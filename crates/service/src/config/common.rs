@@ -1,10 +1,8 @@
 //! Parts that the configurations of sites and brokers share: clock, called services, and checks. Opens no files.
 
-use super::broker::BrokerConfig;
 use super::error::{Wrong, check_name};
 use super::length::Length;
 use super::notify::NotifyConfig;
-use super::site::SiteConfig;
 use crate::clock::Clock;
 use crate::history::History;
 use crate::http;
@@ -247,21 +245,21 @@ impl Listeners {
 pub(crate) struct Common<'a> {
     pub(crate) role: Role,
     pub(crate) name: &'a str,
-    listen: Option<&'a Listeners>,
-    state: Option<&'a Path>,
+    pub(super) listen: Option<&'a Listeners>,
+    pub(super) state: Option<&'a Path>,
     pub(crate) url: Option<&'a str>,
     pub(crate) attributes: &'a BTreeMap<Name, AttributeValue>,
     pub(crate) security: &'a Security,
     /// Limits with the time added that the batch system may take.
     pub(crate) limits: http::Limits,
-    server: &'a http::Limits,
+    pub(super) server: &'a http::Limits,
     pub(crate) brokers: &'a [BrokerLink],
     pub(crate) calls: &'a Calls,
     pub(crate) notify: &'a NotifyConfig,
     pub(crate) heartbeat: Length,
-    retention: Length,
-    history: Length,
-    clock: &'a ClockConfig,
+    pub(super) retention: Length,
+    pub(super) history: Length,
+    pub(super) clock: &'a ClockConfig,
 }
 
 /// Both configurations have the same fields; only their limits differ.
@@ -292,8 +290,7 @@ macro_rules! common_of {
     };
 }
 
-common_of!(SiteConfig, Role::Site, SiteConfig::server_limits);
-common_of!(BrokerConfig, Role::Broker, |config: &BrokerConfig| config.server.clone());
+pub(super) use common_of;
 
 impl Common<'_> {
     /// Where to listen. Default: a Unix socket in the state folder.

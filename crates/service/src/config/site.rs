@@ -158,6 +158,8 @@ impl Limits {
     }
 }
 
+common_of!(SiteConfig, bookahead_party::Role::Site, SiteConfig::server_limits);
+
 impl SiteConfig {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<SiteConfig, ConfigError> {

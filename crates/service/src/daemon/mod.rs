@@ -10,14 +10,16 @@
 mod batch;
 mod broker;
 mod calls_key;
+mod compact;
 mod front;
 mod running;
 mod site;
 
 pub use bookahead_party::site::OnLostJournal;
 pub use broker::{broker, check_broker, shared_tokens};
+pub use compact::{Compacted, compact_broker, compact_site};
 pub use front::exposed_state;
-pub use running::{Compacted, DaemonError, Running, compact_broker, compact_site};
+pub use running::{DaemonError, Running};
 pub use site::{check_site, examine_site, site};
 
 /// Name of the journal in the state folder.

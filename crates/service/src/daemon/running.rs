@@ -1,24 +1,19 @@
 //! A running service and its end: by [`Running::stop`], or by itself if it cannot write its journal. Also errors at
-//! the start, and compaction of the journal of a stopped service.
+//! the start.
 
-use super::JOURNAL;
-use super::broker::broker_value;
-use super::front::nothing_said;
-use crate::config::{BrokerConfig, SiteConfig, Wrong};
+use crate::config::Wrong;
 use crate::http::Stopper;
 use crate::http::listener::Listen;
 use crate::journal::JournalError;
 use crate::security::{Authenticator, SecurityError};
-use crate::thread::{PartyError, PartyHandle, PartyOptions, PartyThread};
+use crate::thread::{PartyError, PartyHandle, PartyThread};
 use bookahead_api as api;
 use bookahead_client::ClientError;
 use bookahead_lrms::LrmsError;
-use bookahead_party::Role;
-use bookahead_party::site::{Site, SiteOptions};
 use bookahead_protocol::Name;
 use bookahead_protocol::ledger::RulesError;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::oneshot;
@@ -175,52 +170,4 @@ impl DaemonError {
             _ => None,
         }
     }
-}
-
-/// Result of a compaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compacted {
-    /// Path of the journal.
-    pub journal: PathBuf,
-    /// A snapshot replaces all records up to this one.
-    pub up_to: u64,
-    /// Number of dropped records.
-    pub dropped: u64,
-}
-
-/// Compacts the journal of a site. Fails if the site is running.
-pub fn compact_site(config: &SiteConfig, base: &Path) -> Result<Compacted, DaemonError> {
-    config.check()?;
-    let journal = existing(config.state(base).join(JOURNAL))?;
-    let about = nothing_said(&config.name, Role::Site);
-    let site = Site::new(config.rules()?, about, SiteOptions::default())?;
-    let options = PartyOptions {
-        outbox: config.notify.outbox(&config.name, base, &config.state(base))?,
-        ..PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock())
-    };
-    let (up_to, dropped) = options.compact(site)?;
-    Ok(Compacted { journal, up_to, dropped })
-}
-
-/// Compacts the journal of a broker. Fails if the broker is running.
-pub fn compact_broker(config: &BrokerConfig, base: &Path) -> Result<Compacted, DaemonError> {
-    config.check()?;
-    let journal = existing(config.state(base).join(JOURNAL))?;
-    let about = nothing_said(&config.name, Role::Broker);
-    // The number is only used to derive ids, and none is derived here.
-    let broker = broker_value(config, about, 0, "".into());
-    let options = PartyOptions {
-        outbox: config.notify.outbox(&config.name, base, &config.state(base))?,
-        ..PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock())
-    };
-    let (up_to, dropped) = options.compact(broker)?;
-    Ok(Compacted { journal, up_to, dropped })
-}
-
-/// Fails if there is no journal: opening would create one.
-fn existing(path: PathBuf) -> Result<PathBuf, DaemonError> {
-    if path.exists() {
-        return Ok(path);
-    }
-    Err(PartyError::from(JournalError::Missing { path }).into())
 }

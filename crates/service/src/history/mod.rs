@@ -20,7 +20,7 @@ pub(crate) mod sums;
 #[cfg(test)]
 mod tests;
 
-use crate::thread::{PartyHandle, ReadKind};
+use crate::thread::copies::{PartyReader, ReadKind};
 use bookahead_lrms::batch::accounts::Projects;
 use bookahead_party::{Filter, Queries, Role, Subject, Viewer};
 use bookahead_plan::{Seconds, Time};
@@ -212,7 +212,7 @@ impl History {
     }
 
     /// Writes rows until [`History::close`], and then those that wait.
-    pub(crate) fn keep_up(&self, party: &PartyHandle) {
+    pub(crate) fn keep_up(&self, party: &PartyReader) {
         let Some(mut store) = self.waiting().store.take() else { return };
         let is_broker = party.read(ReadKind::Short, |queries, _| queries.role() == Role::Broker);
         let mut failed = false;
@@ -308,7 +308,7 @@ impl History {
     }
 
     /// Queues all remembered reservations and jobs.
-    fn enqueue_everything(&self, party: &PartyHandle) {
+    fn enqueue_everything(&self, party: &PartyReader) {
         // First: if the queue is given up meanwhile, everything must be read once more.
         self.waiting().everything = false;
         let mut after = None;

@@ -40,7 +40,8 @@ mod writer;
 pub use check::{Report, check, export};
 pub use error::{Damage, JournalError};
 pub use queue::{MOST_IN_A_TRANSACTION, MOST_WAITING, Ticket};
-pub use replay::{Record, Replay, Snapshot};
+pub use replay::{Record, Replay};
+pub use verify::Snapshot;
 
 use lock::Lock;
 use mark::Mark;

@@ -2,7 +2,7 @@
 
 use super::error::{Damage, JournalError};
 use super::format::{Chain, Meta};
-use super::verify::Raw;
+use super::verify::{Raw, Snapshot};
 use super::{Kind, verify};
 use rusqlite::Connection;
 use serde::de::DeserializeOwned;
@@ -30,29 +30,6 @@ pub struct Record<E> {
     pub written_at: i64,
     /// The event itself.
     pub event: E,
-}
-
-/// A state that replaces all events up to one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snapshot {
-    /// The last of those events.
-    pub up_to: u64,
-    /// Version of states and events at that time.
-    pub schema: u32,
-    /// Wall-clock time of the write in milliseconds since 1970.
-    pub written_at: i64,
-    /// The state as JSON.
-    pub json: String,
-}
-
-impl Snapshot {
-    /// Parses the state.
-    pub fn state<S: DeserializeOwned>(&self) -> Result<S, JournalError> {
-        serde_json::from_str(&self.json).map_err(|error| JournalError::Json {
-            what: format!("the snapshot up to record {}", self.up_to),
-            why: error.to_string(),
-        })
-    }
 }
 
 #[derive(Debug, Clone, Copy)]

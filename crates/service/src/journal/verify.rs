@@ -11,9 +11,9 @@
 use super::error::{Damage, JournalError};
 use super::format::{self, Chain, Meta};
 use super::lock::beside;
-use super::replay::Snapshot;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
@@ -33,6 +33,29 @@ pub(crate) struct Walked {
     pub(crate) snapshots: usize,
     /// In the order of discovery, snapshots first.
     pub(crate) damages: Vec<Damage>,
+}
+
+/// A state that replaces all events up to one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last of those events.
+    pub up_to: u64,
+    /// Version of states and events at that time.
+    pub schema: u32,
+    /// Wall-clock time of the write in milliseconds since 1970.
+    pub written_at: i64,
+    /// The state as JSON.
+    pub json: String,
+}
+
+impl Snapshot {
+    /// Parses the state.
+    pub fn state<S: DeserializeOwned>(&self) -> Result<S, JournalError> {
+        serde_json::from_str(&self.json).map_err(|error| JournalError::Json {
+            what: format!("the snapshot up to record {}", self.up_to),
+            why: error.to_string(),
+        })
+    }
 }
 
 /// The newest valid snapshot, the chain value of each valid one, and damages of the others.

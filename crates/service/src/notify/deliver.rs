@@ -2,7 +2,8 @@
 //! up, several reservations at once. A failing receiver is tried less and less often, and delays only its own
 //! reservations.
 
-use super::outbox::{Letter, Outbox};
+use super::outbox::Outbox;
+use super::target::Letter;
 use bookahead_protocol::ReservationId;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -3,11 +3,11 @@
 //! snapshot replaces events ([`Outbox::settle`]). Notices delivered since the last write are delivered again, with
 //! the same id.
 
-use super::target::{self, Target};
+use super::target::{self, Letter, Target};
 use crate::replace_file::replace_file;
 use bookahead_api as api;
 use bookahead_party::Notice;
-use bookahead_protocol::{Name, ReservationId};
+use bookahead_protocol::Name;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,33 +66,12 @@ pub(crate) struct Counts {
     pub(crate) waiting: usize,
 }
 
-/// A notice for one target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Letter {
-    /// Number of its event.
-    pub(super) sequence: u64,
-    pub(super) id: String,
-    pub(super) reservation: ReservationId,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) webhook: Option<String>,
-    /// Time of arrival in milliseconds since 1970.
-    since_ms: u64,
-    pub(super) body: String,
-}
-
 /// Contents of the file.
 #[derive(Serialize, Deserialize)]
 struct Written {
     epoch: u64,
     seen: u64,
     waiting: Vec<Letter>,
-}
-
-impl Letter {
-    /// Time of arrival since 1970.
-    pub(super) fn since(&self) -> Duration {
-        Duration::from_millis(self.since_ms)
-    }
 }
 
 impl Outbox {

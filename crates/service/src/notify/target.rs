@@ -1,6 +1,5 @@
 //! One delivery attempt of a notice: a signed POST, or a command that reads it. Does not schedule attempts.
 
-use super::outbox::Letter;
 use super::prefix::{self, Prefix};
 use crate::config::{WebhookConfig, Wrong};
 use crate::daemon::DaemonError;
@@ -8,7 +7,9 @@ use crate::security::SecurityError;
 use crate::security::tls::Content;
 use bookahead_client::{Options, Poster};
 use bookahead_lrms::command::{Command, Runner};
+use bookahead_protocol::ReservationId;
 use ring::hmac::{HMAC_SHA256, Key, sign};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
@@ -27,6 +28,27 @@ const COMMAND_TRIES: u32 = 5;
 
 /// How long delivery to a webhook is tried. Its receiver may be down overnight.
 const POSTED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A notice for one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Letter {
+    /// Number of its event.
+    pub(super) sequence: u64,
+    pub(super) id: String,
+    pub(super) reservation: ReservationId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) webhook: Option<String>,
+    /// Time of arrival in milliseconds since 1970.
+    pub(super) since_ms: u64,
+    pub(super) body: String,
+}
+
+impl Letter {
+    /// Time of arrival since 1970.
+    pub(super) fn since(&self) -> Duration {
+        Duration::from_millis(self.since_ms)
+    }
+}
 
 /// A receiver of notices.
 pub(crate) enum Target {

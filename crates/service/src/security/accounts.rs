@@ -2,7 +2,8 @@
 //! are operators, and may call on behalf of others like brokers. All other accounts are users, unless the
 //! configuration gives them more roles.
 
-use super::authenticator::{Behalf, Identity, Role};
+use super::authenticator::Behalf;
+use super::identity::{Identity, Role};
 use super::name::user_name;
 use super::settings::Security;
 use axum::http::HeaderMap;

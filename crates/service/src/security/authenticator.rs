@@ -2,25 +2,22 @@
 //! `Bookahead-User` and `Bookahead-Roles`; other callers may only name themselves there, and can only drop roles.
 //! Keeps no state of callers; keys can be reloaded while it is in use.
 
-use super::claims::{Claims, TokenRules};
+use super::claims::{Claims, TokenRules, wall_seconds};
 use super::error::TokenFault;
+use super::identity::{Identity, Role};
 use super::keys::Keys;
 use super::minted::TrustedBrokers;
 use super::name::user_name;
 use super::provider::{Provider, ProviderHealth};
 use super::signature::signed_content;
 use super::tls::{ClientCertificate, Fingerprint, PeerCertificate};
+use super::transport::names_this_machine;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::uri::Authority;
 use bookahead_api::{Code, Problem, header};
-use bookahead_party::Viewer;
-use bookahead_protocol::{Caller, Name};
-use serde::{Deserialize, Serialize};
+use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Value of `WWW-Authenticate` with status 401.
 pub const CHALLENGE: &str = "Bearer realm=\"bookahead\"";
@@ -313,19 +310,6 @@ fn local_host_only(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Code::Forbidden, detail))
 }
 
-pub(super) fn names_this_machine(host: &str) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else { return false };
-    let name = authority.host().trim_matches(['[', ']']).to_ascii_lowercase();
-    let address = name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
-    address || name == "localhost" || name.ends_with(".localhost")
-}
-
-/// The system clock, which tokens are based on, even if the service has an accelerated clock.
-pub(super) fn wall_seconds() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
-}
-
 /// User and roles in the headers of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Behalf {
@@ -404,104 +388,4 @@ pub(super) fn only<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h 
     let text = value.to_str().ok().filter(|_| values.next().is_none());
     let fault = || Problem::new(Code::BadRequest, format!("{name} must appear once, in plain ASCII"));
     text.map(Some).ok_or_else(fault)
-}
-
-/// Role of a caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Books, and sees and changes its own reservations and jobs.
-    User,
-    /// Sees and changes everything.
-    Operator,
-    /// Calls on behalf of any user, and may register as a peer.
-    Broker,
-    /// Sees everything, and changes nothing.
-    Reader,
-}
-
-/// An authenticated caller.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// The user: owner of new reservations, and subject to limits.
-    pub user: Name,
-    /// Roles of the user.
-    pub roles: BTreeSet<Role>,
-    /// The broker that calls on behalf of the user, if any. For the audit log.
-    pub through: Option<Name>,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Role; 4] = [Role::User, Role::Operator, Role::Broker, Role::Reader];
-
-    /// Name in tokens and configurations.
-    pub fn word(self) -> &'static str {
-        match self {
-            Role::User => "user",
-            Role::Operator => "operator",
-            Role::Broker => "broker",
-            Role::Reader => "reader",
-        }
-    }
-
-    /// The role with this name.
-    pub fn of(word: &str) -> Option<Role> {
-        Role::ALL.into_iter().find(|role| role.word() == word)
-    }
-}
-
-impl Identity {
-    /// Whether the caller may book and change.
-    pub fn may_change(&self) -> bool {
-        self.roles.contains(&Role::User) || self.roles.contains(&Role::Operator)
-    }
-
-    /// Whether the caller may register peers.
-    pub fn may_register(&self) -> bool {
-        self.roles.contains(&Role::Broker) || self.roles.contains(&Role::Operator)
-    }
-
-    /// Subject of the token or certificate: the broker, if it calls on behalf of a user.
-    pub fn subject(&self) -> &Name {
-        self.through.as_ref().unwrap_or(&self.user)
-    }
-
-    /// The caller as the protocol knows it.
-    pub fn caller(&self) -> Caller {
-        let roles = self.roles.iter().map(|role| Name::from(role.word())).collect();
-        Caller { user: self.user.clone(), roles }
-    }
-
-    /// The viewer for queries.
-    pub fn viewer(&self) -> Viewer {
-        let sees_all = self.roles.contains(&Role::Operator) || self.roles.contains(&Role::Reader);
-        Viewer { user: self.user.clone(), sees_all }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_names_of_this_machine_are_local() {
-        for local in
-            ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "127.1.2.3", "[::1]:80", "[::1]", "a.localhost:1"]
-        {
-            assert!(names_this_machine(local), "{local}");
-        }
-        for foreign in [
-            "",
-            "example.org",
-            "localhost.example.org",
-            "10.0.0.1:80",
-            "[::2]:1",
-            "0.0.0.0",
-            "a b",
-            "127.0.0.1.nip.io",
-        ] {
-            assert!(!names_this_machine(foreign), "{foreign}");
-        }
-    }
 }

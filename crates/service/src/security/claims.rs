@@ -1,7 +1,8 @@
-//! Claims of a token (RFC 7519), and their validation. The current time is an argument.
+//! Claims of a token (RFC 7519), and their validation. The current time is an argument;
+//! [`wall_seconds`] reads it.
 
-use super::authenticator::Role;
 use super::error::TokenFault;
+use super::identity::Role;
 use super::key::Secret;
 use super::name::user_name;
 use base64::Engine as _;
@@ -11,9 +12,16 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
 use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Tolerated difference between the clocks of an issuer and of this service, in seconds.
 pub(super) const LEEWAY: i64 = 30;
+
+/// The system clock, which tokens are based on, even if the service has an accelerated clock.
+pub(super) fn wall_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
 
 /// Required claims besides user and expiry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 //! loopback. Answers are bounded in time and size, and redirects are not followed, so nothing is fetched from an
 //! address that neither the operator nor the provider's configuration names.
 
-use super::authenticator::names_this_machine;
 use super::error::{ProviderFault, SecurityError};
 use super::keys::Keys;
+use super::transport::names_this_machine;
 use bookahead_client::{ClientError, Document, Getter, Options, Url};
 use serde::Deserialize;
 use std::path::PathBuf;

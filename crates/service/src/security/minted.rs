@@ -3,9 +3,9 @@
 //! keys of the brokers in its configuration (`[[security.broker]]`). The user of such a token is fixed: headers
 //! cannot name another.
 
-use super::authenticator::{Identity, Role, wall_seconds};
-use super::claims::LEEWAY;
+use super::claims::{LEEWAY, wall_seconds};
 use super::error::{KeyFault, SecurityError, TokenFault};
+use super::identity::{Identity, Role};
 use super::keys::Keys;
 use super::name::user_name;
 use super::signature::{key_id, signed_content};

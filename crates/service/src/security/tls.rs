@@ -2,8 +2,8 @@
 //! configured, client certificates, which are identified by fingerprint so that X.509 is not parsed here. Files are
 //! bounded in size, and refused if all users can read a secret or write to them.
 
-use super::authenticator::Role;
 use super::error::SecurityError;
+use super::identity::Role;
 use ::ring::digest::{SHA256, digest};
 use bookahead_protocol::Name;
 use rustls::crypto::{CryptoProvider, ring};

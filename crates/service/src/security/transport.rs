@@ -1,5 +1,6 @@
-//! Connections that may carry a token: TLS, or connections within this machine.
+//! Connections that may carry a token: TLS, or connections within this machine. Hosts that are this machine.
 
+use axum::http::uri::Authority;
 use bookahead_client::Url;
 use std::net::IpAddr;
 
@@ -21,6 +22,14 @@ fn is_local(url: &Url) -> bool {
     // `host_str` has brackets around an IPv6 address, which `IpAddr` does not accept.
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Whether the host of a request or URL, perhaps with a port, is this machine.
+pub(super) fn names_this_machine(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host().trim_matches(['[', ']']).to_ascii_lowercase();
+    let address = name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
+    address || name == "localhost" || name.ends_with(".localhost")
 }
 
 #[cfg(test)]
@@ -51,6 +60,26 @@ mod tests {
             "north",
         ] {
             assert!(!carries_tokens(url), "{url}");
+        }
+    }
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        for local in
+            ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "127.1.2.3", "[::1]:80", "[::1]", "a.localhost:1"]
+        {
+            assert!(names_this_machine(local), "{local}");
+        }
+        for foreign in [
+            "",
+            "example.org",
+            "localhost.example.org",
+            "10.0.0.1:80",
+            "[::2]:1",
+            "0.0.0.0",
+            "a b",
+            "127.0.0.1.nip.io",
+        ] {
+            assert!(!names_this_machine(foreign), "{foreign}");
         }
     }
 }

@@ -5,8 +5,9 @@
 //! Relies on the release thread to append a group before its replies leave: a reader that comes after a reply sees
 //! its effects.
 
-use super::lock;
+use crate::clock::Clock;
 use bookahead_party::{Party, Queries};
+use bookahead_protocol::Moment;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -43,13 +44,28 @@ pub(super) struct Change<P: Party> {
 }
 
 /// Copies of a party, independent of its type.
-pub(super) trait ReadCopies: Send + Sync {
+pub(crate) trait ReadCopies: Send + Sync {
     /// An up-to-date copy for the time of the read. Blocks while all copies of its kind are in use.
     fn take(&self, kind: ReadKind) -> Box<dyn UpToDate + '_>;
 }
 
-pub(super) trait UpToDate {
+pub(crate) trait UpToDate {
     fn queries(&mut self) -> &mut dyn Queries;
+}
+
+/// Reads the copies of a party, at the time of its clock.
+#[derive(Clone)]
+pub(crate) struct PartyReader {
+    pub(super) copies: Arc<dyn ReadCopies>,
+    pub(super) clock: Clock,
+}
+
+impl PartyReader {
+    /// Blocks while all copies of that kind are in use, and while the reader runs.
+    pub(crate) fn read<T>(&self, kind: ReadKind, reader: impl FnOnce(&mut dyn Queries, Moment) -> T) -> T {
+        let mut copy = self.copies.take(kind);
+        reader(copy.queries(), self.clock.now())
+    }
 }
 
 pub(super) struct Copies<P: Party> {
@@ -217,6 +233,11 @@ impl<P: Party> Drop for Taken<'_, P> {
         lock(&self.pool.free).push(self.place);
         self.pool.returned.notify_one();
     }
+}
+
+/// Locks even after a thread panicked with the lock: the data is consistent between any two statements.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Handle of a party: accepts calls, and delivers replies when they are durable. Queries are answered by copies. It
 //! can be cloned and shared, and never waits for room in the inbox: a full inbox is an error.
 
-use super::copies::{ReadCopies, ReadKind};
+use super::copies::{PartyReader, ReadKind, lock};
 use super::watch::Watch;
-use super::{Message, OnReleased, Shared, lock};
+use super::{Message, OnReleased, Shared};
 use crate::clock::Clock;
 use crate::history::History;
 use bookahead_party::{CallId, Heartbeat, Input, Origin, Queries, Reply};
@@ -33,7 +33,7 @@ const JOURNAL_STUCK_AFTER: Duration = Duration::from_secs(30);
 pub struct PartyHandle {
     pub(super) inbox: Sender<Message>,
     pub(super) shared: Arc<Shared>,
-    pub(super) copies: Arc<dyn ReadCopies>,
+    pub(super) reader: PartyReader,
 }
 
 /// Why there is no reply.
@@ -181,8 +181,7 @@ impl PartyHandle {
 
     /// Reads a copy of the party. Blocks while all copies of that kind are in use, and while the reader runs.
     pub fn read<T>(&self, kind: ReadKind, reader: impl FnOnce(&mut dyn Queries, Moment) -> T) -> T {
-        let mut copy = self.copies.take(kind);
-        reader(copy.queries(), self.clock().now())
+        self.reader.read(kind, reader)
     }
 
     /// The same for a long read, on a blocking thread; waits at most `patience` long.

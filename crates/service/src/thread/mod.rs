@@ -7,7 +7,7 @@
 //! nothing more is answered and the party ends; after a restart it has the state on disk. Decides nothing itself.
 
 mod batch;
-mod copies;
+pub(crate) mod copies;
 mod crash;
 mod handle;
 mod release;
@@ -30,14 +30,14 @@ use crate::notify::Outbox;
 use crate::time_of_day;
 use bookahead_party::{BatchOrder, Input, Party, PeerCall};
 use bookahead_protocol::{Millis, Moment, Name};
-use copies::Copies;
+use copies::{Copies, PartyReader, lock};
 use handle::Replies;
 use release::Releaser;
 use run::Run;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -161,7 +161,8 @@ impl PartyOptions {
         let started = party.start(now).map_err(|why| self.unfit(why))?;
         let shared = Arc::new(Shared::new(self.name.clone(), self.clock, last, self.history.clone()));
         shared.compare_clock(newest);
-        let handle = PartyHandle { inbox: inbox.clone(), shared: shared.clone(), copies: copies.clone() };
+        let reader = PartyReader { copies: copies.clone(), clock: self.clock };
+        let handle = PartyHandle { inbox: inbox.clone(), shared: shared.clone(), reader: reader.clone() };
         let Outlets { peers, batch } = connect(&handle);
         let (inline, orders) = batch.split(&inbox);
         let (release, groups) = sync_channel(GROUPS);
@@ -180,10 +181,8 @@ impl PartyOptions {
             let copies = copies.clone();
             move || copies.keep_up()
         })?;
-        let recording = self.history.clone().map(|history| {
-            let handle = handle.clone();
-            spawn("history", move || history.keep_up(&handle))
-        });
+        let recording =
+            self.history.clone().map(|history| spawn("history", move || history.keep_up(&reader)));
         let recording = recording.transpose()?;
         let run = Run {
             last_facts,
@@ -423,9 +422,4 @@ impl Mark {
         let age = if at == 0 { 0 } else { (self.passed() + 1).saturating_sub(at) };
         Duration::from_millis(age)
     }
-}
-
-/// Locks even after a thread panicked with the lock: the data is consistent between any two statements.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

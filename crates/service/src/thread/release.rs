@@ -2,10 +2,10 @@
 //! before. Readers see the events first; then replies, calls and orders leave.
 
 use super::batch::OrderSink;
-use super::copies::{Change, Copies};
+use super::copies::{Change, Copies, lock};
 use super::crash::Point;
 use super::watch::Numbered;
-use super::{Message, OnReleased, PeerSink, Shared, crash, lock};
+use super::{Message, OnReleased, PeerSink, Shared, crash};
 use crate::history::History;
 use crate::journal::Ticket;
 use crate::notify::Outbox;

@@ -2,10 +2,10 @@
 //! the release thread. With the inline scheduler, its reports are stepped into the party within the same group.
 
 use super::batch::{Inline, OrderSink};
-use super::copies::{Change, Copies};
+use super::copies::{Change, Copies, lock};
 use super::crash::Point;
 use super::release::Group;
-use super::{Message, OnReleased, PartyError, Shared, crash, lock, spawn};
+use super::{Message, OnReleased, PartyError, Shared, crash, spawn};
 use crate::journal::Journal;
 use crate::notify::Outbox;
 use bookahead_party::{BatchReport, Input, Output, Party};

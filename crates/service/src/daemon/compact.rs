@@ -1,0 +1,60 @@
+//! Compacts the journal of a stopped service: a snapshot replaces its events.
+
+use super::JOURNAL;
+use super::broker::broker_value;
+use super::front::nothing_said;
+use super::running::DaemonError;
+use crate::config::{BrokerConfig, SiteConfig};
+use crate::journal::JournalError;
+use crate::thread::{PartyError, PartyOptions};
+use bookahead_party::Role;
+use bookahead_party::site::{Site, SiteOptions};
+use std::path::{Path, PathBuf};
+
+/// Result of a compaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compacted {
+    /// Path of the journal.
+    pub journal: PathBuf,
+    /// A snapshot replaces all records up to this one.
+    pub up_to: u64,
+    /// Number of dropped records.
+    pub dropped: u64,
+}
+
+/// Compacts the journal of a site. Fails if the site is running.
+pub fn compact_site(config: &SiteConfig, base: &Path) -> Result<Compacted, DaemonError> {
+    config.check()?;
+    let journal = existing(config.state(base).join(JOURNAL))?;
+    let about = nothing_said(&config.name, Role::Site);
+    let site = Site::new(config.rules()?, about, SiteOptions::default())?;
+    let options = PartyOptions {
+        outbox: config.notify.outbox(&config.name, base, &config.state(base))?,
+        ..PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock())
+    };
+    let (up_to, dropped) = options.compact(site)?;
+    Ok(Compacted { journal, up_to, dropped })
+}
+
+/// Compacts the journal of a broker. Fails if the broker is running.
+pub fn compact_broker(config: &BrokerConfig, base: &Path) -> Result<Compacted, DaemonError> {
+    config.check()?;
+    let journal = existing(config.state(base).join(JOURNAL))?;
+    let about = nothing_said(&config.name, Role::Broker);
+    // The number is only used to derive ids, and none is derived here.
+    let broker = broker_value(config, about, 0, "".into());
+    let options = PartyOptions {
+        outbox: config.notify.outbox(&config.name, base, &config.state(base))?,
+        ..PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock())
+    };
+    let (up_to, dropped) = options.compact(broker)?;
+    Ok(Compacted { journal, up_to, dropped })
+}
+
+/// Fails if there is no journal: opening would create one.
+fn existing(path: PathBuf) -> Result<PathBuf, DaemonError> {
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(PartyError::from(JournalError::Missing { path }).into())
+}
