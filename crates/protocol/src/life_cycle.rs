@@ -238,6 +238,29 @@ impl fmt::Display for IllegalMove {
 
 impl std::error::Error for IllegalMove {}
 
+/// Why a reservation was given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub enum Because {
+    /// Its owner cancelled it.
+    #[default]
+    Owner,
+    /// An operator of the site cancelled it.
+    Operator,
+    /// It was a hold, and its capacity failed.
+    Lost,
+}
+
+impl Because {
+    /// Stable name, used in the API and in output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Because::Owner => "owner",
+            Because::Operator => "operator",
+            Because::Lost => "lost",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,8 +4,7 @@
 use crate::clock::Millis;
 use crate::description::Description;
 use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
-use crate::ledger::Because;
-use crate::life_cycle::State;
+use crate::life_cycle::{Because, State};
 use crate::problem::{Problem, Why};
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};

@@ -1,12 +1,10 @@
 //! One booking of a broker: its request and its progress. It changes only by events. Everything else about it
 //! (waiting callers, calls in flight) is lost in a crash without harm.
 
-use super::change::Changing;
-use super::event::{Answered, Asked, Event, Outcome, Pick};
+use super::event::{Answered, Asked, Changing, Event, Outcome, Pick};
 use crate::clock::Moment;
 use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
-use crate::ledger::Because;
-use crate::life_cycle::{Move, State};
+use crate::life_cycle::{Because, Move, State};
 use crate::message::{Answer, Call, Condition, Loss, Lost, Replacement, Reservation, Slot};
 use crate::problem::{Problem, Why};
 use crate::request::Request;

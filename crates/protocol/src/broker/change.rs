@@ -1,46 +1,14 @@
-//! A change of a booking as the journal has it, and the computation of the new terms.
+//! A change of a booking: the computation of the new terms, and its progress.
 
-use super::booking::Booking;
-use super::{Child, Event, Pick, name_here};
+use super::booking::{Booking, Child, name_here};
+use super::event::{Changing, Event, Pick, Stage};
 use crate::candidates::Found;
 use crate::clock::{Millis, Moment};
-use crate::ids::{ChangeId, Key};
 use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Call, NewTerms, Slot};
 use crate::problem::{Impossible, Why};
 use crate::request::Request;
 use bookahead_plan::{Interval, Seconds, Time};
-use serde::{Deserialize, Serialize};
-
-/// A change of a booking in progress.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Changing {
-    /// Its id at all peers.
-    pub change: ChangeId,
-    /// Key of the call that requested it.
-    pub key: Key,
-    /// The call that requested it.
-    pub call: Call,
-    /// The request that the booking satisfies afterwards.
-    pub request: Request,
-    /// The new slot of each part, with the peer's name for the resource. None if the part does not change.
-    pub slots: Vec<Option<Slot>>,
-    /// Its progress.
-    pub stage: Stage,
-}
-
-/// Progress of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Stage {
-    /// Peers are asked to prepare it.
-    Preparing,
-    /// All peers have prepared it. The requester may accept it until the deadline.
-    Prepared(Moment),
-    /// All parts take the new terms.
-    Decided,
-    /// All parts keep the old terms.
-    GivenUp,
-}
 
 impl Changing {
     /// Whether it may still lead to new terms.

@@ -8,10 +8,10 @@
 
 use super::booking::Booking;
 use super::calls::{About, Pending};
-use super::change::{Changing, Stage, wanted};
+use super::change::wanted;
 use super::survey::{Purpose, Survey};
 use super::watching::{is_promised, lost};
-use super::{Answered, Broker, Client, Event, Outgoing, Step};
+use super::{Answered, Broker, Changing, Client, Event, Outgoing, Stage, Step};
 use crate::candidates::Candidate;
 use crate::clock::{Millis, Moment};
 use crate::deadline::{Scheme, technical};

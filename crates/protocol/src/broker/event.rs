@@ -1,15 +1,11 @@
-//! The events that a broker stores before it acts on them, and the snapshot that replaces all events before
-//! it. Its state after a restart is the fold of these. State that a crash may lose is not in them (peers,
-//! calls in flight, waiting callers, what peers reported). The agenda and the identities are derived from the
-//! rest.
+//! The events that a broker stores before it acts on them, and what they consist of. Its state after a restart
+//! is the fold of these. State that a crash may lose is not in them (peers, calls in flight, waiting callers,
+//! what peers reported).
 
-use super::booking::Booking;
-use super::change::Changing;
-use super::{Broker, Rules};
 use crate::Millis;
 use crate::clock::Moment;
 use crate::digest::Digest;
-use crate::ids::{ChangeId, Identities, JobId, Key, Name, ReservationId};
+use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
 use crate::message::{Answer, Call, Caller, Lost, Slot};
 use crate::problem::Problem;
 use crate::request::Request;
@@ -89,6 +85,36 @@ pub enum Outcome {
     PartLost,
     /// No part of it is left at its sites.
     Lost,
+}
+
+/// A change of a booking in progress.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Changing {
+    /// Its id at all peers.
+    pub change: ChangeId,
+    /// Key of the call that requested it.
+    pub key: Key,
+    /// The call that requested it.
+    pub call: Call,
+    /// The request that the booking satisfies afterwards.
+    pub request: Request,
+    /// The new slot of each part, with the peer's name for the resource. None if the part does not change.
+    pub slots: Vec<Option<Slot>>,
+    /// Its progress.
+    pub stage: Stage,
+}
+
+/// Progress of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Stage {
+    /// Peers are asked to prepare it.
+    Preparing,
+    /// All peers have prepared it. The requester may accept it until the deadline.
+    Prepared(Moment),
+    /// All parts take the new terms.
+    Decided,
+    /// All parts keep the old terms.
+    GivenUp,
 }
 
 /// A journal entry of a broker. Serialized: variants and fields must stay readable.
@@ -283,59 +309,5 @@ impl Event {
             Event::Settled { .. } => "settled",
             Event::Forgot { .. } => "forgot",
         }
-    }
-}
-
-/// The state after all events so far. Restoring it and applying later events gives the same broker as
-/// applying all events from the beginning.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
-    life: Option<u32>,
-    /// By ascending id.
-    bookings: Vec<Booking>,
-    /// When a user cancelled an id that was not reserved yet.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    cancelled_before: Vec<(ReservationId, Name, Moment)>,
-}
-
-impl Broker {
-    /// A copy with the same bookings, for queries: events are applied to it, but it never acts. It has no
-    /// recorded answers.
-    pub fn read_copy(&self) -> Broker {
-        let bookings = self
-            .bookings
-            .iter()
-            .map(|(id, booking)| (*id, Booking { answered: Vec::new(), ..booking.clone() }));
-        Broker { bookings: bookings.collect(), ..Broker::new(self.rules.clone()) }
-    }
-
-    /// The state after all events so far.
-    pub fn snapshot(&self) -> Snapshot {
-        let cancelled_before = self.cancelled_before.all();
-        Snapshot {
-            life: self.life,
-            bookings: self.bookings().map(Booking::as_written).collect(),
-            cancelled_before: cancelled_before.map(|((id, user), at)| (*id, user.clone(), *at)).collect(),
-        }
-    }
-
-    /// The broker at a snapshot. As after any replay it has no peers; apply the later events, then call
-    /// [`Broker::resume`]. The retention time is that of the given rules.
-    pub fn restore(rules: Rules, snapshot: Snapshot) -> Broker {
-        let mut broker = Broker::new(rules);
-        broker.life = snapshot.life;
-        broker.identities = Identities::new(broker.rules.maker, snapshot.life.unwrap_or(0));
-        for (id, user, at) in snapshot.cancelled_before {
-            broker.remember_cancelled(id, &user, at);
-        }
-        for booking in snapshot.bookings {
-            let due = booking.next_change(broker.rules.retention);
-            broker.agenda.extend(due.map(|due| (due, booking.id)));
-            broker.heals.extend(booking.heal_at(broker.rules.heal_after).map(|due| (due, booking.id)));
-            broker.watched.note(&booking);
-            broker.note_refused(&booking);
-            broker.bookings.insert(booking.id, booking);
-        }
-        broker
     }
 }

@@ -22,15 +22,17 @@ mod changing;
 mod event;
 mod healing;
 mod reception;
+mod searching;
+mod snapshot;
 mod survey;
 mod trying;
 mod watching;
 
 pub use crate::message::Outgoing;
 pub use booking::{Booking, Child, name_here};
-pub use change::{Changing, Stage};
-pub use event::{Answered, Asked, Event, Outcome, Pick, Snapshot};
-pub use survey::SLICE;
+pub use event::{Answered, Asked, Changing, Event, Outcome, Pick, Stage};
+pub use searching::SLICE;
+pub use snapshot::Snapshot;
 
 use crate::candidates::Budget;
 use crate::clock::{Millis, Moment};
@@ -46,11 +48,11 @@ use calls::{About, Calls};
 use changing::UnderWay;
 use healing::Times;
 use reception::ForwardedCall;
+use searching::{Pending, Try};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
-use survey::{Pending, Survey};
-use trying::Try;
+use survey::Survey;
 use watching::{WATCH_EVERY, Watched};
 
 /// Default bound on the work of one search: 0.2 to 0.5 seconds, and at most about 100 MB, because kept

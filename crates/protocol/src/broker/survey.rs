@@ -1,20 +1,16 @@
-//! Surveys and searches. Every peer that could serve a part is probed, in parallel and bounded, until all
-//! have answered, enough slots are known or the time is up. Identical parts share one probe. The slots found
-//! are searched for candidates in slices: one step does at most one slice of work, so calls and answers are
-//! served in between. The driver of a broker calls [`Broker::tick`] again while [`Broker::next_timer`] is
-//! due.
+//! Surveys. Every peer that could serve a part is probed, in parallel and bounded, until all have answered,
+//! enough slots are known or the time is up. Identical parts share one probe.
 
 use super::calls::About;
-use super::trying::Try;
 use super::{Booking, Broker, Client, Outgoing, Step, name_here};
-use crate::candidates::{Candidate, Found, Progress, Search};
+use crate::candidates::{Candidate, Found};
 use crate::clock::Moment;
 use crate::ids::{Key, Name, ReservationId};
 use crate::level::{Permission, Probing};
 use crate::message::{Answer, Caller, Envelope, Offer, Rating, Slot};
 use crate::missing::Missing;
 use crate::problem::{Problem, Why};
-use crate::request::{Constraint, Objective, Part, Request};
+use crate::request::{Constraint, Part, Request};
 use bookahead_plan::{Capacity, Seconds, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -399,7 +395,7 @@ fn telling(problem: &Problem) -> (u8, usize) {
 }
 
 /// An offer from a candidate, with the slack of each part.
-fn offer(candidate: &Candidate, slack: &[Seconds]) -> Offer {
+pub(super) fn offer(candidate: &Candidate, slack: &[Seconds]) -> Offer {
     let here = |(part, peer, slot): (usize, &Name, &Slot)| Slot {
         resource: name_here(peer, &slot.resource),
         slack: slack[part],
@@ -424,151 +420,4 @@ pub(super) fn replaced_at(
 ) -> Option<ReservationId> {
     let ours = replaces.and_then(|id| bookings.get(&id)?.children.first());
     ours.map(|child| child.pick.child).or(replaces)
-}
-
-/// Work that searches may do in one step. In a release build about 1 ms, 2 ms for the hardest requests: calls
-/// hardly notice it, and interrupting a search costs next to nothing. Most searches need less in total: it is
-/// enough for about 8,000 slots.
-pub const SLICE: u64 = 250_000;
-
-/// A search in progress.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Pending {
-    search: Search,
-    goal: Goal,
-    /// When it was started or advanced; it is due again at once.
-    pub(super) due: Moment,
-    /// Timeout.
-    until: Moment,
-}
-
-/// The purpose of a search.
-#[allow(clippy::large_enum_variant, reason = "one for each search in progress, beside its candidates")]
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Goal {
-    /// The first candidate of a survey: the best one, or the earliest if there is no time for the best.
-    First { survey: Box<Survey>, earliest: bool },
-    /// More offers for a client's probe.
-    Offers { client: Client, most: u32, offers: Vec<Offer> },
-    /// The next candidate for a booking, after the last one was refused.
-    Next(ReservationId),
-}
-
-impl Broker {
-    /// The searches in progress, the next to advance first. While there are any, call [`Broker::tick`] again
-    /// at once.
-    pub fn searches_under_way(&self) -> impl ExactSizeIterator<Item = &Search> {
-        self.pending.iter().map(|pending| &pending.search)
-    }
-
-    fn search_found(&mut self, now: Moment, mut survey: Survey) {
-        let mut search = Search::new(&survey.request, std::mem::take(&mut survey.found), self.rules.search);
-        let tried = survey.booking().and_then(|id| self.tries.get(&id));
-        tried.into_iter().flat_map(Try::left_out).for_each(|left_out| search.without(left_out));
-        self.begin_search(now, search, Goal::First { survey: Box::new(survey), earliest: false });
-    }
-
-    /// Starts a search, first in this step. If one slice is not enough, it takes turns with the others.
-    pub(super) fn begin_search(&mut self, now: Moment, search: Search, goal: Goal) {
-        let until = now + self.rules.search_time;
-        self.pending.push_front(Pending { search, goal, due: now, until });
-    }
-
-    /// Continues searches in turn, for one slice of work in total. The last `others` in the queue, started
-    /// before this step, are skipped: they advance on ticks.
-    pub(super) fn advance_searches(&mut self, others: usize, step: &mut Step) {
-        let mut left = SLICE;
-        while left > 0
-            && self.pending.len() > others
-            && let Some(mut pending) = self.pending.pop_front()
-        {
-            let before = pending.search.work();
-            let progress = pending.search.advance(left);
-            left = left.saturating_sub(pending.search.work() - before);
-            pending.due = step.now;
-            match progress {
-                Progress::More if pending.until <= step.now => self.found_no_more(pending, false, step),
-                Progress::More => self.pending.push_back(pending),
-                Progress::Found(candidate) => self.found(pending, &candidate, step),
-                Progress::Exhausted => self.found_no_more(pending, true, step),
-                Progress::OutOfBudget => self.found_no_more(pending, false, step),
-            }
-        }
-    }
-
-    fn found(&mut self, mut pending: Pending, candidate: &Candidate, step: &mut Step) {
-        let (client, most, mut offers) = match pending.goal {
-            Goal::First { survey, .. } => match survey.purpose.clone() {
-                Purpose::Tell { client, most } => (client, most, Vec::new()),
-                Purpose::Change(id) => return self.change_found(id, survey.request, candidate, step),
-                Purpose::Book(id) | Purpose::Heal(id) => {
-                    let until = step.now + self.rules.retry_time;
-                    match self.tries.get_mut(&id) {
-                        Some(tried) => tried.survey = survey,
-                        None => drop(self.tries.insert(id, Try::new(survey, until))),
-                    }
-                    return self.try_found(id, pending.search, candidate, step);
-                }
-            },
-            Goal::Offers { client, most, offers } => (client, most, offers),
-            Goal::Next(id) => return self.try_found(id, pending.search, candidate, step),
-        };
-        let slack = pending.search.slack(candidate);
-        offers.push(offer(candidate, &slack));
-        if offers.len() < most as usize {
-            pending.goal = Goal::Offers { client, most, offers };
-            self.pending.push_front(pending);
-        } else {
-            step.reply(client, Answer::Offers(offers));
-        }
-    }
-
-    /// Tries a candidate. Keeps the search, in case it is refused.
-    fn try_found(&mut self, id: ReservationId, search: Search, candidate: &Candidate, step: &mut Step) {
-        if let Some(tried) = self.tries.get_mut(&id) {
-            (tried.search, tried.empty) = (Some(search), 0);
-        }
-        self.try_candidate(id, candidate, step);
-    }
-
-    /// A search ended without a candidate. `all` tells that it was exhaustive; otherwise it hit a bound.
-    fn found_no_more(&mut self, pending: Pending, all: bool, step: &mut Step) {
-        let Pending { search, goal, .. } = pending;
-        match goal {
-            Goal::First { survey, earliest } => {
-                if !all && !earliest && survey.request.objective != Objective::EarliestEnd {
-                    // Any candidate is better than none, and the earliest needs the least work to find.
-                    let request = Request { objective: Objective::EarliestEnd, ..survey.request.clone() };
-                    let search = search.again(&request, self.rules.search);
-                    return self.begin_search(step.now, search, Goal::First { survey, earliest: true });
-                }
-                let why = Problem::new(Why::NoCandidate { tried: 0, all });
-                self.no_candidate(*survey, search.into_found(), why, step);
-            }
-            Goal::Offers { client, offers, .. } => step.reply(client, Answer::Offers(offers)),
-            Goal::Next(id) => {
-                let why = Why::NoCandidate { tried: self.tried(id), all };
-                self.refuse(id, Problem::new(why), step);
-            }
-        }
-    }
-
-    /// Drops everything that looks for a candidate of a booking.
-    pub(super) fn drop_searches(&mut self, id: ReservationId) {
-        self.drop_survey(id);
-        if let Some(at) = self.tries.remove(&id).and_then(|tried| tried.again) {
-            self.retries.remove(&(at, id));
-        }
-        self.pending.retain(|pending| pending.booking() != Some(id));
-    }
-}
-
-impl Pending {
-    fn booking(&self) -> Option<ReservationId> {
-        match &self.goal {
-            Goal::First { survey, .. } => survey.booking(),
-            Goal::Offers { .. } => None,
-            Goal::Next(id) => Some(*id),
-        }
-    }
 }

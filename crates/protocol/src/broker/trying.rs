@@ -6,9 +6,10 @@
 
 use super::booking::Child;
 use super::calls::{About, Pending};
-use super::survey::{Goal, Survey, replaced_at};
+use super::searching::Goal;
+use super::survey::replaced_at;
 use super::{Asked, Broker, Event, LeftOut, Outcome, Outgoing, Pick, Step};
-use crate::candidates::{Candidate, Excluded, Search};
+use crate::candidates::{Candidate, Excluded};
 use crate::clock::{Millis, Moment};
 use crate::deadline::{FIRST_PATIENCE, Scheme, technical};
 use crate::flaw::Flaw;
@@ -29,45 +30,6 @@ const MOST_DOUBLINGS: u32 = 6;
 /// Surveys in a row without a candidate after which the request is refused: short holds of competitors are
 /// gone by then.
 const MOST_EMPTY: u32 = 5;
-
-/// State of a booking with a candidate found.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Try {
-    /// The search to continue if the candidate is refused.
-    pub(super) search: Option<Search>,
-    /// The survey to repeat.
-    pub(super) survey: Box<Survey>,
-    /// Slots, resources and peers to exclude. Not those that a competitor took.
-    left_out: Vec<Excluded>,
-    /// No new survey after this moment.
-    until: Moment,
-    /// Time of the next survey.
-    pub(super) again: Option<Moment>,
-    rounds: u32,
-    /// Number of candidates tried.
-    attempts: u32,
-    /// Surveys since the last candidate.
-    pub(super) empty: u32,
-}
-
-impl Try {
-    pub(super) fn new(survey: Box<Survey>, until: Moment) -> Try {
-        Try {
-            search: None,
-            survey,
-            left_out: Vec::new(),
-            until,
-            again: None,
-            rounds: 0,
-            attempts: 0,
-            empty: 0,
-        }
-    }
-
-    pub(super) fn left_out(&self) -> impl Iterator<Item = &Excluded> {
-        self.left_out.iter()
-    }
-}
 
 impl Broker {
     /// Searches the next best candidate, unless the limit is reached.

@@ -3,17 +3,10 @@
 //! no candidate is that cheap, the earliest starts of all slots are used. The computation can pause.
 
 use super::narrowing::{Narrowing, Settling};
-use super::scope::{Domain, Key, Meter, Narrowed, Scan, Scope};
-use super::table::Cost;
+use super::scope::{Cheapest, Domain, Key, Narrowed, Scan, Scope};
+use super::table::{Cost, Meter};
 use bookahead_plan::Time;
 use std::task::{Poll, ready};
-
-/// The least cost of a part, and the earliest start at that cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Cheapest {
-    pub(super) cost: Cost,
-    pub(super) from: Time,
-}
 
 /// Computes the bound of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,9 +1,9 @@
 //! Deciding one more part: the best choice for it becomes one decision, all other choices together another.
 //! Both are queued with a bound. The computation can pause.
 
-use super::bound::{Bounding, Cheapest, Keying};
-use super::scope::{Domain, Key, Meter, Node, Queue, Scan, Scope};
-use super::table::{Cost, Table};
+use super::bound::{Bounding, Keying};
+use super::scope::{Cheapest, Domain, Key, Node, Queue, Scan, Scope};
+use super::table::{Cost, Meter, Table};
 use bookahead_plan::Time;
 use std::cmp::Reverse;
 use std::task::{Poll, ready};

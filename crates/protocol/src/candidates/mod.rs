@@ -37,10 +37,10 @@ use crate::request::Request;
 use bookahead_plan::{Interval, Seconds, Time};
 use bound::Bounding;
 use branching::Branching;
-use scope::{Domain, Key, Meter, Node, Queue, Scope};
+use scope::{Domain, Key, Node, Queue, Scope};
 use std::sync::Arc;
 use std::task::{Poll, ready};
-use table::{Preparing, Table};
+use table::{Meter, Preparing, Table};
 
 /// A slot that a probe returned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

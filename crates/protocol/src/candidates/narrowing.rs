@@ -3,8 +3,8 @@
 //! enough, because intervals that overlap pairwise all overlap at one instant. There can be very many orders.
 //! Both can pause.
 
-use super::scope::{Meter, Scan, Scope};
-use super::table::{Bounds, Choice, Difference};
+use super::scope::{Scan, Scope};
+use super::table::{Bounds, Choice, Difference, Meter};
 use bookahead_plan::{Capacity, Interval, Time};
 use std::task::{Poll, ready};
 

@@ -1,9 +1,7 @@
 //! The state of a search: choices for some parts and the range of the others, an iteration over the choices
-//! of one part, the queue of decisions, and the meter of work. Work is counted in elementary operations, so
-//! the cost of a unit does not depend on the request. Nothing here decides.
+//! of one part, and the queue of decisions. Nothing here decides.
 
-use super::bound::Cheapest;
-use super::table::{Bounds, Choice, Cost, Table, possible};
+use super::table::{Bounds, Choice, Cost, Meter, Table, possible};
 use bookahead_plan::Time;
 use std::collections::BTreeSet;
 use std::task::Poll;
@@ -101,6 +99,13 @@ pub(super) struct Key {
     pub(super) found: Vec<usize>,
 }
 
+/// The least cost of a part, and the earliest start at that cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Cheapest {
+    pub(super) cost: Cost,
+    pub(super) from: Time,
+}
+
 /// Bounds on every candidate of a decision: possible starts and least cost of each part.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Narrowed {
@@ -148,31 +153,5 @@ impl Queue {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-/// Counter for the work of one slice.
-#[derive(Debug)]
-pub(super) struct Meter {
-    work: u64,
-    pause_at: u64,
-}
-
-impl Meter {
-    pub(super) fn new(work: u64, pause_at: u64) -> Meter {
-        Meter { work, pause_at }
-    }
-
-    pub(super) fn charge(&mut self, operations: usize) {
-        self.work = self.work.saturating_add(operations as u64);
-    }
-
-    /// Whether no new operation may start. A started one is charged in full, even beyond the limit.
-    pub(super) fn is_spent(&self) -> bool {
-        self.work >= self.pause_at
-    }
-
-    pub(super) fn work(&self) -> u64 {
-        self.work
     }
 }

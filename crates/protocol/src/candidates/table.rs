@@ -1,9 +1,9 @@
 //! The input of a search, prepared once: for each part the slots that can serve it, by start, with numbers
 //! instead of names. It does not change during the search. Time constraints become bounds on differences of
 //! starts, a simple temporal network. Place constraints are checked as far as sites are chosen.
+//! Also the meter of work: it counts elementary operations, so the cost of a unit does not depend on the request.
 
 use super::Found;
-use super::scope::Meter;
 use crate::ids::Name;
 use crate::message::Slot;
 use crate::request::{Constraint, Objective, Part, Request};
@@ -393,3 +393,29 @@ pub(super) fn overlaps(
 
 /// Larger than any difference of valid times, and far below the limit where sums saturate.
 const ANY: i64 = 1 << 60;
+
+/// Counter for the work of one slice.
+#[derive(Debug)]
+pub(super) struct Meter {
+    work: u64,
+    pause_at: u64,
+}
+
+impl Meter {
+    pub(super) fn new(work: u64, pause_at: u64) -> Meter {
+        Meter { work, pause_at }
+    }
+
+    pub(super) fn charge(&mut self, operations: usize) {
+        self.work = self.work.saturating_add(operations as u64);
+    }
+
+    /// Whether no new operation may start. A started one is charged in full, even beyond the limit.
+    pub(super) fn is_spent(&self) -> bool {
+        self.work >= self.pause_at
+    }
+
+    pub(super) fn work(&self) -> u64 {
+        self.work
+    }
+}

@@ -3,13 +3,11 @@
 //! larger of the two, until [`Call::FinishChange`](crate::Call::FinishChange) arrives or the deadline passes.
 //! A broker uses this to change all parts of a co-reservation together or not at all.
 
-use super::Ledger;
-use super::book::{both, extended, lowered, since, until};
-use super::commands::{Context, Decided};
+use super::decision::{Context, Decided, Decision};
 use super::entry::{Entry, What};
-use super::fold::rest_from;
 use super::placing::Wish;
-use super::waiting::Decision;
+use super::spans::{both, extended, lowered, rest_from, since, until};
+use super::state::Ledger;
 use crate::clock::{Millis, Moment};
 use crate::ids::{ChangeId, ReservationId};
 use crate::life_cycle::{IllegalMove, Move, State};

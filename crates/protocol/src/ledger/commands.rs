@@ -1,14 +1,12 @@
 //! The decision for each call to a site. Deciding changes nothing; the result is a list of events and an
 //! answer.
 
-use super::Ledger;
-use super::book::{lowered, since};
+use super::decision::{Context, Decided, Decision};
 use super::entry::{Denied, Entry, Then, Waiting, What};
-use super::fold::rest_from;
-use super::sight::Views;
 use super::slots::{Search, choose};
-use super::waiting::Decision;
-use crate::clock::{Millis, Moment};
+use super::spans::{lowered, rest_from, since};
+use super::state::Ledger;
+use crate::clock::Millis;
 use crate::description::Description;
 use crate::digest::Digest;
 use crate::ids::{JobId, Name, ReservationId};
@@ -21,16 +19,6 @@ use std::collections::BTreeSet;
 
 /// Most jobs attached to one reservation. Bounds the size of an entry.
 const MOST_JOBS: usize = 65_536;
-
-pub(super) type Decided = Result<Decision, Problem>;
-
-/// A call's moment and caller, and the jobs and foreign reservations on the resources.
-#[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
-    pub(super) now: Moment,
-    pub(super) caller: &'a Caller,
-    pub(super) views: &'a Views,
-}
 
 impl Ledger {
     pub(super) fn decide(&mut self, ctx: Context<'_>, call: &Call) -> Decision {

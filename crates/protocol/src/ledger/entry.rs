@@ -2,11 +2,11 @@
 //! reservation as the ledger stores it. An entry leaves its state transitions to the life cycle, and computes
 //! when its next event is due.
 
-use super::book;
+use super::spans;
 use crate::clock::{Millis, Moment};
 use crate::digest::Digest;
 use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
-use crate::life_cycle::State;
+use crate::life_cycle::{Because, State};
 use crate::message::{Answer, Caller, Envelope};
 use crate::problem::{Problem, Why};
 use crate::request::Request;
@@ -173,9 +173,9 @@ impl Entry {
                 // An extension keeps the missing capacity up to the old end; only the part after it is added
                 // in full.
                 let from = if *extends { self.end() } else { Time::MIN };
-                book::both(&book::less(&self.spans, self.missing), &book::since(spans, from))
+                spans::both(&spans::less(&self.spans, self.missing), &spans::since(spans, from))
             }
-            _ => book::less(self.promised(), self.missing),
+            _ => spans::less(self.promised(), self.missing),
         }
     }
 
@@ -484,29 +484,6 @@ pub enum What {
         /// Key of its call.
         key: Key,
     },
-}
-
-/// Why a reservation was given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub enum Because {
-    /// Its owner cancelled it.
-    #[default]
-    Owner,
-    /// An operator of the site cancelled it.
-    Operator,
-    /// It was a hold, and its capacity failed.
-    Lost,
-}
-
-impl Because {
-    /// Stable name, used in the API and in output.
-    pub fn word(self) -> &'static str {
-        match self {
-            Because::Owner => "owner",
-            Because::Operator => "operator",
-            Because::Lost => "lost",
-        }
-    }
 }
 
 /// A change to the schedule of a resource: give back the spans that the reservation had from this moment on,

@@ -4,9 +4,10 @@
 //! that becomes free goes to degraded reservations first, oldest first. A lost ledger is rebuilt from the
 //! reservations found in the batch system ([`Ledger::adopt`]).
 
+use super::decision::View;
 use super::entry::{Ticked, What};
-use super::fold::rest_from;
-use super::{Ledger, View, book};
+use super::spans::{self, rest_from};
+use super::state::Ledger;
 use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
@@ -104,13 +105,13 @@ impl Ledger {
             let free = free - taken.map(|capacity| i64::from(capacity.0)).sum::<i64>();
             Capacity(u32::try_from(free.max(0)).unwrap_or(u32::MAX)).min(capacity)
         };
-        let rest = book::since(&entry.spans, rest_from(self.latest));
+        let rest = spans::since(&entry.spans, rest_from(self.latest));
         rest.iter().map(could_have).min().unwrap_or(Capacity::ZERO)
     }
 
     fn free_beside(&self, id: ReservationId, at: usize) -> u32 {
         let Some(entry) = self.entries.get(&id) else { return 0 };
-        let rest = book::since(&entry.spans, rest_from(self.latest));
+        let rest = spans::since(&entry.spans, rest_from(self.latest));
         let free = rest.iter().map(|span| self.books[at].profile.min_free(span.interval)).min();
         u32::try_from(free.unwrap_or(0)).unwrap_or(0)
     }

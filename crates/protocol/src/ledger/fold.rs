@@ -3,10 +3,10 @@
 //! on a resource that the rules no longer have are kept and continue their life, without capacity; see
 //! [`Ledger::check_resources`].
 
-use super::Ledger;
-use super::book::{self, Footprint};
+use super::book::Footprint;
 use super::entry::{Change, Denied, Entry, Event, Preparing, Then, Waiting, What};
-use super::waiting::Answered;
+use super::spans::{self, rest_from};
+use super::state::{Answered, Ledger};
 use crate::clock::{Millis, Moment};
 use crate::digest::Digest;
 use crate::flaw::{Broken, Flaw};
@@ -319,7 +319,7 @@ impl Entry {
     ) {
         let begun = self.state == State::Active;
         if self.moves(if extends { Move::Extend } else { Move::RequestChange }) {
-            let (spans, both) = (spans.to_vec(), book::both(&self.spans, spans));
+            let (spans, both) = (spans.to_vec(), spans::both(&self.spans, spans));
             let preparing = prepares.map(|(change, hold_for)| Preparing { change, hold_for, ready: false });
             self.waits(at, until, Then::Change { spans, both, begun, extends, preparing, request });
         }
@@ -393,7 +393,7 @@ impl Entry {
             self.ended = at;
             self.waits_no_more(false);
             if matches!(self.state, State::Completed | State::Terminated) {
-                self.spans = book::until(&self.spans, rest_from(at));
+                self.spans = spans::until(&self.spans, rest_from(at));
             }
         }
     }
@@ -416,9 +416,4 @@ impl Entry {
             self.version = self.version.saturating_add(1);
         }
     }
-}
-
-/// The first second that has not begun: from then on capacity can be given back.
-pub(super) fn rest_from(at: Moment) -> Time {
-    Moment(at.0.saturating_add(999)).second()
 }

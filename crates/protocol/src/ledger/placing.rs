@@ -1,14 +1,15 @@
 //! Finding slots for a part: every suitable resource is searched, within the limits of the caller. Nothing is
 //! booked here. A refusal contains the reason, the blockers, and the smallest changes to the request that
 //! would be granted. Each suggested change is searched in the profile and then tried on the whole ledger, so
-//! it is true at that moment.
+//! it is true at that moment. So are the changes that would meet an exceeded limit.
 
-use super::Ledger;
-use super::commands::Context;
+use super::decision::Context;
 use super::rules::{Usage, UserLimits};
 use super::sight::{Looker, Sight};
 use super::slots::{Candidate, Search};
-use super::within_limits::within_limits;
+use super::spans::{area, rest_from, since};
+use super::state::Ledger;
+use crate::clock::Millis;
 use crate::flaw::Flaw;
 use crate::ids::{Name, ReservationId};
 use crate::life_cycle::Move;
@@ -183,12 +184,12 @@ impl Ledger {
         let Some(entry) = self.entries.get(&id) else { return Err(Why::Unknown(id)) };
         entry.state.after(Move::Commit)?;
         let (resource, owner) = (entry.resource.clone(), entry.owner.clone());
-        let rest = super::book::since(&entry.spans, ctx.now.second());
+        let rest = since(&entry.spans, ctx.now.second());
         let owned = Caller { user: owner.clone(), roles: ctx.caller.roles.clone() };
         let limits = self.rules.limits.of(&owned);
         let usage = self.usage_beside(&owner, None);
         limits.check_count(&usage)?;
-        limits.check_area(&usage, super::book::area(&rest))?;
+        limits.check_area(&usage, area(&rest))?;
         let Some(at) = self.at(&resource) else { return Err(Why::Expired) };
         let looker = Looker { share: limits.share, ..Looker::new(ctx, &owner) };
         let free = self.look(at, &looker, |sight| {
@@ -348,4 +349,62 @@ impl Trial for Way<'_, '_, '_> {
         let allowed = self.wish.allowed(changed).ok()?;
         self.sight.slots(&allowed, &Search::FIRST).first().map(|slot| slot.start)
     }
+}
+
+/// The refusal by a limit, with the changes that would be granted on one of the suitable resources.
+fn within_limits(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize], why: Why) -> Problem {
+    if let Why::Limit { limit: Limit::Share, .. } = why {
+        // The free capacity that a user sees ends at the share, so the usual alternatives respect it.
+        let told = refuse(ledger, wish, suitable);
+        return Problem { blockers: Vec::new(), why, ..told };
+    }
+    let mut problem = Problem::new(why);
+    for (relaxation, changed) in changes_within(wish, &problem.why) {
+        let does = |at: &usize| {
+            ledger.look(*at, &wish.looker(true), |sight| Way::new(sight, wish).would_do(&changed).is_some())
+        };
+        if suitable.iter().any(does) {
+            problem.relaxations.push(relaxation);
+        }
+    }
+    problem
+}
+
+/// The changes that meet a limit, with the changed requests. Whether there is room for them is not known yet.
+fn changes_within(wish: &Wish<'_>, why: &Why) -> Vec<(Relaxation, placement::Request)> {
+    let (wanted, now) = (wish.part.wanted, wish.ctx.now);
+    let Why::Limit { limit, most, asked } = *why else { return Vec::new() };
+    let shorter = |duration: i64| {
+        let by = Seconds(wanted.duration.0.saturating_sub(duration));
+        let changed = placement::Request { duration: Seconds(duration), ..wanted };
+        (duration > 0 && by > Seconds::ZERO).then_some((Relaxation::Shorter(by), changed))
+    };
+    let found = match limit {
+        Limit::Area => {
+            let room = i128::from(most) - wish.usage.area;
+            let capacity = room / i128::from(wanted.duration.0.max(1));
+            let capacity = Capacity(u32::try_from(capacity.max(0)).unwrap_or(u32::MAX));
+            let fewer = (capacity > Capacity::ZERO && capacity < wanted.capacity).then(|| {
+                let by = Capacity(wanted.capacity.0 - capacity.0);
+                (Relaxation::Fewer(by), placement::Request { capacity, ..wanted })
+            });
+            let duration = room / i128::from(wanted.capacity.0.max(1));
+            [fewer, shorter(i64::try_from(duration).unwrap_or(0))]
+        }
+        Limit::Horizon => {
+            let begin = (now + Millis::seconds(most)).second() - wanted.duration;
+            let earlier = (begin >= wish.first_begin && begin < wanted.earliest_start).then_some((
+                Relaxation::Earlier(begin),
+                placement::Request { earliest_start: begin, ..wanted },
+            ));
+            [shorter(wanted.duration.0.saturating_sub(asked.saturating_sub(most))), earlier]
+        }
+        Limit::Notice => {
+            let latest_end = rest_from(now + Millis::seconds(most)) + wanted.duration;
+            let later = Relaxation::Later(latest_end - wanted.latest_end);
+            [Some((later, placement::Request { latest_end, ..wanted })), None]
+        }
+        Limit::Count | Limit::Share | Limit::Jobs | Limit::JobShare | Limit::JobTime => [None, None],
+    };
+    found.into_iter().flatten().collect()
 }

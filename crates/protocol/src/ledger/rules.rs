@@ -2,7 +2,7 @@
 //! do not change during the life of a ledger. The usage of each user is updated with every event, so a limit
 //! check needs no search.
 
-use super::Ledger;
+use super::spans::rest_from;
 use crate::clock::{Millis, Moment};
 use crate::deadline::Adaptive;
 use crate::ids::Name;
@@ -10,7 +10,7 @@ use crate::message::Caller;
 use crate::problem::{Limit, Why};
 use crate::request::Resource;
 use bookahead_plan::placement::{self, Request};
-use bookahead_plan::{Capacity, Seconds, Span};
+use bookahead_plan::{Capacity, Seconds};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -265,29 +265,6 @@ pub struct JobUsage {
     pub of: Capacity,
 }
 
-impl Ledger {
-    pub(super) fn add_usage(&mut self, owner: &Name, count: i32, area: i128) {
-        if count == 0 && area == 0 {
-            return;
-        }
-        let usage = self.usage.entry(owner.clone()).or_default();
-        usage.count = usage.count.saturating_add_signed(count);
-        usage.area += area;
-        if *usage == Usage::default() {
-            self.usage.remove(owner);
-        }
-    }
-
-    /// Usage without the reservation that a request would replace.
-    pub(super) fn usage_beside(&self, user: &Name, replaced: Option<&[Span]>) -> Usage {
-        let Usage { count, area } = self.usage.get(user).copied().unwrap_or_default();
-        match replaced {
-            None => Usage { count, area },
-            Some(spans) => Usage { count: count.saturating_sub(1), area: area - super::book::area(spans) },
-        }
-    }
-}
-
 impl UserLimits {
     pub(super) fn check_count(&self, usage: &Usage) -> Result<(), Why> {
         let asked = i64::from(usage.count) + 1;
@@ -333,7 +310,7 @@ impl UserLimits {
     pub(super) fn window(&self, now: Moment, wanted: &Request) -> Result<Request, Why> {
         let mut allowed = *wanted;
         if let Some(notice) = self.notice {
-            let first = super::fold::rest_from(now + Millis::seconds(notice.0));
+            let first = rest_from(now + Millis::seconds(notice.0));
             allowed.earliest_start = allowed.earliest_start.max(first);
             // A window that was too short from the beginning is not the fault of the notice limit; its own
             // error comes later.

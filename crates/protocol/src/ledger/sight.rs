@@ -7,16 +7,14 @@
 //! ([`bookahead_plan::placement::Prober::looked_until`]). Their cost depends on the reservations during the
 //! queue, not on how far ahead the ledger reaches.
 
-use super::Ledger;
 use super::book::Book;
-use super::commands::Context;
+use super::decision::{Context, View, Views};
 use super::entry::Entry;
 use super::rules::Offered;
+use super::state::{Ledger, Memory};
 use crate::ids::{Name, ReservationId};
 use bookahead_plan::placement::{Method, Prober};
-use bookahead_plan::{
-    Capacity, Cluster, Interval, Need, Profile, Running, Seconds, Span, Starts, Time, Waiting,
-};
+use bookahead_plan::{Capacity, Cluster, Interval, Need, Profile, Seconds, Span, Starts, Time, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The parameters of a look at a resource.
@@ -49,20 +47,6 @@ pub(super) struct Sight<'a> {
     /// The waiting jobs that are in the profile.
     pub(super) promised: &'a [Span],
     pub(super) memory: &'a mut Memory,
-}
-
-/// Buffers for planning, without state. A clone starts empty.
-#[derive(Default)]
-pub(super) struct Memory {
-    prober: Prober,
-    spans: Vec<Span>,
-    pub(super) begins: Vec<Time>,
-}
-
-impl Clone for Memory {
-    fn clone(&self) -> Memory {
-        Memory::default()
-    }
 }
 
 /// The reservations of one resource by start.
@@ -348,41 +332,5 @@ impl Free<'_> {
             }
         }
         runs
-    }
-}
-
-/// Jobs and foreign reservations by resource. A resource without an entry has none.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Views(pub BTreeMap<Name, View>);
-
-/// Jobs and foreign reservations on one resource.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct View {
-    /// Running jobs outside reservations.
-    pub running: Vec<Running>,
-    /// Waiting jobs; those with equal submit times in submission order.
-    pub waiting: Vec<Waiting>,
-    /// Reservations that are not in this ledger, and only those: its own would count twice.
-    pub foreign: Vec<Span>,
-}
-
-const NOTHING: &View = &View { running: Vec::new(), waiting: Vec::new(), foreign: Vec::new() };
-
-impl Views {
-    /// One resource with a view; all others are empty.
-    pub fn of(resource: Name, view: View) -> Views {
-        Views(BTreeMap::from([(resource, view)]))
-    }
-
-    /// The view of a resource, empty if unknown.
-    pub fn on(&self, resource: &Name) -> &View {
-        self.0.get(resource).unwrap_or(NOTHING)
-    }
-}
-
-impl View {
-    /// Whether there are no jobs, so that every start that fits is equally good.
-    pub fn has_no_jobs(&self) -> bool {
-        self.running.is_empty() && self.waiting.is_empty()
     }
 }

@@ -3,9 +3,10 @@
 //! starts spread over the window.
 
 use super::entry::Entry;
-use super::fold::rest_from;
+use super::rules::{Offered, Reveal};
 use super::sight::Sight;
-use super::{Ledger, Offered, Reveal};
+use super::spans::{area, rest_from};
+use super::state::Ledger;
 use crate::clock::{Millis, Moment};
 use crate::ids::ReservationId;
 use crate::life_cycle::State;
@@ -324,6 +325,6 @@ fn slot(offered: &Offered, span: Span) -> Slot {
 
 /// Price in thousandths; prices are per unit and hour.
 fn cost(offered: &Offered, spans: &[Span]) -> u64 {
-    let cost = super::book::area(spans) * i128::from(offered.resource.price) / 3_600;
+    let cost = area(spans) * i128::from(offered.resource.price) / 3_600;
     u64::try_from(cost).unwrap_or(u64::MAX)
 }

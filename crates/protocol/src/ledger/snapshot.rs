@@ -12,11 +12,10 @@
 //! - *A resource is smaller.* All promises stay. Nothing new is granted while it is overbooked.
 //! - *Other rules* apply from now on, such as the retention time and limited shares.
 
-use super::Ledger;
 use super::book::Taken;
 use super::entry::{Denied, Entry};
 use super::rules::{Rules, RulesError};
-use super::waiting::{Answered, Granted};
+use super::state::{Answered, Granted, Ledger};
 use crate::clock::Moment;
 use crate::deadline::Observed;
 use crate::ids::{Name, ReservationId};

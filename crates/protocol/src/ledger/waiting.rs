@@ -5,8 +5,9 @@
 //! is part of the ledger, so its repetitions get the same answer even after a restart. Other calls may wait
 //! for the same result ([`Ledger::settled_answer`]).
 
-use super::Ledger;
-use super::entry::{AnsweredCall, Entry, Then, Ticked, What};
+use super::decision::{Decision, Reply};
+use super::entry::{Entry, Then, Ticked, What};
+use super::state::{Granted, Ledger};
 use crate::clock::{Millis, Moment};
 use crate::deadline::Observed;
 use crate::ids::{JobId, ReservationId};
@@ -15,7 +16,6 @@ use crate::message::{Answer, Call, Envelope};
 use crate::problem::{Problem, Why};
 use bookahead_plan::placement::Reason;
 use bookahead_plan::{Span, Time};
-use serde::{Deserialize, Serialize};
 
 impl Ledger {
     /// Deadline for the batch system: at most `limit` from now, and not after `latest`, when a grant would be
@@ -148,19 +148,6 @@ impl Ledger {
 /// Number of resolved holds after which all counts are halved, so that recent holds weigh more.
 const LOOKED_BACK_ON: u64 = 1_000;
 
-/// Statistics of granted hold times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub(super) struct Granted {
-    holds: u64,
-    in_all: Millis,
-}
-
-impl Granted {
-    fn mean(&self) -> Millis {
-        Millis(self.in_all.0.checked_div(i64::try_from(self.holds).unwrap_or(i64::MAX)).unwrap_or(0))
-    }
-}
-
 impl Ledger {
     /// End of a hold that begins now: the requested time, limited by the rules and by the start of the slot.
     pub(super) fn deadline(&self, now: Moment, asked: Millis, begin: Time) -> Moment {
@@ -215,52 +202,6 @@ impl Ledger {
             let Granted { holds, in_all } = self.holds;
             self.holds = Granted { holds: holds / 2, in_all: Millis(in_all.0 / 2) };
         }
-    }
-}
-
-/// A call and its answer, recorded for repetitions.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Answered {
-    pub(super) at: Moment,
-    #[serde(alias = "envelope")]
-    pub(super) call: AnsweredCall,
-    pub(super) answer: Answer,
-}
-
-/// Events to apply, and the reply.
-pub(super) struct Decision {
-    events: Vec<What>,
-    reply: Reply,
-    /// The reservation that the caller must wait for.
-    pub(super) waits: Option<ReservationId>,
-}
-
-enum Reply {
-    /// The reservation after the events are applied.
-    View(ReservationId),
-    Answer(Box<Answer>),
-}
-
-impl Decision {
-    pub(super) fn say(answer: impl Into<Answer>) -> Decision {
-        Decision::say_after(Vec::new(), answer)
-    }
-
-    pub(super) fn say_after(events: Vec<What>, answer: impl Into<Answer>) -> Decision {
-        Decision { events, reply: Reply::Answer(Box::new(answer.into())), waits: None }
-    }
-
-    pub(super) fn show(id: ReservationId) -> Decision {
-        Decision::show_after(id, Vec::new())
-    }
-
-    pub(super) fn show_after(id: ReservationId, events: Vec<What>) -> Decision {
-        Decision { events, reply: Reply::View(id), waits: None }
-    }
-
-    /// The caller must wait for the batch system's answer about this reservation.
-    pub(super) fn wait_after(id: ReservationId, events: Vec<What>) -> Decision {
-        Decision { waits: Some(id), ..Decision::show_after(id, events) }
     }
 }
 
