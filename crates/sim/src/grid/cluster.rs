@@ -2,14 +2,13 @@
 //! backings of reservations. It knows nothing of the ledgers: it is the ground truth of backings and running jobs.
 //! Jobs inside reservations are in [`super::guests`].
 
-use super::external::covers;
-use super::guests::Submitted;
+use super::client::job_of;
 use crate::site::{Job, Ran};
-use bookahead_party::{Ended, JobChange, JobState, Seen};
+use bookahead_party::{Ended, Job as SiteJob, JobChange, JobState, JobStatus, Seen};
 use bookahead_plan::{
     Capacity, Interval, JobKey, Policy, Profile, Running, Scheduler, Seconds, Span, Time, Waiting,
 };
-use bookahead_protocol::ledger::{View, both, less};
+use bookahead_protocol::ledger::{View, both, less, shortfall};
 use bookahead_protocol::{JobId, ReservationId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -404,4 +403,44 @@ pub(super) fn key_of(place: usize) -> JobKey {
 
 fn place_of(key: JobKey) -> Option<usize> {
     key.0.checked_sub(SUBMITTED).map(|place| place as usize)
+}
+
+/// Timeout of a claim without a go: others wait for its room.
+const CLAIMS_FOR: Seconds = Seconds(20);
+
+/// A submitted job and its state.
+#[derive(Debug, Clone)]
+pub(super) struct Submitted {
+    pub(super) job: SiteJob,
+    pub(super) state: JobState,
+    pub(super) submitted: Time,
+    /// Time at which its room was taken; a claiming copy runs only later.
+    pub(super) turn: Option<Time>,
+    pub(super) started: Option<Time>,
+    pub(super) ended: Option<Time>,
+    pub(super) may_run: bool,
+}
+
+impl Submitted {
+    /// Its expected end and final state, unless it is cancelled or displaced.
+    pub(super) fn end(&self) -> Option<(Time, JobState)> {
+        let turn = self.turn?;
+        let limit = turn + self.job.limit;
+        let (end, how) = match (self.started, job_of(&self.job.work)) {
+            (None, _) => (turn + CLAIMS_FOR, JobState::Killed(Ended::NoGo)),
+            (Some(started), Some((_, run))) => (started + run, JobState::Done { exit: 0 }),
+            (Some(_), None) => (limit, JobState::Done { exit: 0 }),
+        };
+        Some(if end <= limit { (end, how) } else { (limit, JobState::Killed(Ended::Limit)) })
+    }
+
+    pub(super) fn status(&self) -> JobStatus {
+        let Submitted { job, state, submitted, started, ended, .. } = self.clone();
+        JobStatus { id: job.id, state, submitted, started, ended, expected_start: None }
+    }
+}
+
+/// Whether `kept` has at least the capacity of `wanted` at every instant from now on.
+pub(super) fn covers(kept: &[Span], wanted: &[Span], now: Time) -> bool {
+    shortfall(wanted, kept, now) == 0
 }

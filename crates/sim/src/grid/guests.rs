@@ -3,47 +3,12 @@
 //! its turn comes, and runs only after a go.
 
 use super::client::job_of;
-use super::cluster::{Cluster, key_of};
+use super::cluster::{Cluster, Submitted, key_of};
 use bookahead_party::{BatchError, Ended, Job, JobChange, JobState, JobStatus};
-use bookahead_plan::{Capacity, Seconds, Span, Time, Waiting};
+use bookahead_plan::{Capacity, Span, Time, Waiting};
 use bookahead_protocol::ledger::taken;
 use bookahead_protocol::{JobId, ReservationId};
 use std::collections::BTreeSet;
-
-/// Timeout of a claim without a go: others wait for its room.
-const CLAIMS_FOR: Seconds = Seconds(20);
-
-/// A submitted job and its state.
-#[derive(Debug, Clone)]
-pub(super) struct Submitted {
-    pub(super) job: Job,
-    pub(super) state: JobState,
-    submitted: Time,
-    /// Time at which its room was taken; a claiming copy runs only later.
-    turn: Option<Time>,
-    started: Option<Time>,
-    ended: Option<Time>,
-    may_run: bool,
-}
-
-impl Submitted {
-    /// Its expected end and final state, unless it is cancelled or displaced.
-    fn end(&self) -> Option<(Time, JobState)> {
-        let turn = self.turn?;
-        let limit = turn + self.job.limit;
-        let (end, how) = match (self.started, job_of(&self.job.work)) {
-            (None, _) => (turn + CLAIMS_FOR, JobState::Killed(Ended::NoGo)),
-            (Some(started), Some((_, run))) => (started + run, JobState::Done { exit: 0 }),
-            (Some(_), None) => (limit, JobState::Done { exit: 0 }),
-        };
-        Some(if end <= limit { (end, how) } else { (limit, JobState::Killed(Ended::Limit)) })
-    }
-
-    fn status(&self) -> JobStatus {
-        let Submitted { job, state, submitted, started, ended, .. } = self.clone();
-        JobStatus { id: job.id, state, submitted, started, ended, expected_start: None }
-    }
-}
 
 impl Cluster {
     /// Accepts a job. The same job again changes nothing, because sites repeat orders.

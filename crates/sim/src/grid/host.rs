@@ -2,7 +2,7 @@
 //! the rest of the output leaves. While one group of events is being written, further inputs are decided on top of it.
 //! A crash loses all that is not on disk; the party then restarts from a snapshot and the later events.
 
-use super::log::Tally;
+use super::log::{CrashPoint, Tally};
 use super::network::About;
 use bookahead_party::broker::Broker;
 use bookahead_party::site::{Site, SiteFlaw};
@@ -10,25 +10,6 @@ use bookahead_party::{BatchOrder, CallId, Input, Output, Party, PeerCall, Reply}
 use bookahead_protocol::flaw::Flaw as Core;
 use bookahead_protocol::{JobId, Millis, Moment, ReservationId};
 use std::collections::BTreeMap;
-
-/// The point of an input at which a party crashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CrashPoint {
-    /// Between two inputs.
-    Idle,
-    /// Before its events are written: as if the input had never arrived.
-    BeforeWriting,
-    /// After its events are written and before anything is sent.
-    AfterWriting,
-    /// After half of the output was sent.
-    WhileSending,
-}
-
-impl CrashPoint {
-    /// All points, for drawing one.
-    pub const ALL: [CrashPoint; 4] =
-        [CrashPoint::Idle, CrashPoint::BeforeWriting, CrashPoint::AfterWriting, CrashPoint::WhileSending];
-}
 
 /// The simulated disk of a party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

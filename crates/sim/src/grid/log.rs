@@ -1,8 +1,26 @@
 //! The record of a simulated grid: rows for diagrams, and counts by name.
 
-use super::host::CrashPoint;
 use bookahead_protocol::{Moment, ReservationId};
 use std::collections::BTreeMap;
+
+/// The point of an input at which a party crashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CrashPoint {
+    /// Between two inputs.
+    Idle,
+    /// Before its events are written: as if the input had never arrived.
+    BeforeWriting,
+    /// After its events are written and before anything is sent.
+    AfterWriting,
+    /// After half of the output was sent.
+    WhileSending,
+}
+
+impl CrashPoint {
+    /// All points, for drawing one.
+    pub const ALL: [CrashPoint; 4] =
+        [CrashPoint::Idle, CrashPoint::BeforeWriting, CrashPoint::AfterWriting, CrashPoint::WhileSending];
+}
 
 /// The kind of a message in a diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

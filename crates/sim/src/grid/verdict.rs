@@ -3,7 +3,7 @@
 //! witness.
 
 use super::client::job_of;
-use super::external::covers;
+use super::cluster::covers;
 use super::witness::Rule;
 use super::{Broker, Grid, Party, Role, Site, Violation};
 use bookahead_party::Queries;

@@ -1,7 +1,7 @@
 //! The invariants of a grid under faults. The witness is outside of the system under test: it sees every message,
 //! ledger and batch system, compares what the parties said with what they have, and decides nothing.
 
-use super::external::covers;
+use super::cluster::covers;
 use super::host::Written;
 use super::network::Message;
 use super::{Cluster, Party, Role, Site, Tally};
