@@ -11,20 +11,18 @@
 //! - [`make`]: unique ids and keys
 
 mod client;
+mod documents;
 mod error;
-mod get;
 pub mod make;
 mod message;
 mod options;
-mod post;
 mod routes;
 mod watch;
 
 pub use client::Client;
+pub use documents::{Document, Getter, Poster};
 pub use error::ClientError;
-pub use get::{Document, Getter};
 pub use message::{JobOutput, ServerClock};
 pub use options::{Identity, Options, TokenMinter};
-pub use post::Poster;
 pub use reqwest::Url;
 pub use watch::Watch;
