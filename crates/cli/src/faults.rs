@@ -1,7 +1,8 @@
 //! `bookahead faults`: simulates many random grids with random faults, each fully determined by its seed, and checks
 //! the invariants of the protocol. `--replay` shows one of them as a sequence diagram.
 
-use crate::grid::tables::{Counts, INVARIANTS, Seen, in_one_line};
+use crate::grid::results::{Counts, Seen};
+use crate::grid::tables::{INVARIANTS, in_one_line};
 use crate::grid::{self, diagram};
 use crate::output::{Progress, count, plural, print_json, save_and_tell, threads};
 use crate::table::Table;

@@ -7,7 +7,7 @@
 mod config;
 pub(crate) mod diagram;
 mod parties;
-mod results;
+pub(crate) mod results;
 pub(crate) mod tables;
 mod trouble;
 

@@ -1,14 +1,13 @@
 //! The results of a grid simulation, per request and per resource. All times are in seconds since the start of the
 //! simulation.
 
-use super::tables::{Counts, Seen};
 use bookahead_plan::metrics::utilisation_over_time;
 use bookahead_plan::{Interval, Span, Time};
 use bookahead_protocol::broker::Outcome;
 use bookahead_protocol::ledger::{Entry, Offered};
 use bookahead_protocol::{Answer, Moment, Reservation, Slot, State};
-use bookahead_sim::grid::{Client, Cluster, Grid, Record, Role, Site, Violation};
-use serde::Serialize;
+use bookahead_sim::grid::{Client, Cluster, Grid, Record, Role, Site, Tally, Violation};
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
@@ -75,6 +74,42 @@ pub(crate) struct Jobs {
     pub(crate) waiting: usize,
     /// Over the jobs that started.
     pub(crate) mean_wait: Option<f64>,
+}
+
+/// Counts by name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts(pub(crate) Tally);
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.rows())
+    }
+}
+
+impl Counts {
+    /// With spaces instead of underscores in the names.
+    pub(crate) fn rows(&self) -> Vec<(String, u64)> {
+        self.0.rows().map(|(name, number)| (name.replace('_', " "), number)).collect()
+    }
+}
+
+/// A violation in the JSON results.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Seen {
+    rule: String,
+    /// Seconds since the start.
+    at: f64,
+    what: String,
+}
+
+impl Seen {
+    pub(crate) fn of(violation: &Violation) -> Seen {
+        Seen {
+            rule: violation.rule.to_string(),
+            at: violation.at.0 as f64 / 1e3,
+            what: violation.what.clone(),
+        }
+    }
 }
 
 pub(crate) struct Run<'a> {

@@ -1,11 +1,9 @@
 //! The results of a grid simulation as text: tables of requests and resources, counts of injected faults and of reached
 //! states, for one run or summed over many, and the verdict.
 
-use super::results::{Asked, Results, Used};
+use super::results::{Asked, Counts, Results, Used};
 use crate::output::{count, length, percent, plural};
 use crate::table::{Column, Table};
-use bookahead_sim::grid::{Tally, Violation};
-use serde::{Serialize, Serializer};
 use std::io::{self, Write, stdout};
 
 pub(crate) fn print(results: &Results) -> io::Result<()> {
@@ -110,42 +108,6 @@ pub(crate) fn broken(number: usize) -> String {
 pub(crate) fn clock(seconds: f64) -> String {
     let whole = seconds.max(0.0) as u64;
     format!("{}:{:02}:{:02}", whole / 3_600, whole / 60 % 60, whole % 60)
-}
-
-/// Counts by name.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Counts(pub(crate) Tally);
-
-impl Serialize for Counts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.rows())
-    }
-}
-
-impl Counts {
-    /// With spaces instead of underscores in the names.
-    pub(crate) fn rows(&self) -> Vec<(String, u64)> {
-        self.0.rows().map(|(name, number)| (name.replace('_', " "), number)).collect()
-    }
-}
-
-/// A violation in the JSON results.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Seen {
-    rule: String,
-    /// Seconds since the start.
-    at: f64,
-    what: String,
-}
-
-impl Seen {
-    pub(crate) fn of(violation: &Violation) -> Seen {
-        Seen {
-            rule: violation.rule.to_string(),
-            at: violation.at.0 as f64 / 1e3,
-            what: violation.what.clone(),
-        }
-    }
 }
 
 /// The counts that are not zero, in one line.
