@@ -1,8 +1,8 @@
 //! Configuration of the batch system of a site. Without one, a site uses its built-in scheduler.
 
 use super::error::{Wrong, no_user};
-use super::length::Length;
 use crate::security::user_name;
+use bookahead_api::Length;
 use bookahead_lrms::batch::accounts::is_project;
 use bookahead_lrms::batch::{Place, Unit};
 use bookahead_protocol::{Millis, Name};

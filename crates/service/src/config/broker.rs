@@ -2,12 +2,11 @@
 
 use super::common::*;
 use super::error::{self, ConfigError, Wrong};
-use super::length::Length;
 use super::notify::NotifyConfig;
 use crate::http;
 use crate::http::listener::UNIX;
 use crate::security::Security;
-use bookahead_api::AttributeValue;
+use bookahead_api::{AttributeValue, Length};
 use bookahead_party::broker::JobRules;
 use bookahead_plan::Seconds;
 use bookahead_protocol::broker::{LeftOut, Rules};

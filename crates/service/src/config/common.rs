@@ -2,7 +2,6 @@
 
 use super::broker::BrokerConfig;
 use super::error::{Wrong, check_name};
-use super::length::Length;
 use super::notify::NotifyConfig;
 use super::site::SiteConfig;
 use crate::clock::Clock;
@@ -10,7 +9,7 @@ use crate::history::History;
 use crate::http;
 use crate::http::listener::{Listen, UNIX};
 use crate::security::Security;
-use bookahead_api::{AttributeValue, Timestamp};
+use bookahead_api::{AttributeValue, Length, Timestamp};
 use bookahead_lrms::batch::accounts::Projects;
 use bookahead_party::Role;
 use bookahead_protocol::{Millis, Moment, Name};
