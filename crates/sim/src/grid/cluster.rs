@@ -316,8 +316,7 @@ impl Cluster {
     fn plan_anew(&mut self) {
         let now = self.now();
         self.scheduler.reset(self.policy, self.capacity, now);
-        let lost = Span { interval: Interval::new(Time::MIN, Time::MAX), capacity: Capacity(self.lost) };
-        self.scheduler.reserve(lost);
+        self.scheduler.reserve(Span::always(Capacity(self.lost)));
         self.foreign.iter().for_each(|span| self.scheduler.reserve(*span));
         for id in self.reserved.keys() {
             self.kept(*id).into_iter().for_each(|span| self.scheduler.reserve(span));
