@@ -203,7 +203,7 @@ impl BatchConfig {
 
     /// How long PBS may take to confirm a reservation. Default: at most half of the time limit of a grant, because
     /// the reservation has to be read back as well.
-    pub fn confirm_within(&self) -> Length {
+    pub(crate) fn confirm_within(&self) -> Length {
         let half = Length(Millis(self.answer_within.0.0 / 2));
         // At least the lower bound of the field: half of a short answer_within may be less.
         self.confirm_within.unwrap_or_else(|| CONFIRM_WITHIN.min(half).max(Length::of_seconds(1)))

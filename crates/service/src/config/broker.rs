@@ -190,7 +190,7 @@ impl BrokerConfig {
 
     /// Whether callers are authenticated, or the operator trusts all of them. Otherwise the broker must not vouch
     /// for them.
-    pub fn knows_callers(&self) -> bool {
+    pub(crate) fn knows_callers(&self) -> bool {
         !Common::from(self).is_open_to_local_users() || self.security.trust_local_users
     }
 

@@ -27,7 +27,7 @@ pub(crate) use bookahead_api::Length;
 pub use bookahead_protocol::broker::LeftOut;
 pub use bookahead_protocol::ledger::Reveal;
 pub use broker::{BrokerConfig, BrokerRules};
-pub use common::{BrokerLink, Calls, ClockConfig, FASTEST, Listeners, PeerLink, SOCKET, in_its_time};
+pub use common::{BrokerLink, Calls, ClockConfig, Listeners, PeerLink};
 pub(crate) use common::{Common, url_below};
 pub use error::{ConfigError, Step, Wrong, check_name, percentage};
 pub use local_jobs::{LocalJobs, jobs_of_log};

@@ -135,7 +135,7 @@ impl<Jobs> Resource<Jobs> {
     }
 
     /// Queue policy for local jobs.
-    pub fn queue_policy(&self) -> Result<Policy, Wrong> {
+    pub(crate) fn queue_policy(&self) -> Result<Policy, Wrong> {
         Policy::from_str(&self.policy).map_err(|why| Wrong::new("policy", why.to_string()))
     }
 }

@@ -281,7 +281,7 @@ impl SiteConfig {
     }
 
     /// Limits of the server. With a batch system, calls may wait longer for their answers.
-    pub fn server_limits(&self) -> http::Limits {
+    pub(crate) fn server_limits(&self) -> http::Limits {
         let mut limits = self.server.clone();
         if let Some(batch) = &self.batch {
             // HTTP must not give up before the batch system does: the caller would not learn the outcome.

@@ -23,7 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Value of `WWW-Authenticate` with status 401.
-pub const CHALLENGE: &str = "Bearer realm=\"bookahead\"";
+pub(crate) const CHALLENGE: &str = "Bearer realm=\"bookahead\"";
 
 /// Default user without authentication.
 const ANYBODY: &str = "anonymous";

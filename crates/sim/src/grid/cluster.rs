@@ -101,7 +101,7 @@ impl Cluster {
     }
 
     /// Time of the next end, submission, start or edge of a used backing.
-    pub fn next_event(&self) -> Option<Time> {
+    pub(crate) fn next_event(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((time, _))| *time);
         let submission = self.jobs.get(self.submitted).map(|job| job.asked.submit);
         let chance = self.scheduler.next_chance().filter(|_| self.scheduler.waiting() > 0 && !self.asleep);
@@ -362,7 +362,7 @@ impl Cluster {
     }
 
     /// First time and amount by which running jobs, backings and failed capacity exceed the cluster.
-    pub fn overfull(&mut self) -> Option<(Time, i64)> {
+    pub(crate) fn overfull(&mut self) -> Option<(Time, i64)> {
         // Promises to waiting jobs are no commitments; the pass below makes them again.
         self.scheduler.withdraw_promises();
         let (now, profile) = (self.now(), self.scheduler.profile());

@@ -223,7 +223,7 @@ impl Cluster {
     }
 
     /// Waiting and running jobs.
-    pub fn live_jobs(&self) -> impl Iterator<Item = JobId> {
+    pub(crate) fn live_jobs(&self) -> impl Iterator<Item = JobId> {
         self.live.iter().map(|place| self.ours[*place].job.id)
     }
 }
