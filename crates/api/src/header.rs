@@ -44,7 +44,7 @@ pub enum BadHeader {
 }
 
 /// The entity tag of a version: `"3"`.
-pub fn entity_tag(version: u32) -> String {
+fn entity_tag(version: u32) -> String {
     format!("\"{version}\"")
 }
 

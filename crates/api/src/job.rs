@@ -85,9 +85,6 @@ pub struct SubmitJob {
 }
 
 impl SubmitJob {
-    /// Most copies of a job: a broker rarely knows more sites, and each copy takes a place in a queue.
-    pub const MOST_COPIES: u32 = 32;
-
     /// The document of a job request with this id.
     pub fn of(id: JobId, request: JobRequest) -> Result<SubmitJob, OutOfCalendar> {
         Ok(SubmitJob { id: Some(id), ..SubmitJob::try_from(request)? })

@@ -1,7 +1,8 @@
 //! The JSON documents of the HTTP API, their OpenAPI schemas, and lossless conversions to and from the types of the
 //! protocol. Relies on `protocol`; never sends, serves or decides.
 //!
-//! - [`time`]: instants as RFC 3339; [`decimal`]: numbers with decimals; [`header`]: HTTP headers
+//! - [`time`]: instants as RFC 3339; [`length`]: lengths of time as people write them; [`decimal`]: numbers with
+//!   decimals; [`header`]: HTTP headers
 //! - [`request`]: requests; [`offer`]: probes and offers; [`reservation`]: reservations and operations on them
 //! - [`operation`]: a protocol call as an HTTP request
 //! - [`problem`]: refusals and errors
@@ -16,6 +17,7 @@ pub mod decimal;
 pub mod description;
 pub mod header;
 pub mod job;
+pub mod length;
 pub mod list;
 pub mod notice;
 pub mod offer;
@@ -30,6 +32,7 @@ pub mod usage;
 
 pub use decimal::{Cost, FineSeconds, Price, Rating};
 pub use job::{Job, JobState, Jobs, Mode, SubmitJob, Work};
+pub use length::{BadLength, Length, whole_seconds};
 pub use list::{
     CalendarQuery, Event, JobsQuery, Labels, ListQuery, OutputQuery, OutputStream, Reservations,
     ScheduleQuery, States,

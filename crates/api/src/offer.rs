@@ -13,7 +13,7 @@ use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// Default number of offers.
-pub const MOST_OFFERS: u32 = 16;
+const MOST_OFFERS: u32 = 16;
 
 /// Ask for offers.
 #[skip_serializing_none]

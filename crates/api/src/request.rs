@@ -187,7 +187,7 @@ words! {
 
 impl OnLoss {
     /// Whether this is the default, which is omitted from documents.
-    pub fn is_default(&self) -> bool {
+    fn is_default(&self) -> bool {
         // The default is left out, because a service that does not know the field would refuse the request.
         *self == OnLoss::default()
     }

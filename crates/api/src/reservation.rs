@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Default duration of a hold: one minute, enough for a person to compare offers.
-pub const HOLD_FOR: FineSeconds = FineSeconds(60_000);
+const HOLD_FOR: FineSeconds = FineSeconds(60_000);
 
 /// Hold a slot, or book it at once.
 #[skip_serializing_none]

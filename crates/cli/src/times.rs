@@ -2,9 +2,9 @@
 //! day of the trace (`day 3 04:12:00`) or, if the trace has a start date, an RFC 3339 instant; a wall time without an
 //! offset is refused.
 
+use bookahead_api::Length;
+pub(crate) use bookahead_api::{BadLength, whole_seconds as length};
 use bookahead_plan::{Seconds, Time};
-use bookahead_service::config::Length;
-pub(crate) use bookahead_service::config::{BadLength, whole_seconds as length};
 use jiff::Timestamp;
 use std::str::FromStr;
 
@@ -68,7 +68,7 @@ impl Instant {
     }
 }
 
-/// A duration in the form that [`length`] parses: `2h30m`. A negative one is written as 0.
+/// A duration in the form that [`length`] parses: `2h30m`. A negative one has a minus in front.
 pub(crate) fn written(length: Seconds) -> String {
     Length::from(length).to_string()
 }

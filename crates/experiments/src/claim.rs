@@ -8,7 +8,7 @@ use serde::Serialize;
 pub type Measured = Vec<(String, Estimate)>;
 
 /// One claim of a paper beside our result.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Claim {
     /// Stable name, such as `what-if/success-mean`.
     pub id: &'static str,
@@ -31,29 +31,34 @@ pub struct Claim {
     pub why: String,
 }
 
-impl Claim {
-    /// A claim without a statement, our value or a verdict yet.
-    pub(crate) fn new(id: &'static str, source: &'static str, paper: &'static str) -> Claim {
-        Claim { id, source, paper, ..Claim::default() }
-    }
+/// A claim as data: what the paper says, and how our results `R` are measured and judged. The functions after
+/// `measure` get the measured estimates in their order.
+pub(crate) struct Row<R: ?Sized> {
+    /// Id, source, and the paper's value.
+    pub(crate) claim: [&'static str; 3],
+    pub(crate) statement: &'static str,
+    pub(crate) rule: &'static str,
+    pub(crate) measure: fn(&R) -> Measured,
+    /// Our value as text.
+    pub(crate) ours: fn(&R, &[Estimate]) -> String,
+    /// Whether our values meet the rule.
+    pub(crate) holds: fn(&R, &[Estimate]) -> bool,
+    /// Why our result differs; called only if the rule is not met.
+    pub(crate) why: fn(&R, &[Estimate]) -> String,
+}
 
-    pub(crate) fn says(self, statement: &'static str) -> Claim {
-        Claim { statement, ..self }
-    }
-
-    pub(crate) fn ours(self, ours: impl Into<String>, measured: Measured) -> Claim {
-        Claim { ours: ours.into(), measured, ..self }
-    }
-
-    /// Sets the verdict. `why` is called only if the claim is not reproduced.
-    pub(crate) fn judged<W: Into<String>>(
-        self,
-        rule: &'static str,
-        reproduced: bool,
-        why: impl FnOnce() -> W,
-    ) -> Claim {
+/// Judges each claim of a table on the results.
+pub(crate) fn judge<R: ?Sized>(rows: &[Row<R>], results: &R) -> Vec<Claim> {
+    let claim = |row: &Row<R>| {
+        let [id, source, paper] = row.claim;
+        let measured = (row.measure)(results);
+        let figures: Vec<Estimate> = measured.iter().map(|(_, estimate)| *estimate).collect();
+        let ours = (row.ours)(results, &figures);
+        let reproduced = (row.holds)(results, &figures);
         // Tests of the experiments check that a claim has an explanation exactly if it is not reproduced.
-        let why = if reproduced { String::new() } else { why().into() };
-        Claim { rule, reproduced, why, ..self }
-    }
+        let why = if reproduced { String::new() } else { (row.why)(results, &figures) };
+        let (statement, rule) = (row.statement, row.rule);
+        Claim { id, source, statement, paper, ours, measured, rule, reproduced, why }
+    };
+    rows.iter().map(claim).collect()
 }

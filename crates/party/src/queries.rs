@@ -238,7 +238,7 @@ impl Filter {
     }
 
     /// Whether a reservation of this owner and these other users may match. Cheaper than [`Filter::wants`].
-    pub fn may_want(&self, owner: &Name, shared_with: &BTreeSet<Name>) -> bool {
+    pub(crate) fn may_want(&self, owner: &Name, shared_with: &BTreeSet<Name>) -> bool {
         self.owner.as_ref().is_none_or(|wanted| wanted == owner)
             && self.user.as_ref().is_none_or(|user| user == owner || shared_with.contains(user))
     }

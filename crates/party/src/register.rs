@@ -51,7 +51,7 @@ impl Heartbeat {
     pub const NO_PROGRAMS: &'static str = "none";
 
     /// Whether the sender says that it runs no programs.
-    pub fn runs_no_programs(&self) -> bool {
+    pub(crate) fn runs_no_programs(&self) -> bool {
         let said = self.attributes.get(&Name::from(Heartbeat::PROGRAMS));
         said == Some(&Value::Text(Heartbeat::NO_PROGRAMS.into()))
     }

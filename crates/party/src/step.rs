@@ -328,7 +328,7 @@ impl<E> Output<E> {
     }
 
     /// Adds an answer to a call about a job.
-    pub fn answer_job(&mut self, call: CallId, answer: Result<JobView, Problem>) {
+    pub(crate) fn answer_job(&mut self, call: CallId, answer: Result<JobView, Problem>) {
         self.replies.push((call, Reply::Job(answer.map(Box::new))));
     }
 }
@@ -352,7 +352,7 @@ impl Notice {
     }
 
     /// About a job in its current state.
-    pub fn about_job(at: Moment, job: &JobView) -> Notice {
+    pub(crate) fn about_job(at: Moment, job: &JobView) -> Notice {
         let kind = match job.state {
             JobWord::Placing | JobWord::Waiting | JobWord::Claiming => "job-submitted",
             JobWord::Running => "job-started",

@@ -66,7 +66,7 @@ impl Planner {
     }
 
     /// The result of the last [`Planner::plan`].
-    pub fn last_plan(&self) -> &[Time] {
+    pub(crate) fn last_plan(&self) -> &[Time] {
         &self.starts
     }
 

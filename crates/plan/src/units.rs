@@ -163,6 +163,11 @@ impl Span {
         Span { interval: Interval::starting(begin, length), capacity }
     }
 
+    /// `capacity` at all times, such as that of failed nodes.
+    pub fn always(capacity: Capacity) -> Span {
+        Span { interval: Interval::new(Time::MIN, Time::MAX), capacity }
+    }
+
     /// Capacity times duration, in capacity-seconds. Exact: 128 bits cannot overflow.
     pub fn area(&self) -> i128 {
         i128::from(self.capacity.0) * i128::from(self.interval.length().0)

@@ -34,7 +34,7 @@ impl Clock {
     }
 
     /// Compares with the clock of another machine, such as the batch system's.
-    pub fn confirm(&self, elsewhere: Moment, by: &str) {
+    pub(crate) fn confirm(&self, elsewhere: Moment, by: &str) {
         // Other machines show the time of day, from which an accelerated clock differs on purpose.
         if self.speed == 1 {
             time_of_day::confirm(elsewhere, by);
@@ -60,7 +60,7 @@ impl Clock {
     }
 
     /// How long to sleep until a moment, or less.
-    pub fn sleep_until(&self, moment: Moment) -> Duration {
+    pub(crate) fn sleep_until(&self, moment: Moment) -> Duration {
         let ahead = (moment - self.now()).0.max(0);
         // Rounded up: waking too early would only mean to sleep again.
         let millis = ahead.unsigned_abs().div_ceil(u64::from(self.speed));

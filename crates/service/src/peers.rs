@@ -81,7 +81,7 @@ impl PeerCalls {
     }
 
     /// Adds a configured peer, or changes its credentials.
-    pub fn configure(
+    pub(crate) fn configure(
         &self,
         peer: &Name,
         url: &str,
@@ -313,15 +313,15 @@ fn refusal(problem: api::Problem) -> Option<Problem> {
 
 /// How peers are watched.
 #[derive(Debug, Clone, Copy)]
-pub struct Heartbeats {
+pub(crate) struct Heartbeats {
     /// Interval of heartbeats.
-    pub every: Duration,
+    pub(crate) every: Duration,
     /// Consecutive misses after which a peer counts as silent.
-    pub misses: u32,
+    pub(crate) misses: u32,
 }
 
 /// Queries every peer periodically until the broker ends.
-pub async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
+pub(crate) async fn watch_peers(calls: PeerCalls, heartbeats: Heartbeats) {
     let mut missed: BTreeMap<Name, u32> = BTreeMap::new();
     let mut rounds = tokio::time::interval(heartbeats.every);
     // A slow round must not be followed by a burst of others.

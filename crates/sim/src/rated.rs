@@ -37,7 +37,7 @@ impl Placement for Rated {
 }
 
 /// Converts a request of a workload to one of the planning core.
-pub fn as_plan_request(request: &Request) -> placement::Request {
+fn as_plan_request(request: &Request) -> placement::Request {
     placement::Request {
         earliest_start: request.earliest_start,
         latest_end: request.latest_end,

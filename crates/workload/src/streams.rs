@@ -60,7 +60,7 @@ impl Stream {
 
     /// Gamma with mean shape x scale, by Marsaglia and Tsang ("A simple method for generating gamma
     /// variables", ACM TOMS 26(3), 2000). A shape below one is reached from the one above it.
-    pub fn gamma(&mut self, shape: f64, scale: f64) -> f64 {
+    pub(crate) fn gamma(&mut self, shape: f64, scale: f64) -> f64 {
         if shape < 1.0 {
             let boost = libm::pow(self.positive_unit(), 1.0 / shape);
             return boost * self.gamma(shape + 1.0, scale);

@@ -8,7 +8,7 @@ use super::ids::IdText;
 use super::place::Place;
 use super::refusal::Usage;
 use super::request::terms_of;
-use super::request::values::{Length, capacity, some_time};
+use super::request::values::{capacity, some_time};
 use super::reserve::{show, with_commands};
 use super::session::{Session, by_clock};
 use super::when::When;
@@ -16,7 +16,7 @@ use crate::output::{plural, say};
 use crate::times::written;
 use anyhow::{Result, bail};
 use bookahead_api::{
-    Change, Commit, Extend, Hold, Part, Release, Request, Reservation, Resource, Slot, Timestamp,
+    Change, Commit, Extend, Hold, Length, Part, Release, Request, Reservation, Resource, Slot, Timestamp,
 };
 use bookahead_plan::Seconds;
 use bookahead_protocol::{JobId, Name, ReservationId};
@@ -63,7 +63,7 @@ pub(crate) struct HoldArguments {
 pub(crate) fn hold(arguments: &HoldArguments) -> Result<()> {
     by_clock(&arguments.place, |session| {
         let id = session.reservation_id(&arguments.id)?;
-        let hold = Hold { hold_for_seconds: session.hold_for(arguments.hold.0) };
+        let hold = Hold { hold_for_seconds: session.hold_for(arguments.hold.seconds()) };
         let reservation = session.ask("holding longer", session.timed_client().hold(id, &hold))?;
         show(session, &reservation)
     })
@@ -106,7 +106,7 @@ fn extend_in(arguments: &ExtendArguments, session: &Session) -> Result<()> {
     };
     let end = match (&arguments.until, &arguments.by) {
         (Some(until), _) => session.read(until)?,
-        (None, Some(by)) => (ends.time() + by.0).try_into()?,
+        (None, Some(by)) => (ends.time() + by.seconds()).try_into()?,
         // Cannot happen, since one of them is required above; the check below would refuse it.
         (None, None) => ends,
     };
@@ -320,7 +320,7 @@ fn wanted(
     later: Seconds,
 ) -> Result<Part> {
     let part = as_it_is(slot, kind);
-    let duration = arguments.duration.map_or(part.duration_seconds, |length| length.0.0);
+    let duration = arguments.duration.map_or(part.duration_seconds, |length| length.seconds().0);
     let until = arguments.until.as_ref().map(|until| session.read(until)).transpose()?;
     let earliest_start: Timestamp = (slot.begin.time() + later).try_into()?;
     let ends: Timestamp = (earliest_start.time() + Seconds(duration)).try_into()?;

@@ -5,13 +5,15 @@ use super::about::{About, Sharing};
 use super::dates::countdown;
 use super::place::Place;
 use super::refusal::Refused;
-use super::request::values::{Length, some_time};
+use super::request::values::some_time;
 use super::request::{Description, Wanted, flags_of};
 use super::session::{Session, by_clock, spinner};
 use super::{refusal, view};
 use crate::output::say;
 use anyhow::Result;
-use bookahead_api::{Code, Objective, Offers, Part, Probe, Problem, Request, Reservation, Reserve, State};
+use bookahead_api::{
+    Code, Length, Objective, Offers, Part, Probe, Problem, Request, Reservation, Reserve, State,
+};
 use bookahead_client::{ClientError, make};
 use bookahead_plan::Seconds;
 use bookahead_protocol::ReservationId;
@@ -100,7 +102,7 @@ fn say_how_to_hold(session: &Session, request: &Request, offers: &Offers) {
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Default of `--hold`.
-const USUAL_HOLD: Seconds = Seconds(300);
+const USUAL_HOLD: Length = Length::of_seconds(300);
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -108,7 +110,7 @@ pub(crate) struct Arguments {
     wanted: Wanted,
 
     /// How long to hold it for you to commit, by your clock; the server may grant less
-    #[arg(long, value_name = "LENGTH", default_value_t = Length(USUAL_HOLD), value_parser = some_time, help_heading = "Hold")]
+    #[arg(long, value_name = "LENGTH", default_value_t = USUAL_HOLD, value_parser = some_time, help_heading = "Hold")]
     hold: Length,
 
     /// Commit at once
@@ -155,7 +157,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     // The client makes the id, so that the user can look the reservation up if the answer is lost.
     let id = arguments.id.map_or_else(make::reservation_id, Ok)?;
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
-    let hold_for_seconds = session.hold_for(arguments.hold.0);
+    let hold_for_seconds = session.hold_for(arguments.hold.seconds());
     let reserve = Reserve { id: Some(id), request, hold_for_seconds, book: arguments.book };
     let answer = session.ask("negotiating", session.timed_client().reserve(&reserve, &key));
     let reservation = answer.map_err(|error| {
@@ -171,8 +173,8 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     let granted = session.left_ms(reservation.held_for_seconds.unwrap_or_default());
     // An answer takes a moment, in which the hold already runs.
     const MOMENT: i64 = 5_000;
-    if granted + MOMENT < arguments.hold.0.0.saturating_mul(1_000) {
-        let asked = countdown(arguments.hold.0.0.saturating_mul(1_000));
+    if granted + MOMENT < arguments.hold.0.0 {
+        let asked = countdown(arguments.hold.0.0);
         say!(
             "note: held for {} instead of {asked}: a hold ends when the first part begins, or when the server ends it",
             countdown(granted)
@@ -189,7 +191,7 @@ fn again(arguments: &Arguments, part: &Part, reserve: &Reserve, session: &Sessio
     let mut words = asking("reserve", part, reserve.request.objective, session);
     if arguments.book {
         words.push("--book".to_owned());
-    } else if arguments.hold != Length(USUAL_HOLD) {
+    } else if arguments.hold != USUAL_HOLD {
         words.extend(["--hold".to_owned(), arguments.hold.to_string()]);
     }
     if let Some(webhook) = &arguments.webhook {

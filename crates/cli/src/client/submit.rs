@@ -5,12 +5,12 @@ use super::ids::IdText;
 use super::looking::show_job;
 use super::place::Place;
 use super::refusal::Usage;
-use super::request::values::{Length, Required, capacity, some_time};
+use super::request::values::{Required, capacity, some_time};
 use super::session::{Session, by_clock};
 use super::wait::{Until, wait_for_job};
 use super::when::When;
 use anyhow::{Context, Result, bail};
-use bookahead_api::{Mode, Slot, SubmitJob, Work};
+use bookahead_api::{Length, Mode, Slot, SubmitJob, Work};
 use bookahead_client::make;
 use bookahead_protocol::{JobId, ReservationId};
 use clap::{Args, ValueEnum};
@@ -192,7 +192,7 @@ fn part(arguments: &Arguments, session: &Session, id: ReservationId) -> Result<O
 /// `--limit`, or the rest of the reservation, in seconds.
 fn limit(arguments: &Arguments, session: &Session, slot: Option<&Slot>) -> Result<i64> {
     let left = |slot: &Slot| slot.end.time().0.saturating_sub(slot.begin.max(session.server_now()).time().0);
-    match arguments.limit.map(|limit| limit.0.0).or(slot.map(left)) {
+    match arguments.limit.map(|limit| limit.seconds().0).or(slot.map(left)) {
         Some(limit) if limit > 0 => Ok(limit),
         Some(_) => bail!(Usage("no time is left in the reservation; use another --reservation".to_owned())),
         None => bail!(Usage("the duration of the reservation is unknown; use --limit".to_owned())),
@@ -209,8 +209,8 @@ fn is_program(command: &[String]) -> bool {
 
 /// The work of the job. A script is sent with the call; a program must be installed at the site.
 fn work(arguments: &Arguments) -> Result<Work> {
-    if let Some(Length(length)) = arguments.pretend {
-        return Ok(Work::Pretended { run_seconds: length.0 });
+    if let Some(length) = arguments.pretend {
+        return Ok(Work::Pretended { run_seconds: length.seconds().0 });
     }
     let Some((first, rest)) = arguments.command.split_first() else {
         bail!(Usage("nothing to run; use a script, or a program after --".to_owned()));

@@ -4,8 +4,8 @@
 
 use crate::client::request::described::Constraint;
 use crate::client::request::values::Required;
-use bookahead_api::{Objective, OnLoss};
-use bookahead_service::config::{BrokerRules, Holds, LeftOut, Length, Limits, Resource, Reveal};
+use bookahead_api::{Length, Objective, OnLoss};
+use bookahead_service::config::{BrokerRules, Holds, LeftOut, Limits, Resource, Reveal};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -2,9 +2,10 @@
 
 use super::config::{self, Config, CrashPoint as Point, Fault};
 use anyhow::{Context, Result, bail, ensure};
+use bookahead_api::Length;
 use bookahead_plan::Capacity;
 use bookahead_protocol::Moment;
-use bookahead_service::config::{Length, check_name, percentage};
+use bookahead_service::config::{check_name, percentage};
 use bookahead_sim::grid::network::Rules;
 use bookahead_sim::grid::{CrashPoint, Grid, Trouble};
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@ mod results;
 mod runs;
 mod setup;
 
+use crate::claim::judge;
 use crate::{Page, Progress, Scale, Section};
 use results::Results;
 use setup::{ACCEPTER_INTER_ARRIVAL, CHOICES, FULL, INTER_ARRIVAL, QUICK};
@@ -26,7 +27,7 @@ fn page(results: &Results) -> Page {
     sections.push(Section::heading("Choices that the paper leaves open"));
     sections.extend(what_we_chose().map(Section::Text));
     sections.push(Section::heading("Claims of the paper and our results"));
-    sections.push(Section::Claims(claims::claims(results)));
+    sections.push(Section::Claims(judge(&claims::CLAIMS, results)));
     sections.push(Section::heading("Figure 6: attempts against the share seen"));
     sections.extend(figures::attempts_by_share(results));
     sections.push(Section::heading("Figure 7: attempts against the load"));

@@ -47,7 +47,7 @@ pub(super) fn ours(knowledge: Knowledge, share: u32, inter_arrival: u32) -> Nego
 }
 
 /// A case of Figure 9 with the choices of the page.
-pub(super) fn held(rejecters: u32, timeout: Timeout) -> HoldCase {
+pub(super) const fn held(rejecters: u32, timeout: Timeout) -> HoldCase {
     HoldCase { set: OURS, inter_arrival: ACCEPTER_INTER_ARRIVAL, rejecters, timeout }
 }
 

@@ -3,14 +3,87 @@
 
 use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, Results};
 use super::site::SHARES;
-use crate::{Claim, Estimate};
+use crate::claim::Row;
+use crate::{Estimate, Measured};
 
 /// Increases of the queue wait that a site might tolerate, relative to the wait without reservations.
 pub(super) const TOLERATED: [f64; 2] = [0.10, 0.25];
 
-pub(super) fn claims(results: &Results) -> Vec<Claim> {
-    vec![no_advantage(results), prolongs(results), longer_notice(results)]
-}
+pub(super) const CLAIMS: [Row<Results>; 3] = [
+    Row {
+        claim: ["cosy/no-advantage", "abstract; section 1", "no advantage"],
+        statement: "with a shortest notice of the predicted wait there is no start time advantage to making a \
+                    reservation over submitting to the queue",
+        rule: "at factors 1, 2 and 4 and every share, granted reservations do not start earlier on average than the \
+               same requests as jobs, and for a reservation with the shortest notice allowed the 95% interval of the \
+               advantage is not wholly above zero",
+        measure: advantages,
+        ours: |results, _| advantage_text(results),
+        holds: |results, _| {
+            let granted_lose = |rule: usize| range(results, rule, |run| run.advantage).1 <= 0.0;
+            let none_told_apart = |rule: usize| {
+                let shortest = |share| results.estimate(rule, share, Measures::shortest_advantage);
+                !shares_above_none().any(|share| is_above_zero(&shortest(share)))
+            };
+            (FACTOR_ONE..FACTORS.len()).all(|rule| granted_lose(rule) && none_told_apart(rule))
+        },
+        why: |_, _| {
+            "the queue wait grows faster than the history of starts shows, or the granted reservations are those \
+             that would have waited longest as jobs"
+                .into()
+        },
+    },
+    Row {
+        claim: ["cosy/queue-waits-longer", "section 1", "longer"],
+        statement: "the existence of advance reservations still prolongs the queue wait time even though no start \
+                    time advantages are taken",
+        rule: "at factor 1 the mean wait of the jobs that queue in every run is longer than without reservations at \
+               every share, and at the largest the interval lies above zero",
+        measure: |results| {
+            let named = |share| format!("increase at factor 1, {}%", SHARES[share]);
+            shares_above_none().map(|share| (named(share), results.increase(FACTOR_ONE, share))).collect()
+        },
+        ours: |_, increases| {
+            let shown = SHARES[1..].iter().zip(increases);
+            let shown: Vec<_> = shown.map(|(share, by)| format!("{}% at {share}%", percent(by))).collect();
+            format!("longer at factor 1 by {}", shown.join(", "))
+        },
+        // A small share has a small effect, which the interval may not separate from zero; the largest share must.
+        holds: |_, increases| {
+            increases.iter().all(|increase| increase.mean > 0.0)
+                && increases.last().is_some_and(is_above_zero)
+        },
+        why: |_, _| {
+            "at some share the mean over the seeds is not longer, or the seeds differ too much".into()
+        },
+    },
+    Row {
+        claim: ["cosy/longer-notice", "abstract", "longer"],
+        statement: "as a larger percentage of reservation requests are involved, a longer mandatory shortest notice \
+                    time must be applied in order not to sacrifice queue scheduling efficiency",
+        rule: "for a tolerated increase of the queue's wait of 10% and of 25% the mean of the needed factors never \
+               falls as the share grows, and is larger at the largest share than at the smallest",
+        measure: needed_factors,
+        ours: |results, _| {
+            let shown = TOLERATED.map(|tolerated| {
+                let cells = shares_above_none().map(|share| needed_text(results, share, tolerated));
+                format!("for {:.0}%: {}", 100.0 * tolerated, cells.collect::<Vec<_>>().join(", "))
+            });
+            format!("factors at 5, 10, 20, 30, 40% that keep the queue's wait, {}", shown.join("; "))
+        },
+        holds: |_, factors| {
+            factors.chunks(shares_above_none().len()).all(|factors| {
+                let never_falls = factors.windows(2).all(|pair| pair[0].mean <= pair[1].mean);
+                let ends = factors.first().zip(factors.last());
+                never_falls && ends.is_some_and(|(few, many)| few.mean < many.mean)
+            })
+        },
+        why: |_, _| {
+            "the increase does not fall monotonically with the factor in every seed; see the table of waits"
+                .into()
+        },
+    },
+];
 
 /// Indices of the shares above 0.
 pub(super) fn shares_above_none() -> std::ops::Range<usize> {
@@ -22,13 +95,7 @@ fn is_above_zero(estimate: &Estimate) -> bool {
     estimate.mean - estimate.margin.unwrap_or(0.0) > 0.0
 }
 
-fn no_advantage(results: &Results) -> Claim {
-    let granted_lose = |rule: usize| range(results, rule, |run| run.advantage).1 <= 0.0;
-    let none_told_apart = |rule: usize| {
-        let shortest = |share| results.estimate(rule, share, Measures::shortest_advantage);
-        !shares_above_none().any(|share| is_above_zero(&shortest(share)))
-    };
-    let reproduced = (FACTOR_ONE..FACTORS.len()).all(|rule| granted_lose(rule) && none_told_apart(rule));
+fn advantages(results: &Results) -> Measured {
     let mut measured = Vec::new();
     let figures: [(&str, Figure); 2] =
         [("shortest notice allowed", Measures::shortest_advantage), ("granted", |run| run.advantage)];
@@ -41,22 +108,7 @@ fn no_advantage(results: &Results) -> Claim {
             }));
         }
     }
-    Claim::new("cosy/no-advantage", "abstract; section 1", "no advantage")
-        .says(
-            "with a shortest notice of the predicted wait there is no start time advantage to making a \
-             reservation over submitting to the queue",
-        )
-        .ours(advantage_text(results), measured)
-        .judged(
-            "at factors 1, 2 and 4 and every share, granted reservations do not start earlier on average than the same \
-             requests as jobs, and for a reservation with the shortest notice allowed the 95% interval of the \
-             advantage is not wholly above zero",
-            reproduced,
-            || {
-                "the queue wait grows faster than the history of starts shows, or the granted reservations are those \
-                 that would have waited longest as jobs"
-            },
-        )
+    measured
 }
 
 fn advantage_text(results: &Results) -> String {
@@ -89,66 +141,16 @@ fn range(results: &Results, rule: usize, of: Figure) -> (f64, f64) {
     means.fold((f64::MAX, f64::MIN), |(least, most), mean| (least.min(mean), most.max(mean)))
 }
 
-fn prolongs(results: &Results) -> Claim {
-    let increases: Vec<(u32, Estimate)> =
-        shares_above_none().map(|share| (SHARES[share], results.increase(FACTOR_ONE, share))).collect();
-    // A small share has a small effect, which the interval may not separate from zero; the largest share
-    // must.
-    let reproduced = increases.iter().all(|(_, increase)| increase.mean > 0.0)
-        && increases.last().is_some_and(|(_, most)| is_above_zero(most));
-    let shown: Vec<String> =
-        increases.iter().map(|(share, increase)| format!("{}% at {share}%", percent(increase))).collect();
-    let named = |(share, increase)| (format!("increase at factor 1, {share}%"), increase);
-    Claim::new("cosy/queue-waits-longer", "section 1", "longer")
-        .says(
-            "the existence of advance reservations still prolongs the queue wait time even though no start \
-             time advantages are taken",
-        )
-        .ours(
-            format!("longer at factor 1 by {}", shown.join(", ")),
-            increases.into_iter().map(named).collect(),
-        )
-        .judged(
-            "at factor 1 the mean wait of the jobs that queue in every run is longer than without reservations at \
-             every share, and at the largest the interval lies above zero",
-            reproduced,
-            || "at some share the mean over the seeds is not longer, or the seeds differ too much",
-        )
-}
-
-fn longer_notice(results: &Results) -> Claim {
-    let grows = |factors: &[Estimate]| {
-        let never_falls = factors.windows(2).all(|pair| pair[0].mean <= pair[1].mean);
-        never_falls && factors.first().zip(factors.last()).is_some_and(|(few, many)| few.mean < many.mean)
+fn needed_factors(results: &Results) -> Measured {
+    let of = |tolerated: f64, share: usize| {
+        let (limit, share_percent) = (100.0 * tolerated, SHARES[share]);
+        let name = format!("factor that keeps the increase within {limit:.0}%, share {share_percent}%");
+        (name, results.needed_factor(share, tolerated))
     };
-    let (mut measured, mut shown, mut reproduced) = (Vec::new(), Vec::new(), true);
-    for tolerated in TOLERATED {
-        let factors: Vec<Estimate> =
-            shares_above_none().map(|share| results.needed_factor(share, tolerated)).collect();
-        reproduced &= grows(&factors);
-        let limit = 100.0 * tolerated;
-        let cells: Vec<String> =
-            shares_above_none().map(|share| needed_text(results, share, tolerated)).collect();
-        shown.push(format!("for {limit:.0}%: {}", cells.join(", ")));
-        measured.extend(shares_above_none().zip(factors).map(|(share, factor)| {
-            (format!("factor that keeps the increase within {limit:.0}%, share {}%", SHARES[share]), factor)
-        }));
-    }
-    Claim::new("cosy/longer-notice", "abstract", "longer")
-        .says(
-            "as a larger percentage of reservation requests are involved, a longer mandatory shortest notice \
-             time must be applied in order not to sacrifice queue scheduling efficiency",
-        )
-        .ours(
-            format!("factors at 5, 10, 20, 30, 40% that keep the queue's wait, {}", shown.join("; ")),
-            measured,
-        )
-        .judged(
-            "for a tolerated increase of the queue's wait of 10% and of 25% the mean of the needed factors never \
-             falls as the share grows, and is larger at the largest share than at the smallest",
-            reproduced,
-            || "the increase does not fall monotonically with the factor in every seed; see the table of waits",
-        )
+    TOLERATED
+        .iter()
+        .flat_map(|&tolerated| shares_above_none().map(move |share| of(tolerated, share)))
+        .collect()
 }
 
 /// The needed factor with its margin, and the number of seeds in which no factor was enough.

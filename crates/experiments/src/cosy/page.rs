@@ -3,6 +3,7 @@
 use super::claims::{self, TOLERATED, factor, needed_text, shares_above_none};
 use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, RULES, Results};
 use super::site::SHARES;
+use crate::claim::judge;
 use crate::report::{point, row};
 use crate::{Page, Scale, Section};
 use bookahead_figure::{LineSeries, Lines};
@@ -24,7 +25,7 @@ pub(super) fn page(scale: &Scale, results: &Results) -> Page {
         Section::text(NEEDED),
         needed_table(results),
         Section::heading("Claims"),
-        Section::Claims(claims::claims(results)),
+        Section::Claims(judge(&claims::CLAIMS, results)),
     ]);
     Page { id: "cosy", title: "COSY: the shortest notice for reservations".into(), sections }
 }

@@ -11,6 +11,7 @@ pub mod model;
 mod results;
 mod setup;
 
+use crate::claim::judge;
 use crate::{Page, Progress, Scale, Section};
 use results::{Results, run_sets};
 use setup::{ALTERNATIVES, CHOICES, Choices, HINT_LIMIT, SITES, Site};
@@ -39,7 +40,7 @@ fn page(set: &Choices, results: &[Results]) -> Page {
     sections.extend(what_we_chose(set).map(Section::text));
     if let Some(ours) = results.first() {
         sections.push(Section::heading("Claims of the paper and our results"));
-        sections.push(Section::Claims(claims::claims(results)));
+        sections.push(Section::Claims(judge(&claims::CLAIMS, results)));
         let parts: [(&str, Part); 5] = [
             ("Figure 7: mean waiting time", figures::waiting),
             ("Figure 8: mean offset", figures::offsets),

@@ -30,7 +30,7 @@ pub fn run(workload: &Workload, scale: &Scale, progress: Progress<'_>) -> Page {
     let findings = run_each(&batches, scale, progress, |batch| {
         run_one(if batch.limited { &limited } else { workload }, &batch.setting)
     });
-    page::page(workload, cut, &Results::new(batches, findings))
+    page::page(workload, &Results::new(workload, cut, batches, findings))
 }
 
 /// All runs, in a fixed order.

@@ -1,17 +1,18 @@
 //! The page of the experiment: the figures and tables of the paper with our results, and extensions.
 
-use super::claims::claims;
+use super::claims::CLAIMS;
 use super::results::{Batch, Results, added_hours, of};
 use super::run::{BOOK_AHEAD, Contender};
 use super::workload::Workload;
 use super::{WIDE_WINDOW, WIDEST};
+use crate::claim::judge;
 use crate::report::row;
 use crate::{Page, Section};
 use bookahead_figure::{Chart, Clock, Heatmap, Panel, Series, Style};
 use bookahead_plan::Time;
 use bookahead_workload::trace::Estimates;
 
-pub(super) fn page(workload: &Workload, cut: usize, results: &Results) -> Page {
+pub(super) fn page(workload: &Workload, results: &Results) -> Page {
     let run = format!(
         "Workload: {}. One job of each block of ten becomes a request with its real run time as duration; \
          EASY backfilling on {} nodes; at most 20 slots, at least 15 minutes apart, and the start that the request \
@@ -19,7 +20,7 @@ pub(super) fn page(workload: &Workload, cut: usize, results: &Results) -> Page {
          probe, have equal weight.",
         workload.name, workload.machine
     );
-    let mut sections = vec![Section::text(run), Section::Claims(claims(results, cut, workload))];
+    let mut sections = vec![Section::text(run), Section::Claims(judge(&CLAIMS, results))];
     sections.push(Section::heading("Share of requests granted (Fig. 3)"));
     sections.extend(Contender::PAPER.map(|contender| surface(results, contender)));
     sections.push(success_table(results));

@@ -1,6 +1,7 @@
 //! All findings, and queries on them: means over matching workloads, with intervals over the seeds.
 
 use super::run::{Contender, Finding, Setting};
+use super::workload::Workload;
 use crate::Estimate;
 use bookahead_workload::trace::Estimates;
 
@@ -14,12 +15,23 @@ pub(super) struct Batch {
 pub(super) struct Results {
     all: Vec<(Batch, Finding)>,
     seeds: u64,
+    /// Number of jobs that the size limit affects.
+    pub(super) cut: usize,
+    pub(super) jobs: usize,
+    /// Whether the workload is the real trace.
+    pub(super) real: bool,
 }
 
 impl Results {
-    pub(super) fn new(batches: Vec<Batch>, findings: Vec<Finding>) -> Results {
+    pub(super) fn new(
+        workload: &Workload,
+        cut: usize,
+        batches: Vec<Batch>,
+        findings: Vec<Finding>,
+    ) -> Results {
         let seeds = batches.iter().map(|batch| batch.setting.seed).max().unwrap_or(0);
-        Results { all: batches.into_iter().zip(findings).collect(), seeds }
+        let (jobs, real) = (workload.jobs.len(), workload.real);
+        Results { all: batches.into_iter().zip(findings).collect(), seeds, cut, jobs, real }
     }
 
     /// The distinct hours of the runs, sorted.

@@ -33,7 +33,7 @@ pub enum Contender {
 
 impl Contender {
     /// The two methods that the paper compares.
-    pub const PAPER: [Contender; 2] = [Contender::Load, Contender::WhatIf];
+    pub(crate) const PAPER: [Contender; 2] = [Contender::Load, Contender::WhatIf];
     /// All methods, those of the paper first.
     pub const ALL: [Contender; 5] = [
         Contender::Load,

@@ -264,7 +264,7 @@ impl Cluster {
     fn rebuild(&mut self) {
         self.stale = false;
         self.scheduler.reset(self.policy, self.capacity, self.scheduler.now());
-        self.scheduler.reserve(always(self.lost));
+        self.scheduler.reserve(Span::always(self.lost));
         for span in self.reserved.backings.values().flatten() {
             self.scheduler.reserve(*span);
         }
@@ -354,8 +354,8 @@ impl Cluster {
 
     /// Sets the failed capacity.
     pub(super) fn set_lost(&mut self, lost: Capacity) {
-        self.scheduler.release(always(self.lost));
-        self.scheduler.reserve(always(lost));
+        self.scheduler.release(Span::always(self.lost));
+        self.scheduler.reserve(Span::always(lost));
         self.lost = lost;
         self.unsettled = true;
         self.touch();
@@ -369,7 +369,7 @@ impl Cluster {
         if queue().any(|task| task.id.is_some()) {
             let View { running, waiting, .. } = self.view();
             let reserved = self.reserved.backings.values().flatten().copied();
-            let reservations: Vec<Span> = reserved.chain([always(self.lost)]).collect();
+            let reservations: Vec<Span> = reserved.chain([Span::always(self.lost)]).collect();
             let frozen = planner::Cluster {
                 capacity: self.capacity,
                 now,
@@ -394,10 +394,6 @@ impl Cluster {
 
 fn waiting(submit: Time, estimate: Seconds, capacity: Capacity) -> Waiting {
     Waiting { submit, estimate: estimate.max(Seconds(1)), capacity, priority: 0 }
-}
-
-fn always(capacity: Capacity) -> Span {
-    Span { interval: Interval::new(Time::MIN, Time::MAX), capacity }
 }
 
 #[cfg(test)]

@@ -211,7 +211,7 @@ impl Jobs {
     }
 
     /// The job submitted with a key.
-    pub fn with_key(&self, key: Key) -> Option<&Record> {
+    pub(crate) fn with_key(&self, key: Key) -> Option<&Record> {
         self.by_key.get(&key).and_then(|id| self.records.get(id))
     }
 

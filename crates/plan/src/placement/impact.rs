@@ -101,7 +101,7 @@ const ACCURACY: f64 = 0.5;
 /// Approximate end of the present workload: half of the remaining estimated work of running and waiting jobs,
 /// spread over the whole capacity; then, repeatedly, plus the areas of reservations that are active before
 /// it.
-pub fn workload_end(cluster: &Cluster<'_>) -> Time {
+pub(crate) fn workload_end(cluster: &Cluster<'_>) -> Time {
     let now = cluster.now;
     let capacity = i128::from(cluster.capacity.0.max(1));
     let running = cluster.running.iter().map(|job| rest(now, job.expected_end, job.capacity.0));

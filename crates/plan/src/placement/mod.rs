@@ -14,7 +14,7 @@ mod impact;
 mod prober;
 pub mod relax;
 
-pub use impact::{Admission, Impact, SlotRules, workload_end};
+pub use impact::{Admission, Impact, SlotRules};
 pub use prober::{Prober, Rules};
 pub use relax::{BUSY_STEPS, Blocker, Reason, Refusal, Relaxation};
 

@@ -61,7 +61,7 @@ impl Profile {
     }
 
     /// Becomes equal to `other`, but reuses the memory.
-    pub fn copy_from(&mut self, other: &Profile) {
+    pub(crate) fn copy_from(&mut self, other: &Profile) {
         self.origin = other.origin;
         self.base = other.base;
         self.tree.copy_from(&other.tree);
@@ -175,7 +175,7 @@ impl Profile {
 
     /// An earlier start for a span in this profile, of `need` at `start`, if nothing else moves. None if
     /// there is none.
-    pub fn earlier_fit(&self, not_before: Time, need: Need, start: Time) -> Option<Time> {
+    pub(crate) fn earlier_fit(&self, not_before: Time, need: Need, start: Time) -> Option<Time> {
         // Before its start, free capacity does not include its own span. From its start on it has what it
         // needs, so a run that reaches `start` is long enough.
         self.first_run(not_before, need, start - Seconds(1), start)

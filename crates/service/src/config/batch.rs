@@ -1,8 +1,8 @@
 //! Configuration of the batch system of a site. Without one, a site uses its built-in scheduler.
 
 use super::error::{Wrong, no_user};
-use super::length::Length;
 use crate::security::user_name;
+use bookahead_api::Length;
 use bookahead_lrms::batch::accounts::is_project;
 use bookahead_lrms::batch::{Place, Unit};
 use bookahead_protocol::{Millis, Name};
@@ -203,7 +203,7 @@ impl BatchConfig {
 
     /// How long PBS may take to confirm a reservation. Default: at most half of the time limit of a grant, because
     /// the reservation has to be read back as well.
-    pub fn confirm_within(&self) -> Length {
+    pub(crate) fn confirm_within(&self) -> Length {
         let half = Length(Millis(self.answer_within.0.0 / 2));
         // At least the lower bound of the field: half of a short answer_within may be less.
         self.confirm_within.unwrap_or_else(|| CONFIRM_WITHIN.min(half).max(Length::of_seconds(1)))

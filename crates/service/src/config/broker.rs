@@ -2,12 +2,11 @@
 
 use super::common::*;
 use super::error::{self, ConfigError, Wrong};
-use super::length::Length;
 use super::notify::NotifyConfig;
 use crate::http;
 use crate::http::listener::UNIX;
 use crate::security::Security;
-use bookahead_api::AttributeValue;
+use bookahead_api::{AttributeValue, Length};
 use bookahead_party::Role;
 use bookahead_party::broker::JobRules;
 use bookahead_plan::Seconds;
@@ -194,7 +193,7 @@ impl BrokerConfig {
 
     /// Whether callers are authenticated, or the operator trusts all of them. Otherwise the broker must not vouch
     /// for them.
-    pub fn knows_callers(&self) -> bool {
+    pub(crate) fn knows_callers(&self) -> bool {
         !Common::from(self).is_open_to_local_users() || self.security.trust_local_users
     }
 

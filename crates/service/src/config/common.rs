@@ -1,14 +1,13 @@
 //! Parts that the configurations of sites and brokers share: clock, called services, and checks. Opens no files.
 
 use super::error::{Wrong, check_name};
-use super::length::Length;
 use super::notify::NotifyConfig;
 use crate::clock::Clock;
 use crate::history::History;
 use crate::http;
 use crate::http::listener::{Listen, UNIX};
 use crate::security::Security;
-use bookahead_api::{AttributeValue, Timestamp};
+use bookahead_api::{AttributeValue, Length, Timestamp};
 use bookahead_lrms::batch::accounts::Projects;
 use bookahead_party::Role;
 use bookahead_protocol::{Millis, Moment, Name};
@@ -20,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Fastest clock: a real millisecond should be less than a minute of simulated time.
-pub const FASTEST: u32 = 50_000;
+const FASTEST: u32 = 50_000;
 
 /// Configuration of the clock. Services that call each other need the same clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +70,7 @@ impl ClockConfig {
 
 /// A real duration in terms of a clock with this speed. Used for waits on round trips and people, which take real
 /// time on any clock.
-pub fn in_its_time(length: Length, speed: u32) -> Millis {
+pub(super) fn in_its_time(length: Length, speed: u32) -> Millis {
     // The longest length that can be written, times the highest speed, exceeds 64 bits.
     Millis(length.0.0.saturating_mul(i64::from(speed)))
 }
@@ -120,7 +119,7 @@ impl PeerLink {
 impl Calls {
     /// Whether a broker mints tokens for peers without a token file. Default: only without a certificate, because a
     /// peer that knows the certificate would refuse a token with an unknown key.
-    pub fn mints(&self) -> bool {
+    pub(crate) fn mints(&self) -> bool {
         self.mint.unwrap_or(self.certificate.is_none())
     }
 
@@ -190,7 +189,7 @@ pub(super) fn state(said: Option<&Path>, name: &str, base: &Path) -> PathBuf {
 }
 
 /// Name of the Unix socket in the state folder.
-pub const SOCKET: &str = "socket";
+const SOCKET: &str = "socket";
 
 /// Listeners of a service: one address or several.
 #[derive(Debug, Clone, PartialEq, Eq)]

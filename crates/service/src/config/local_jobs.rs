@@ -2,7 +2,7 @@
 //! random without end. They start anew with each start of the site and are not stored.
 
 use super::error::Wrong;
-use super::length::Length;
+use bookahead_api::Length;
 use bookahead_lrms::builtin::sources::{LocalJob, Mix, Nothing, Repeated, Source, Steady};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_workload::{Job, LoadError, LoadOptions, Trace};

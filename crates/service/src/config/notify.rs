@@ -1,7 +1,7 @@
 //! The table `[notify]`: receivers of notices about reservations, in addition to the event stream.
 
 use super::error::Wrong;
-use super::length::Length;
+use bookahead_api::Length;
 use bookahead_protocol::Millis;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

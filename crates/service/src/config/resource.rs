@@ -3,9 +3,8 @@
 
 use super::batch::PlaceConfig;
 use super::error::{Wrong, check_name};
-use super::length::Length;
-use bookahead_api::AttributeValue;
 use bookahead_api::site::attributes_into;
+use bookahead_api::{AttributeValue, Length};
 use bookahead_plan::placement::{Admission, Method, SlotRules, Weights};
 use bookahead_plan::{Policy, Seconds, placement};
 use bookahead_protocol::ledger::Offered;
@@ -136,7 +135,7 @@ impl<Jobs> Resource<Jobs> {
     }
 
     /// Queue policy for local jobs.
-    pub fn queue_policy(&self) -> Result<Policy, Wrong> {
+    pub(crate) fn queue_policy(&self) -> Result<Policy, Wrong> {
         Policy::from_str(&self.policy).map_err(|why| Wrong::new("policy", why.to_string()))
     }
 }

@@ -3,13 +3,12 @@
 use super::batch::BatchConfig;
 use super::common::*;
 use super::error::{self, ConfigError, Wrong, no_user, percentage};
-use super::length::Length;
 use super::local_jobs::LocalJobs;
 use super::notify::NotifyConfig;
 use super::resource::Resource;
 use crate::http;
 use crate::security::{Role, Security, user_name};
-use bookahead_api::AttributeValue;
+use bookahead_api::{AttributeValue, Length};
 use bookahead_protocol::ledger::{HoldRules, Reveal, Rules, UserLimits};
 use bookahead_protocol::{Millis, Name, deadline, ledger};
 use serde::{Deserialize, Serialize};
@@ -284,7 +283,7 @@ impl SiteConfig {
     }
 
     /// Limits of the server. With a batch system, calls may wait longer for their answers.
-    pub fn server_limits(&self) -> http::Limits {
+    pub(crate) fn server_limits(&self) -> http::Limits {
         let mut limits = self.server.clone();
         if let Some(batch) = &self.batch {
             // HTTP must not give up before the batch system does: the caller would not learn the outcome.

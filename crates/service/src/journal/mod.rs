@@ -39,7 +39,7 @@ mod writer;
 
 pub use check::{Report, check, export};
 pub use error::{Damage, JournalError};
-pub use queue::{MOST_IN_A_TRANSACTION, MOST_WAITING, Ticket};
+pub use queue::{MOST_WAITING, Ticket};
 pub use replay::{Record, Replay};
 pub use verify::Snapshot;
 

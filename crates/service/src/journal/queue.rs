@@ -14,7 +14,7 @@ pub const MOST_WAITING: usize = 16_384;
 
 /// Most events in one transaction: enough to amortize the sync, few enough that the first event does not wait long
 /// for the last.
-pub const MOST_IN_A_TRANSACTION: usize = 4_096;
+const MOST_IN_A_TRANSACTION: usize = 4_096;
 
 pub(crate) enum Order {
     Append(Batch),

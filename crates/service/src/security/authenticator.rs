@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Value of `WWW-Authenticate` with status 401.
-pub const CHALLENGE: &str = "Bearer realm=\"bookahead\"";
+pub(crate) const CHALLENGE: &str = "Bearer realm=\"bookahead\"";
 
 /// Default user without authentication.
 const ANYBODY: &str = "anonymous";

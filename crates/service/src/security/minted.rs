@@ -61,14 +61,14 @@ impl CallsKey {
     }
 
     /// The public key, SubjectPublicKeyInfo in PEM.
-    pub fn public_pem(&self) -> String {
+    pub(crate) fn public_pem(&self) -> String {
         // SEQUENCE { SEQUENCE { id-Ed25519 }, BIT STRING } (RFC 8410).
         let head = [0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
         pem("PUBLIC KEY", &[&head, self.pair.public_key().as_ref()].concat())
     }
 
     /// Mints tokens for one peer.
-    pub fn minter(self: &Arc<CallsKey>, audience: &str) -> TokenMinter {
+    pub(crate) fn minter(self: &Arc<CallsKey>, audience: &str) -> TokenMinter {
         let (key, audience) = (self.clone(), audience.to_owned());
         TokenMinter::new(move |caller| key.mint(&audience, caller, wall_seconds()))
     }

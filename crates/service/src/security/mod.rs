@@ -33,7 +33,8 @@ pub(crate) mod tls;
 mod transport;
 
 pub use accounts::{Accounts, is_root, own_account};
-pub use authenticator::{Authenticator, CHALLENGE};
+pub use authenticator::Authenticator;
+pub(crate) use authenticator::CHALLENGE;
 pub use claims::{Claims, TokenRules, mint, new_secret};
 pub use error::{KeyFault, ProviderFault, SecurityError, TokenFault};
 pub use identity::{Identity, Role};

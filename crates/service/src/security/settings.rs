@@ -81,13 +81,13 @@ impl Default for Security {
 
 impl Security {
     /// Whether callers are authenticated.
-    pub fn is_guarded(&self) -> bool {
+    pub(crate) fn is_guarded(&self) -> bool {
         self.keys.is_some() || self.issuer.is_some() || !self.peers.is_empty() || !self.brokers.is_empty()
     }
 
     /// The same for a service with this name, which is the default audience of tokens from brokers.
     #[must_use]
-    pub fn for_service(&self, name: &str) -> Security {
+    pub(crate) fn for_service(&self, name: &str) -> Security {
         let mut security = self.clone();
         security.brokers.iter_mut().for_each(|broker| {
             broker.audience.get_or_insert_with(|| name.to_owned());

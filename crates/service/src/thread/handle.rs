@@ -80,7 +80,7 @@ impl PartyHandle {
     }
 
     /// What is wrong with the clock, if anything is known.
-    pub fn clock_problem(&self) -> Option<String> {
+    pub(crate) fn clock_problem(&self) -> Option<String> {
         self.shared.clock_problem()
     }
 
@@ -140,7 +140,7 @@ impl PartyHandle {
     }
 
     /// [`PartyHandle::ask`] for a call about a job.
-    pub async fn job_call(
+    pub(crate) async fn job_call(
         &self,
         patience: Duration,
         input: impl FnOnce(CallId) -> Input,
@@ -174,7 +174,7 @@ impl PartyHandle {
 
     /// Sends the answer of a peer. `on_released` is called when all calls that the party decided on before it saw
     /// the answer have left. Until then it may still repeat the answered call.
-    pub fn tell_answer(&self, answer: Input, on_released: OnReleased) {
+    pub(crate) fn tell_answer(&self, answer: Input, on_released: OnReleased) {
         // If the party has ended, the answer does not matter.
         let _ = self.inbox.send(Message::Answer(Box::new(answer), on_released));
     }
@@ -185,7 +185,7 @@ impl PartyHandle {
     }
 
     /// The same for a long read, on a blocking thread; waits at most `patience` long.
-    pub async fn read_long<T: Send + 'static>(
+    pub(crate) async fn read_long<T: Send + 'static>(
         &self,
         patience: Duration,
         reader: impl FnOnce(&mut dyn Queries, Moment) -> T + Send + 'static,

@@ -82,7 +82,7 @@ impl Record {
     }
 
     /// Whether the last answer was a problem.
-    pub fn was_told_no(&self) -> bool {
+    pub(crate) fn was_told_no(&self) -> bool {
         matches!(self.last(), Some(Answer::Problem(_)))
     }
 
@@ -150,7 +150,7 @@ impl Client {
     }
 
     /// Schedules jobs outside reservations.
-    pub fn want_jobs(&mut self, mut jobs: Vec<(Moment, JobRequest)>) {
+    pub(crate) fn want_jobs(&mut self, mut jobs: Vec<(Moment, JobRequest)>) {
         jobs.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         self.wanted_jobs = jobs;
     }
@@ -171,7 +171,7 @@ impl Client {
     }
 
     /// Whether nothing is scheduled and no call is unanswered.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.wishes.is_empty()
             && self.wanted_jobs.is_empty()
             && self.pending.is_empty()

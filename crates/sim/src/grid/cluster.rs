@@ -100,7 +100,7 @@ impl Cluster {
     }
 
     /// Time of the next end, submission, start or edge of a used backing.
-    pub fn next_event(&self) -> Option<Time> {
+    pub(crate) fn next_event(&self) -> Option<Time> {
         let end = self.ends.peek().map(|Reverse((time, _))| *time);
         let submission = self.jobs.get(self.submitted).map(|job| job.asked.submit);
         let chance = self.scheduler.next_chance().filter(|_| self.scheduler.waiting() > 0 && !self.asleep);
@@ -315,8 +315,7 @@ impl Cluster {
     fn plan_anew(&mut self) {
         let now = self.now();
         self.scheduler.reset(self.policy, self.capacity, now);
-        let lost = Span { interval: Interval::new(Time::MIN, Time::MAX), capacity: Capacity(self.lost) };
-        self.scheduler.reserve(lost);
+        self.scheduler.reserve(Span::always(Capacity(self.lost)));
         self.foreign.iter().for_each(|span| self.scheduler.reserve(*span));
         for id in self.reserved.keys() {
             self.kept(*id).into_iter().for_each(|span| self.scheduler.reserve(span));
@@ -362,7 +361,7 @@ impl Cluster {
     }
 
     /// First time and amount by which running jobs, backings and failed capacity exceed the cluster.
-    pub fn overfull(&mut self) -> Option<(Time, i64)> {
+    pub(crate) fn overfull(&mut self) -> Option<(Time, i64)> {
         // Promises to waiting jobs are no commitments; the pass below makes them again.
         self.scheduler.withdraw_promises();
         let (now, profile) = (self.now(), self.scheduler.profile());

@@ -30,7 +30,7 @@ pub struct Temper {
 
 impl Temper {
     /// No faults, and short delays.
-    pub const CALM: Temper = Temper {
+    pub(crate) const CALM: Temper = Temper {
         fastest: Millis(5),
         slowest: Millis(50),
         slow: 0,

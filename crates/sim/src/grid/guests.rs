@@ -188,7 +188,7 @@ impl Cluster {
     }
 
     /// Waiting and running jobs.
-    pub fn live_jobs(&self) -> impl Iterator<Item = JobId> {
+    pub(crate) fn live_jobs(&self) -> impl Iterator<Item = JobId> {
         self.live.iter().map(|place| self.ours[*place].job.id)
     }
 }

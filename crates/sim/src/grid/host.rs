@@ -22,7 +22,7 @@ pub struct Disk {
 
 impl Disk {
     /// Durable immediately, without snapshots.
-    pub const INSTANT: Disk = Disk { takes: Millis(0), snapshot_every: 0 };
+    pub(crate) const INSTANT: Disk = Disk { takes: Millis(0), snapshot_every: 0 };
 }
 
 /// A journalled event, for the log and the witness.

@@ -160,7 +160,7 @@ impl Grid {
     }
 
     /// Adds a deliberate defect. Without the feature `flaws`, defects of the protocol and of sites have no effect.
-    pub fn break_by(&mut self, flaw: Flaw) {
+    pub(crate) fn break_by(&mut self, flaw: Flaw) {
         self.flaw = Some(flaw);
         for party in &mut self.parties {
             match &mut party.role {
@@ -256,7 +256,7 @@ impl Grid {
     }
 
     /// Whether no message is in transit, and all parties are up with nothing in progress.
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.travelling == 0 && self.parties.iter().all(Party::is_settled)
     }
 

@@ -56,7 +56,7 @@ impl Malformed {
     pub const MOST: usize = 40;
 
     /// The format of the file, by its first line.
-    pub fn looks_like(&self) -> &'static str {
+    pub(crate) fn looks_like(&self) -> &'static str {
         let begins = |with: &[u8]| self.beginning.trim_ascii_start().starts_with(with);
         if begins(b"\x89PNG") || begins(b"GIF8") || begins(b"\xff\xd8\xff") {
             "an image"
@@ -122,7 +122,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The first line that is no job line, as far as the source was read.
-    pub fn first_malformed(&self) -> Option<&Malformed> {
+    pub(crate) fn first_malformed(&self) -> Option<&Malformed> {
         self.first_malformed.as_ref()
     }
 

@@ -9,4 +9,5 @@ mod scaling;
 
 pub use job::{CleaningReport, Job, LoadError, LoadOptions, Overruns, OverrunsError};
 pub use load::Trace;
-pub use scaling::{Estimates, EstimatesError, ScalingError, offered_load, scale_load, scale_to_load};
+pub(crate) use scaling::scale_to_load;
+pub use scaling::{Estimates, EstimatesError, ScalingError, offered_load, scale_load};

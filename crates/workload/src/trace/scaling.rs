@@ -60,7 +60,7 @@ fn scaled(submit: Time, first: Time, factor: f64) -> f64 {
 }
 
 /// Scales the gaps so that the offered load becomes `load`.
-pub fn scale_to_load(jobs: &mut [Job], machine: Capacity, load: f64) -> Result<(), ScalingError> {
+pub(crate) fn scale_to_load(jobs: &mut [Job], machine: Capacity, load: f64) -> Result<(), ScalingError> {
     match offered_load(jobs, machine) {
         // Not zero: every job has at least one processor and one second.
         Some(offered) => scale_load(jobs, load / offered),

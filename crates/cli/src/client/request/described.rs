@@ -2,11 +2,11 @@
 //! It is turned into the request of the API: times become instants and names of parts become indices. Contradictions
 //! are refused with advice. Nothing is sent here.
 
-use super::values::{Gap, Length, Required};
+use super::values::{Gap, Required, signed};
 use crate::client::dates::Reader;
 use crate::client::refusal::counted;
 use crate::client::when::When;
-use bookahead_api::{self as api, Objective, OnLoss, Timestamp};
+use bookahead_api::{self as api, Length, Objective, OnLoss, Timestamp};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol as protocol;
 use serde::Deserialize;
@@ -20,6 +20,7 @@ pub(crate) struct Described {
     /// Default latest end of parts.
     pub(crate) until: Option<When>,
     /// Default duration of parts.
+    #[serde(default, deserialize_with = "signed")]
     pub(crate) duration: Option<Length>,
     /// How to choose among solutions.
     #[serde(default)]
@@ -52,6 +53,7 @@ pub(crate) struct Part {
     /// Kind of resource. Default: processors.
     pub(crate) kind: Option<String>,
     pub(crate) capacity: u32,
+    #[serde(default, deserialize_with = "signed")]
     pub(crate) duration: Option<Length>,
     pub(crate) from: Option<When>,
     pub(crate) until: Option<When>,
@@ -68,7 +70,12 @@ pub(crate) enum Constraint {
     /// All start at the same time.
     Together(Vec<String>),
     /// The second starts `by` after the start of the first.
-    Offset { first: String, second: String, by: Length },
+    Offset {
+        first: String,
+        second: String,
+        #[serde(deserialize_with = "signed")]
+        by: Length,
+    },
     /// The second starts after the end of the first.
     After {
         first: String,
@@ -133,18 +140,19 @@ impl Described {
 
     fn part(&self, part: &Part, reader: &Reader) -> Result<api::Part, String> {
         let duration = part.duration.or(self.duration).ok_or("the duration is missing; add one")?;
-        // A `Length` may be negative, because offsets between parts have the same type.
-        if duration.0 < Seconds(1) {
+        let duration = duration.seconds();
+        // It may be negative, because it is parsed like the offset between two parts.
+        if duration < Seconds(1) {
             return Err("the duration must be at least one second".to_owned());
         }
         if part.capacity == 0 {
             return Err("the capacity must be at least 1".to_owned());
         }
-        let (earliest_start, latest_end) = self.window(part, duration.0, reader)?;
+        let (earliest_start, latest_end) = self.window(part, duration, reader)?;
         Ok(api::Part {
             kind: part.kind.as_deref().unwrap_or("processors").into(),
             capacity: part.capacity,
-            duration_seconds: duration.0.0,
+            duration_seconds: duration.0,
             earliest_start,
             latest_end,
             requirements: part.require.iter().map(|required| required.0.clone()).collect(),
@@ -279,7 +287,7 @@ pub(crate) fn between(constraint: &Constraint, names: &Names) -> Result<Vec<api:
         }
         Constraint::Offset { first, second, by } => {
             let (first, second) = names.pair(first, second)?;
-            vec![api::Constraint::Offset { first, second, by_seconds: by.0.0 }]
+            vec![api::Constraint::Offset { first, second, by_seconds: by.seconds().0 }]
         }
         Constraint::After { first, second, gap } => {
             let (first, second) = names.pair(first, second)?;

@@ -12,7 +12,7 @@ use crate::client::session::Session;
 use crate::client::when::When;
 use crate::times::written;
 use anyhow::{Context, Result};
-use bookahead_api::{self as api, Objective, OnLoss};
+use bookahead_api::{self as api, Length, Objective, OnLoss};
 use bookahead_plan::Seconds;
 use clap::Args;
 use described::{Constraint, Described, Fault, Part, Place};
@@ -21,7 +21,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use toml::de::{DeTable, DeValue};
-use values::{Length, Required, capacity, some_time};
+use values::{Required, capacity, some_time};
 
 /// Options that describe a single part. They conflict with `--part` and `--file`.
 const OF_ONE_PART: [&str; 4] = ["capacity", "kind", "require", "resource"];
@@ -177,7 +177,7 @@ impl FromStr for PartText {
                 "kind" => part.kind = Some(value.to_owned()),
                 "resource" => part.resource = Some(value.to_owned()),
                 "capacity" => part.capacity = read(value)?,
-                "duration" => part.duration = Some(read(value)?),
+                "duration" => part.duration = Some(Length::signed(value).map_err(|error| bad(value, error))?),
                 "from" => part.from = Some(read(value)?),
                 "until" => part.until = Some(read(value)?),
                 "require" => part.require.push(read(value)?),
@@ -193,7 +193,11 @@ impl FromStr for PartText {
 }
 
 fn read<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T, BadPart> {
-    value.parse().map_err(|error| BadPart(format!("'{value}': {error}")))
+    value.parse().map_err(|error| bad(value, error))
+}
+
+fn bad(value: &str, error: impl std::fmt::Display) -> BadPart {
+    BadPart(format!("'{value}': {error}"))
 }
 
 /// Parses an enum value by its name in the API.

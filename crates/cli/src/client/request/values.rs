@@ -2,37 +2,35 @@
 //! `gpus`). In a file, a value of another type is refused with an example of the expected form; the file format adds
 //! the position.
 
-use crate::times::{BadLength, length, written};
-use bookahead_api::{AttributeValue, Requirement};
+use bookahead_api::{AttributeValue, BadLength, Length, Requirement};
 use bookahead_plan::Seconds;
 use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
-use std::marker::PhantomData;
 use std::str::FromStr;
 
 /// Deserializes a value from a string; `expecting` describes the expected form, with an example.
-pub(crate) fn read<'de, T, D>(from: D, expecting: &'static str) -> Result<T, D::Error>
-where
-    T: FromStr<Err: fmt::Display>,
-    D: Deserializer<'de>,
-{
-    from.deserialize_str(Text { expecting, reads: PhantomData })
-}
-
-struct Text<T> {
+pub(crate) fn read<'de, T, E: fmt::Display, D: Deserializer<'de>>(
+    from: D,
     expecting: &'static str,
-    reads: PhantomData<T>,
+    parse: fn(&str) -> Result<T, E>,
+) -> Result<T, D::Error> {
+    from.deserialize_str(Text { expecting, parse })
 }
 
-impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
+struct Text<T, E> {
+    expecting: &'static str,
+    parse: fn(&str) -> Result<T, E>,
+}
+
+impl<T, E: fmt::Display> Visitor<'_> for Text<T, E> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.expecting)
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        text.parse().map_err(E::custom)
+    fn visit_str<F: Error>(self, text: &str) -> Result<T, F> {
+        (self.parse)(text).map_err(F::custom)
     }
 }
 
@@ -41,7 +39,7 @@ macro_rules! read_from_text {
     ($name:ty, $expecting:literal) => {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<$name, D::Error> {
-                $crate::client::request::values::read(from, $expecting)
+                $crate::client::request::values::read(from, $expecting, str::parse)
             }
         }
     };
@@ -49,27 +47,9 @@ macro_rules! read_from_text {
 
 pub(crate) use read_from_text;
 
-/// A duration or an offset; negative with a minus in front.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Length(pub(crate) Seconds);
-
-impl FromStr for Length {
-    type Err = BadLength;
-
-    fn from_str(text: &str) -> Result<Length, BadLength> {
-        let text = text.trim();
-        match text.strip_prefix('-') {
-            Some(rest) => length(rest).map(|length| Length(Seconds(-length.0))),
-            None => length(text).map(Length),
-        }
-    }
-}
-
-impl fmt::Display for Length {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.0.0 < 0 { "-" } else { "" };
-        write!(f, "{sign}{}", written(Seconds(self.0.0.saturating_abs())))
-    }
+/// Deserializes a duration or an offset between parts, in whole seconds; negative with a minus in front.
+pub(crate) fn signed<'de, T: From<Length>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    read(from, "a length of time in quotes, such as \"2h30m\"", Length::signed).map(T::from)
 }
 
 /// Parses a duration of at least one second, for options that mean nothing with zero.
@@ -84,8 +64,8 @@ pub(crate) fn some_time(text: &str) -> Result<Length, String> {
     if number != "0" && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("'{number}' has no unit; use {number}s, {number}m or {number}h"));
     }
-    let length: Length = text.parse().map_err(|error: BadLength| error.to_string())?;
-    if length.0 < Seconds(1) {
+    let length = Length::signed(text).map_err(|error: BadLength| error.to_string())?;
+    if length.seconds() < Seconds(1) {
         Err(format!("'{text}' is too short; use one second or more"))
     } else {
         Ok(length)
@@ -97,8 +77,6 @@ pub(crate) fn capacity(text: &str) -> Result<u32, String> {
     let number = text.trim().parse::<u32>().ok().filter(|number| *number > 0);
     number.ok_or_else(|| format!("'{text}' is not a capacity; give a whole number from 1 to {}", u32::MAX))
 }
-
-read_from_text!(Length, "a length of time in quotes, such as \"2h30m\"");
 
 /// Allowed time between two parts: `0s..10m`, `5m..` for at least, `..10m` for at most, `10m` for exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +96,7 @@ impl FromStr for Gap {
 
     fn from_str(text: &str) -> Result<Gap, BadGap> {
         let bad = || BadGap(text.to_owned());
-        let length = |text: &str| text.parse::<Length>().map(|length| length.0).map_err(|_| bad());
+        let length = |text: &str| Length::signed(text).map(Length::seconds).map_err(|_| bad());
         let (least, most) = match text.split_once("..") {
             None => (length(text)?, Some(length(text)?)),
             Some((least, most)) if least.trim().is_empty() => (Seconds::ZERO, Some(length(most)?)),
@@ -250,10 +228,10 @@ mod tests {
 
     #[test]
     fn a_length_may_be_less_than_nothing() {
-        assert_eq!("-15m".parse::<Length>(), Ok(Length(Seconds(-900))));
-        assert_eq!(Length(Seconds(-900)).to_string(), "-15m");
-        assert!("--15m".parse::<Length>().is_err());
-        assert_eq!(some_time("1s"), Ok(Length(Seconds(1))));
+        assert_eq!(Length::signed("-15m"), Ok(Length::of_seconds(-900)));
+        assert_eq!(Length::of_seconds(-900).to_string(), "-15m");
+        assert!(Length::signed("--15m").is_err());
+        assert_eq!(some_time("1s"), Ok(Length::of_seconds(1)));
         assert!(some_time("0s").is_err() && some_time("-15m").is_err() && some_time("soon").is_err());
     }
 }

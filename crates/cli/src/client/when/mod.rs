@@ -220,7 +220,7 @@ impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             When::Now => f.write_str("now"),
-            When::In(length) if length.0 < 0 => write!(f, "-{}", written(Seconds(length.0.saturating_neg()))),
+            When::In(length) if length.0 < 0 => f.write_str(&written(*length)),
             When::In(length) => write!(f, "+{}", written(*length)),
             When::Exactly(instant) => write!(f, "{instant}"),
             When::Wall { day, time, zone } => {

@@ -33,7 +33,7 @@ impl Work {
     pub const NONE: Work = Work(0);
 
     /// Run time on a CPU of this rating, in whole seconds rounded up, and at least one.
-    pub fn run_time(self, rating: Rating) -> Seconds {
+    pub(crate) fn run_time(self, rating: Rating) -> Seconds {
         // Rounded up, so that `after` finds no work left at the end. At least one second, because an empty
         // interval is not recorded as a piece and the job would seem never to have run.
         let seconds = self.0.div_ceil(u64::from(rating.0.max(1))).max(1);

@@ -1,4 +1,5 @@
-//! Lengths of time as operators write them: `90s`, `2h30m`, `1d`, and `50ms` where the network is meant.
+//! Lengths of time as people write them, on command lines, in requests and in configurations: `90s`, `2h30m`, `1d`,
+//! `50ms`.
 
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Millis, Moment};
@@ -8,7 +9,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Text such as `90s`, `2h30m` or `50ms`. Never negative.
+/// A length of time. Text such as `90s`, `2h30m` or `50ms` is never negative; [`Length::signed`] parses offsets, which
+/// may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Length(pub Millis);
 
@@ -46,9 +48,15 @@ pub fn whole_seconds(text: &str) -> Result<Seconds, BadLength> {
     let seconds = match small.strip_prefix('p') {
         Some(rest) => iso(rest),
         None if small.contains(':') || small.contains('-') => slurm(&small)?,
-        None => small.parse::<u32>().map(i64::from).ok().or_else(|| sum(&small, &UNITS)),
+        None => digits(&small).map(i64::from).or_else(|| sum(&small, &UNITS)),
     };
     seconds.map(Seconds).ok_or_else(|| BadLength::Unreadable(text.to_owned()))
+}
+
+/// A number without a sign: `parse` accepts a plus, but `+90` and `+1-12:00` are typing errors.
+fn digits(text: &str) -> Option<u32> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { text.parse().ok() } else { None }
 }
 
 /// What follows the `P`: weeks and days, then behind a `T` hours, minutes and seconds. Units have one letter.
@@ -68,17 +76,12 @@ fn iso(text: &str) -> Option<i64> {
 
 /// `hours:minutes:seconds`, and with days in front `days-hours`, `days-hours:minutes`, `days-hours:minutes:seconds`.
 fn slurm(text: &str) -> Result<Option<i64>, BadLength> {
-    let number = |text: &str| {
-        // `parse` accepts a plus sign, but `+1-12:00` is a typing error.
-        let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        if plain { text.parse::<u32>().ok() } else { None }
-    };
     let (days, clock) = match text.split_once('-') {
         Some((days, clock)) => (Some(days), clock),
         None => (None, text),
     };
-    let fields: Option<Vec<u32>> = clock.split(':').map(number).collect();
-    let days = days.map(number);
+    let fields: Option<Vec<u32>> = clock.split(':').map(digits).collect();
+    let days = days.map(digits);
     let (days, hours, minutes, seconds) = match (days, fields.as_deref()) {
         (None, Some(&[hours, minutes, seconds])) => (0, hours, minutes, seconds),
         (None, Some(&[first, second])) if second < 60 => {
@@ -132,13 +135,11 @@ impl FromStr for Length {
     type Err = BadLength;
 
     fn from_str(text: &str) -> Result<Length, BadLength> {
-        let digits =
-            text.strip_suffix("ms").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-        let millis = match digits {
-            Some(digits) => digits.parse::<u32>().ok().map(|millis| Millis(millis.into())),
-            None => return whole_seconds(text).map(Length::from),
-        };
-        millis.map(Length).ok_or_else(|| BadLength::Unreadable(text.to_owned()))
+        match text.strip_suffix("ms").map(digits) {
+            Some(Some(millis)) => Ok(Length(Millis(millis.into()))),
+            Some(None) => Err(BadLength::Unreadable(text.to_owned())),
+            None => whole_seconds(text).map(Length::from),
+        }
     }
 }
 
@@ -156,7 +157,10 @@ impl Serialize for Length {
 
 impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = self.0.0.max(0);
+        if self.0.0 < 0 {
+            f.write_str("-")?;
+        }
+        let millis = self.0.0.unsigned_abs();
         if millis % 1_000 != 0 {
             return write!(f, "{millis}ms");
         }
@@ -166,6 +170,7 @@ impl fmt::Display for Length {
         }
         // Weeks are read, but nobody thinks of ten days as a week and three days.
         for (names, unit) in UNITS.into_iter().skip(1) {
+            let unit = unit.unsigned_abs();
             if rest >= unit {
                 write!(f, "{}{}", rest / unit, names[0])?;
                 rest %= unit;
@@ -176,6 +181,15 @@ impl fmt::Display for Length {
 }
 
 impl Length {
+    /// Parses whole seconds, with a minus in front for a negative offset.
+    pub fn signed(text: &str) -> Result<Length, BadLength> {
+        let text = text.trim();
+        match text.strip_prefix('-') {
+            Some(rest) => whole_seconds(rest).map(|length| Length::of_seconds(-length.0)),
+            None => whole_seconds(text).map(Length::from),
+        }
+    }
+
     /// So many seconds.
     pub const fn of_seconds(seconds: i64) -> Length {
         Length(Millis::seconds(seconds))
@@ -220,7 +234,7 @@ mod tests {
             assert_eq!(text.parse::<Length>().expect(text).0, Millis(millis));
         }
         assert_eq!("1ms".parse::<Length>().expect("a length").seconds(), Seconds(1));
-        for text in ["", "ms", "-5ms", "1s5ms", "5 ms", "1.0001s", "2ü"] {
+        for text in ["", "ms", "-5ms", "1s5ms", "5 ms", "1.0001s", "2ü", "+90", "+90s"] {
             assert!(text.parse::<Length>().is_err(), "{text}");
         }
     }
