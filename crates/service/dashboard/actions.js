@@ -58,6 +58,12 @@ export function actionsFor(reservation, reload, fault) {
 
   const change = async () => {
     const request = requestOf(reservation);
+    // An extension is not part of the request; without this a change would undo it.
+    request.parts.forEach((part, at) => {
+      const [begin, end] = [seconds(slots[at].begin), seconds(slots[at].end)];
+      part.duration_seconds = Math.max(part.duration_seconds, end - begin);
+      if (seconds(part.latest_end) < end) part.latest_end = slots[at].end;
+    });
     const isActive = now === 'active';
     const rows = request.parts.map((part, at) => {
       const input = (key, value, extra) => h('input', { id: `change-${key}-${at}`, value, autocomplete: 'off', ...extra });

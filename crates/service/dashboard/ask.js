@@ -10,12 +10,12 @@ import { counted, showRefusal } from './refusal.js';
 import { formOf, groupOffers, makeRequest, requestFor, sortOffers } from './request.js';
 import { go } from './route.js';
 import { change, on, state } from './state.js';
-import { clockRate, count, length, plural, range, seconds, short } from './time.js';
+import { clockRate, count, length, plural, range, seconds, short, stamp } from './time.js';
 
 // By the clock of the person who looks at the page.
 const HOLD_FOR = 300;
 // More offers than are shown: those that differ only a little are shown as one.
-const ASKED = 24, SHOWN = 6;
+const ASKED = 24, LEAST = 3, SHOWN = 6;
 const SORTS = [['least-impact', 'least delay'], ['earliest-end', 'earliest'], ['lowest-cost', 'cheapest']];
 
 export const costText = (cost) => (cost > 0 ? `cost ${cost.toFixed(2)}` : 'free of charge');
@@ -51,10 +51,27 @@ export function askPanel() {
     request = await makeRequest({ ...values, objective });
     const answer = await api.probe(request, ASKED);
     if (mine !== number) return;
+    await askLater(answer);
+    if (mine !== number) return;
     const offers = sortOffers(groupOffers(answer), objective).slice(0, SHOWN);
     change('offers', { offers, blockers: [], chosen: null, effect: [] });
     showOffers(answer);
     announce(offers.length ? `${plural(offers.length, 'offer')}; the first: ${range(offers[0].begin, offers[0].end)}, ${delayText(offers[0])}` : 'no offers');
+  }
+
+  // The best offers often differ by minutes only. Later ones are asked for too, so that there is a choice.
+  async function askLater(answer) {
+    for (let round = 0; round < 2 && groupOffers(answer).length < LEAST; round++) {
+      const last = Math.max(...answer.offers.flatMap(({ slots }) => slots.map((slot) => seconds(slot.end))));
+      const later = request.parts.map((part) => ({ ...part, earliest_start: stamp(Math.max(last, seconds(part.earliest_start))) }));
+      const hasRoom = later.every((part) => seconds(part.latest_end) - seconds(part.earliest_start) >= part.duration_seconds);
+      if (!hasRoom) return;
+      try {
+        answer.offers.push(...(await api.probe({ ...request, parts: later }, ASKED)).offers);
+      } catch {
+        return;
+      }
+    }
   }
 
   function clear() {

@@ -13,8 +13,9 @@ const kindOf = (block) => {
   return at < 0 ? FOREIGN : at;
 };
 
-// Lanes with more boxes than this are repacked without regard to where boxes were; at that size nobody follows one box.
-const MOST_STEADY = 5000;
+// Lanes with more boxes than this are packed in whole tracks: faster, and at that size a box is a few pixels high at most.
+const MOST_EXACT = 4000;
+const TRACKS = 256;
 
 export function buildLanes(schedule, before) {
   const old = new Map((before || []).map((lane) => [lane.name, lane]));
@@ -48,18 +49,21 @@ function buildLane(one, old) {
 // First fit by begin: jobs from the bottom, reservations from the top, so both stay readable and nothing overlaps.
 // A box with no gap wide enough is cut into strips, as the papers do; its area stays capacity × time.
 function pack(lane, sorted, begins, ends, old) {
+  if (sorted.length > MOST_EXACT) {
+    packTracks(lane, sorted, begins, ends);
+    return;
+  }
   const pieces = { begin: [], end: [], low: [], high: [], kind: [], ref: [] };
-  const steady = sorted.length <= MOST_STEADY;
   let active = [];
   for (const ref of sorted) {
     const block = lane.blocks[ref];
     const begin = begins[ref], end = ends[ref], kind = kindOf(block);
     active = active.filter((one) => one.end > begin);
     const fromTop = kind >= RESERVED || lane.levels !== null;
-    const key = steady ? `${kind} ${block.id || `${block.end} ${block.capacity}`}` : null;
-    const parts = fit(gapsOf(active, lane.capacity), block.capacity, fromTop, steady ? old?.places?.get(key) : undefined);
+    const key = `${kind} ${block.id || `${block.end} ${block.capacity}`}`;
+    const parts = fit(gapsOf(active, lane.capacity), block.capacity, fromTop, old?.places?.get(key));
     const placed = parts.length ? parts : [[Math.max(0, lane.capacity - block.capacity), lane.capacity]];
-    if (key !== null) lane.places.set(key, placed[0][0]);
+    lane.places.set(key, placed[0][0]);
     for (const [low, high] of placed) {
       insert(active, { low, high, end });
       pieces.begin.push(begin);
@@ -77,6 +81,41 @@ function pack(lane, sorted, begins, ends, old) {
   lane.high = Float32Array.from(pieces.high);
   lane.kindAt = Uint8Array.from(pieces.kind);
   lane.ref = Uint32Array.from(pieces.ref);
+  setReach(lane);
+}
+
+// First fit in tracks of equal capacity. A box without room lies over others, each time a little further up.
+function packTracks(lane, sorted, begins, ends) {
+  const count = sorted.length;
+  Object.assign(lane, {
+    count, begin: new Float64Array(count), end: new Float64Array(count), low: new Float32Array(count), high: new Float32Array(count),
+    kindAt: new Uint8Array(count), ref: sorted,
+  });
+  const size = lane.capacity / TRACKS;
+  const taken = new Float64Array(TRACKS).fill(-Infinity);
+  let spill = 0;
+  for (let at = 0; at < count; at++) {
+    const ref = sorted[at], block = lane.blocks[ref];
+    const begin = begins[ref], end = ends[ref];
+    const wanted = Math.min(TRACKS, Math.max(1, Math.round(block.capacity / size)));
+    let run = 0, track = 0;
+    for (; track < TRACKS && run < wanted; track++) run = taken[track] <= begin ? run + 1 : 0;
+    let first = track - wanted;
+    if (run < wanted) {
+      first = spill;
+      spill = (spill + wanted * 3 + 1) % Math.max(1, TRACKS - wanted);
+    }
+    for (track = first; track < first + wanted && track < TRACKS; track++) taken[track] = Math.max(taken[track], end);
+    lane.begin[at] = begin;
+    lane.end[at] = end;
+    lane.low[at] = first * size;
+    lane.high[at] = Math.min(lane.capacity, first * size + block.capacity);
+    lane.kindAt[at] = kindOf(block);
+  }
+  setReach(lane);
+}
+
+function setReach(lane) {
   // The latest end so far grows with the index, so the first box that reaches into a window is found by bisection.
   lane.reach = new Float64Array(lane.count);
   let reach = -Infinity;
@@ -143,49 +182,81 @@ function bisect(values, value) {
   return low;
 }
 
-// Free capacity as steps [[begin, capacity], …]. Computed from the boxes if the service does not send it.
+// Free capacity as steps: `at` and `free`, two arrays. Computed from the boxes if the service does not send it.
 export function freeSteps(lane) {
-  if (lane.free) return lane.free;
-  const moves = new Map();
-  for (const block of lane.blocks) {
-    const begin = seconds(block.begin), end = seconds(block.end);
-    moves.set(begin, (moves.get(begin) || 0) - block.capacity);
-    moves.set(end, (moves.get(end) || 0) + block.capacity);
+  lane.steps ||= lane.free
+    ? { at: Float64Array.from(lane.free, (one) => one[0]), free: Float64Array.from(lane.free, (one) => Math.max(0, one[1])) }
+    : lane.count > MOST_EXACT ? summedSorted(lane) : summed(lane.capacity - lane.lost, lane.blocks.flatMap(({ begin, end, capacity }) => [[seconds(begin), -capacity], [seconds(end), capacity]]));
+  return lane.steps;
+}
+
+function summed(start, moves) {
+  moves.sort((a, b) => a[0] - b[0]);
+  const at = new Float64Array(moves.length + 1), free = new Float64Array(moves.length + 1);
+  at[0] = -Infinity;
+  free[0] = start;
+  let size = 1, value = start;
+  for (const [when, change] of moves) {
+    value += change;
+    if (at[size - 1] !== when) at[size++] = when;
+    free[size - 1] = value;
   }
-  let free = lane.capacity - lane.lost;
-  lane.free = [[-Infinity, free]];
-  for (const at of [...moves.keys()].sort((a, b) => a - b)) lane.free.push([at, (free += moves.get(at))]);
-  return lane.free;
+  return { at: at.subarray(0, size), free: free.subarray(0, size) };
+}
+
+// The same for very many boxes, without an object for each.
+function summedSorted(lane) {
+  const { count, begin, end, ref, blocks } = lane;
+  const byEnd = Uint32Array.from({ length: count }, (_, index) => index).sort((a, b) => end[a] - end[b]);
+  const at = new Float64Array(2 * count + 1), free = new Float64Array(2 * count + 1);
+  let value = lane.capacity - lane.lost, size = 1, opened = 0, closed = 0;
+  at[0] = -Infinity;
+  free[0] = value;
+  while (closed < count) {
+    const opens = opened < count && begin[opened] < end[byEnd[closed]];
+    const when = opens ? begin[opened] : end[byEnd[closed]];
+    value += opens ? -blocks[ref[opened++]].capacity : blocks[ref[byEnd[closed++]]].capacity;
+    if (at[size - 1] !== when) at[size++] = when;
+    free[size - 1] = value;
+  }
+  return { at: at.subarray(0, size), free: free.subarray(0, size) };
 }
 
 export function freeAt(lane, at) {
   const steps = freeSteps(lane);
-  let low = 0, high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (steps[middle][0] > at) high = middle;
-    else low = middle + 1;
-  }
-  return Math.max(0, low ? steps[low - 1][1] : lane.capacity - lane.lost);
+  const index = bisect(steps.at, at);
+  return Math.max(0, index ? steps.free[index - 1] : lane.capacity - lane.lost);
 }
 
 // Free capacity of several lanes together.
-export function sumFree(lanes, from, until) {
-  const moves = new Map();
-  let sum = 0;
+export function sumFree(lanes) {
+  let start = 0;
+  const moves = [];
   for (const lane of lanes) {
-    let last = freeAt(lane, from);
-    sum += last;
-    for (const [at, capacity] of freeSteps(lane)) {
-      if (at <= from || at >= until) continue;
-      const now = Math.max(0, capacity);
-      moves.set(at, (moves.get(at) || 0) + now - last);
+    const { at, free } = freeSteps(lane);
+    let last = Math.max(0, free[0] ?? lane.capacity);
+    start += last;
+    for (let index = 1; index < at.length; index++) {
+      const now = Math.max(0, free[index]);
+      if (now !== last) moves.push([at[index], now - last]);
       last = now;
     }
   }
-  const steps = [[from, sum]];
-  for (const at of [...moves.keys()].sort((a, b) => a - b)) steps.push([at, (sum += moves.get(at))]);
-  return steps;
+  return summed(start, moves);
+}
+
+// The steps of a window as a line with at most two points for each pixel: the least that is free within it.
+export function freeLine(steps, from, until, width) {
+  const scale = width / (until - from);
+  let index = Math.max(0, bisect(steps.at, from) - 1);
+  const line = [[0, steps.free[index] ?? 0]];
+  for (index++; index < steps.at.length && steps.at[index] < until; index++) {
+    const x = (steps.at[index] - from) * scale;
+    const [lastX, lastFree] = line[line.length - 1];
+    if (x - lastX >= 1) line.push([x, steps.free[index]]);
+    else line[line.length - 1] = [lastX, Math.min(lastFree, steps.free[index])];
+  }
+  return line;
 }
 
 // The piece at a time and capacity, the last drawn first; `slack` in both units makes thin boxes easy to hit.

@@ -1,6 +1,6 @@
 // The picture on the screen: two canvases (boxes below, marks above), rows of lanes, and a cached bitmap while it moves.
 
-import { freeAt, pieceAt, sumFree } from './boxes.js';
+import { freeAt, freeLine, pieceAt, sumFree } from './boxes.js';
 import { drawAxis, drawLanes } from './draw.js';
 import { drawOverlay, piece } from './overlay.js';
 import { h } from './dom.js';
@@ -8,8 +8,9 @@ import { CanvasPen } from './pens.js';
 import { readPalette } from './palette.js';
 import { nowSeconds } from './time.js';
 
-export const AXIS = 40;
-const GAP = 10;
+export const AXIS = 48;
+// Lanes of one site stand closer together than those of two.
+const GAP = 6, SITE_GAP = 14;
 // A drawing cheaper than this many milliseconds is made anew in every frame, which is sharper than a moved bitmap.
 const CHEAP = 9;
 // A moved bitmap is replaced by a sharp drawing after the picture has rested for this many milliseconds.
@@ -21,7 +22,7 @@ export const SHORTEST = 300, LONGEST = 400 * 86400;
 // Height grows with the square root of capacity. Other kinds than processors have units that do not compare.
 export function laneHeight(lane) {
   const root = 6.5 * Math.sqrt(lane.capacity);
-  return lane.kind && lane.kind !== 'processors' ? Math.min(58, Math.max(44, root)) : Math.min(152, Math.max(48, root));
+  return lane.kind && lane.kind !== 'processors' ? Math.min(52, Math.max(42, root)) : Math.min(152, Math.max(48, root));
 }
 
 export class Chart {
@@ -42,19 +43,23 @@ export class Chart {
 
   layout() {
     let y = AXIS;
-    const sum = this.lanes.reduce((all, lane) => all + laneHeight(lane) + GAP, 0) + 70;
-    const room = this.height - AXIS - 8;
+    const sum = this.lanes.reduce((all, lane) => all + laneHeight(lane), 56);
+    const gaps = this.lanes.reduce((all, lane, at) => all + (lane.site === this.lanes[at + 1]?.site ? GAP : SITE_GAP), 0);
+    const room = this.height - AXIS - 10 - gaps;
     // Lanes share spare room, up to a third more height; more would make small lanes look important.
     const stretch = Math.min(1.35, Math.max(1, room / sum));
-    this.rows = this.lanes.map((lane) => {
+    this.rows = this.lanes.map((lane, at) => {
+      if (at) y += lane.site === this.lanes[at - 1].site ? GAP : SITE_GAP;
       const row = { lane, y, height: Math.round(laneHeight(lane) * stretch) };
-      y += row.height + GAP;
+      y += row.height;
       return row;
     });
     const summed = this.lanes.filter((lane) => lane.kind === 'processors' || !lane.kind);
     this.summed = summed.length ? summed : this.lanes;
-    this.freeRow = this.lanes.length ? { y: y + 4, height: Math.round(56 * stretch) } : null;
-    this.content = y + 4 + (this.freeRow ? this.freeRow.height + 8 : 0);
+    if (this.freeOf !== this.lanes) this.freeSteps = sumFree(this.summed);
+    this.freeOf = this.lanes;
+    this.freeRow = this.lanes.length ? { y: y + SITE_GAP, height: Math.round(56 * stretch) } : null;
+    this.content = y + SITE_GAP + (this.freeRow ? this.freeRow.height + 8 : 0);
     this.element.style.height = `${Math.max(this.content, this.height)}px`;
     this.changed();
   }
@@ -121,7 +126,7 @@ export class Chart {
     let free = null;
     if (this.freeRow) {
       const most = this.summed.reduce((sum, lane) => sum + lane.capacity, 0);
-      free = { top: this.freeRow.y - this.scroll, height: this.freeRow.height, most, steps: sumFree(this.summed, from, until) };
+      free = { top: this.freeRow.y - this.scroll, height: this.freeRow.height, most, line: () => freeLine(this.freeSteps, from, until, width) };
     }
     return {
       from, until, width, axis: AXIS, bottom: this.height, rows, free, palette: this.palette, now: nowSeconds(),
@@ -179,11 +184,14 @@ export class Chart {
     const span = view.until - view.from;
     const fits = bitmap && bitmap.version === this.version && bitmap.scroll === this.scroll
       && bitmap.from <= view.from && bitmap.until >= view.until && bitmap.span / span < 2.2;
-    if (!fits) this.makeBitmap(view);
+    // A zoom leaves the bitmap soon. Until the next one its edges stay blank, which is better than a late frame.
+    const age = bitmap ? performance.now() - bitmap.made : Infinity;
+    if (!bitmap || bitmap.version !== this.version || (!fits && age > Math.max(150, this.cost * 5))) this.makeBitmap(view);
     const { canvas, from, until } = this.bitmap;
     const scale = canvas.width / (until - from);
     const y = Math.round(AXIS * this.ratio), height = canvas.height - y;
     pen.context.setTransform(1, 0, 0, 1, 0, 0);
+    pen.context.imageSmoothingEnabled = false;
     pen.context.drawImage(canvas, (view.from - from) * scale, y, span * scale, height, 0, y, this.base.width, height);
     pen.context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
   }
@@ -198,12 +206,12 @@ export class Chart {
     const canvas = this.bitmap?.canvas || document.createElement('canvas');
     canvas.width = Math.round(width * this.ratio);
     canvas.height = this.base.height;
-    const pen = new CanvasPen(canvas.getContext('2d', { alpha: true }), this.ratio);
+    const pen = new CanvasPen(canvas.getContext('2d'), this.ratio);
     pen.context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     const begun = performance.now();
     drawLanes(pen, this.view(from, until, width));
     this.cost = performance.now() - begun;
-    this.bitmap = { canvas, from, until, span, scroll: this.scroll, version: this.version };
+    this.bitmap = { canvas, from, until, span, scroll: this.scroll, version: this.version, made: performance.now() };
   }
 
   // What lies at a point: {row, piece?, at, free}.

@@ -1,5 +1,5 @@
 // Draws lanes, boxes, free capacity and the time axis with a pen. The view says which time lies where:
-// {from, until, width, axis, rows: [{lane, top, height}], free: {top, height, steps, most} | null, palette, now, me}.
+// {from, until, width, axis, rows: [{lane, top, height}], free: {top, height, line, most} | null, palette, now, me}.
 
 import { FOREIGN, HELD, PLANNED, RESERVED, RUNNING, visible } from './boxes.js';
 import { count, ticks } from './time.js';
@@ -46,6 +46,11 @@ const ORDER = [
   ['broken', (p) => p.broken],
 ];
 const NAMES = [null, 'planned', 'reserved', 'held', 'foreign'];
+// Looked up once: the inner loop runs for every box.
+const FILLS = NAMES.map((name) => name && batch(name));
+const LINES = NAMES.map((name) => name && batch(`${name}-line`));
+const RUNS = SHADES.map((shade) => batch(shade));
+const DENSITIES = [0, 1, 2, 3, 4].map((kind) => batch(`density-${kind}`));
 
 export const xOf = (view, at) => ((at - view.from) * view.width) / (view.until - view.from);
 
@@ -61,10 +66,8 @@ export function drawLanes(pen, view) {
     if (row.top > view.bottom || row.top + row.height < view.axis) continue;
     collect(pen, view, row, labels);
   }
-  for (const [name, fill] of ORDER) {
-    const one = batches.get(name);
-    if (one?.count) pen.rects(fill(palette), one.data, one.count);
-  }
+  pen.batches(ORDER.filter(([name]) => batches.get(name)?.count)
+    .map(([name, fill]) => [fill(palette), batches.get(name).data, batches.get(name).count]));
   for (const label of labels) drawLabel(pen, view, label);
   if (view.free) drawFree(pen, view);
 }
@@ -123,14 +126,13 @@ function collect(pen, view, row, labels) {
     if (width >= 3) width -= 1;
     if (height >= 4) height -= 1;
     if (kind === RUNNING) {
-      batch(SHADES[(lane.ref[at] * 7 + ((lane.low[at] * 3) | 0)) % 3]).push(left, top, width, height);
+      RUNS[((end + lane.low[at]) % 3) | 0].push(left, top, width, height);
     } else {
-      const name = NAMES[kind];
       const block = lane.blocks[lane.ref[at]];
       const isBroken = block.condition && block.condition !== 'whole';
       const line = width < 3 || height < 3 ? 0 : isBroken || (view.me && block.owner === view.me && kind >= RESERVED) ? 2 : 1;
-      batch(isBroken ? 'broken' : `${name}-line`).push(left, top, width, height);
-      if (line) batch(name).push(left + line, top + line, width - 2 * line, height - 2 * line);
+      (isBroken ? batch('broken') : LINES[kind]).push(left, top, width, height);
+      if (line) FILLS[kind].push(left + line, top + line, width - 2 * line, height - 2 * line);
     }
     if (width > 36 && height > 13) labels.push({ lane, at, left, top, width, height });
   }
@@ -146,7 +148,7 @@ function stack(row, unit, floor, columns, used) {
       const size = used(column, kind) * unit;
       if (size <= 0) continue;
       const shown = Math.min(size, row.height - 4 - height);
-      if (shown > 0) batch(`density-${kind}`).push(column, floor - height - shown, 1, shown);
+      if (shown > 0) DENSITIES[kind].push(column, floor - height - shown, 1, shown);
       height += size;
     }
   }
@@ -190,8 +192,8 @@ function drawFree(pen, view) {
   const floor = free.top + free.height - 0.5;
   pen.frame(0.5, free.top + 0.5, view.width - 1, free.height - 1, { fill: palette.lane, stroke: palette.line });
   const line = [];
-  for (const [at, capacity] of free.steps) {
-    const x = Math.max(0, Math.min(view.width, xOf(view, at))), y = floor - capacity * unit;
+  for (const [x, capacity] of free.line()) {
+    const y = floor - Math.max(0, capacity) * unit;
     if (line.length) line.push([x, line[line.length - 1][1]]);
     line.push([x, y]);
   }
@@ -203,7 +205,8 @@ function drawFree(pen, view) {
 
 export function drawAxis(pen, view) {
   const { palette } = view;
-  const y = view.axis - 12;
+  // The line below the labels belongs to the time at the now-line.
+  const y = view.axis - 33;
   let end = -Infinity;
   for (const mark of view.ticks || (view.ticks = ticksOf(view))) {
     const x = xOf(view, mark.at);

@@ -160,7 +160,7 @@ function drawBlocker(pen, view, { lane, begin, end, low, high }) {
   const row = rowOf(view, lane);
   const box = row && place(view, row, { begin, end, low, high });
   if (!box) return;
-  pen.frame(box.x, box.y, box.width, box.height, { stroke: view.palette.broken, line: 2.5, radius: 2 });
+  pen.frame(box.x, box.y, box.width, box.height, { stroke: view.palette.broken, line: box.height < 8 || box.width < 8 ? 1.25 : 2.5, radius: 2 });
   if (box.width > 16 && box.height > 14) {
     pen.text(Math.max(0, box.x) + box.width - 12, box.y + 14, '!', { fill: view.palette.broken, size: 13, weight: 700, align: 'center' });
   }

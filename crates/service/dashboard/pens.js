@@ -1,6 +1,12 @@
 // Two pens with the same methods: one draws on a canvas, one writes SVG. The drawing code does not know which it has.
 
+import { Pixels } from './pixels.js';
+
 export const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+
+// Above this many rectangles, writing pixels is faster than calling the canvas.
+const MOST_CALLS = 1500;
+let pixels = null;
 
 export class CanvasPen {
   constructor(context, ratio) {
@@ -19,6 +25,19 @@ export class CanvasPen {
   rects(fill, data, count) {
     this.context.fillStyle = this.paint(fill);
     for (let at = 0; at < count * 4; at += 4) this.context.fillRect(data[at], data[at + 1], data[at + 2], data[at + 3]);
+  }
+
+  // Many batches of rectangles, in this order.
+  batches(list) {
+    const total = list.reduce((sum, [, , count]) => sum + count, 0);
+    if (total < MOST_CALLS) {
+      for (const [fill, data, count] of list) this.rects(fill, data, count);
+      return;
+    }
+    pixels ||= new Pixels();
+    pixels.begin(this.context.canvas.width, this.context.canvas.height);
+    for (const [fill, data, count] of list) pixels.rects(fill, data, count, this.ratio);
+    pixels.end(this.context, this.ratio);
   }
 
   paint(fill) {
@@ -143,6 +162,10 @@ export class SvgPen {
       path += `M${short(data[at])} ${short(data[at + 1])}h${short(data[at + 2])}v${short(data[at + 3])}h${short(-data[at + 2])}z`;
     }
     if (path) this.parts.push(`<path fill="${this.paint(fill)}" d="${path}"/>`);
+  }
+
+  batches(list) {
+    for (const [fill, data, count] of list) this.rects(fill, data, count);
   }
 
   look({ fill, stroke, line = 1, dash, alpha = 1 }) {

@@ -84,6 +84,10 @@ export function month(at) {
 
 // `today 09:00`, `tomorrow 09:00`, `Thu 09:00`, `16 Dec 09:00`, `2027-03-01 09:00`
 export function short(at) {
+  return `${dayName(at)} ${wallClock(at)}`;
+}
+
+function dayName(at) {
   const days = dayNumber(at) - dayNumber(nowSeconds());
   const date = local(at);
   let name = `${date.getUTCFullYear()}-${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())}`;
@@ -92,7 +96,7 @@ export function short(at) {
   else if (days === 1) name = 'tomorrow';
   else if (days > 1 && days < 7) name = DAYS[date.getUTCDay()];
   else if (Math.abs(days) <= 330) name = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
-  return `${name} ${wallClock(at)}`;
+  return name;
 }
 
 // The end of an interval, without its day if it is the day of the begin.
@@ -100,7 +104,11 @@ export function shortEnd(begin, end) {
   return dayNumber(begin) === dayNumber(end) ? wallClock(end) : short(end);
 }
 
-export const range = (begin, end) => `${short(begin)} – ${shortEnd(begin, end)}`;
+// Minutes only: for cards and labels, where seconds would be noise.
+export function range(begin, end) {
+  const last = dayNumber(begin) === dayNumber(end) ? hourMinute(end) : `${dayName(end)} ${hourMinute(end)}`;
+  return `${dayName(begin)} ${hourMinute(begin)} – ${last}`;
+}
 
 // `Mon 2026-11-16 09:00+01:00`
 export function wall(at) {

@@ -1,6 +1,6 @@
 // The timeline page: toolbar, names of lanes, chart, legend, tooltip; and the range in the address.
 
-import { buildLanes, PLANNED, RESERVED, RUNNING, visible, WORDS } from './boxes.js';
+import { buildLanes, visible } from './boxes.js';
 import { Chart, AXIS } from './chart.js';
 import { byId, announce, fill, h } from './dom.js';
 import { listen } from './gestures.js';
@@ -10,7 +10,7 @@ import { placeMoves, placeOffers } from './places.js';
 import { saveSvg } from './sheet.js';
 import { describe, laneTable } from './lane-table.js';
 import { on, change, state } from './state.js';
-import { count, day, length, midnight, nowSeconds, range, seconds, stamp } from './time.js';
+import { count, day, length, nowSeconds, range, seconds, stamp } from './time.js';
 import { replaceRoute, route } from './route.js';
 
 const DAY = 86400;
@@ -20,6 +20,7 @@ const NOW_AT = 0.14, NOW_MOST = 0.34;
 export function showTimeline(main, side) {
   const chart = new Chart({ onView });
   const marks = { hovered: null, selected: null, focused: null, joined: new Map(), blockers: [], offers: [], moves: [] };
+  let all = { of: null, lanes: [] };
   let follows = true, span = DAY, addressTimer = 0, table = false;
   const date = h('strong.date', { id: 'timeline-date' });
   const scale = h('span.soft', { id: 'timeline-span' });
@@ -39,8 +40,8 @@ export function showTimeline(main, side) {
     h('div.group', null, tool('zoom-out', '−', 'Zoom out (−)', () => chart.zoom(1.5)), tool('zoom-in', '+', 'Zoom in (+)', () => chart.zoom(1 / 1.5))),
     filter, h('span.spring'), tableButton, tool('save-svg', 'SVG', 'Save this view as SVG', () => saveSvg(chart)));
   const legend = h('ul.legend', { 'aria-label': 'Legend' }, [
-    ['running', 'running'], ['planned', 'planned'], ['reserved', 'reserved'], ['held', 'held'], ['foreign', 'other, maintenance'],
-    ['good', 'offer, nobody waits longer'], ['delay', 'offer that delays jobs'], ['broken', 'broken or in the way'],
+    ['running', 'running'], ['planned', 'planned'], ['reserved', 'reserved'], ['held', 'held'], ['foreign', 'other'],
+    ['good', 'offer, nobody waits longer'], ['delay', 'offer that delays jobs'], ['broken', 'broken, in the way'],
   ].map(([name, text]) => h('li', null, h(`span.swatch.${name}`, { 'aria-hidden': 'true' }), text)));
   const frame = h('section.timeline', { 'aria-label': 'Timeline' }, bar, scroller, tables, legend, summary, tip);
   fill(main, h('div.split', null, frame, side));
@@ -51,7 +52,10 @@ export function showTimeline(main, side) {
 
   function rebuild() {
     const wantedNames = (route().params.resource || '').split(',').filter(Boolean);
-    const lanes = buildLanes(state.schedule, chart.lanes);
+    // Packing is the costly step; a hold that was given back does not change it.
+    const isNew = all.of !== state.schedule;
+    if (isNew) all = { of: state.schedule, lanes: buildLanes(state.schedule, all.lanes) };
+    const { lanes } = all;
     const shown = wantedNames.length ? lanes.filter((lane) => wantedNames.includes(lane.name) || wantedNames.includes(lane.site)) : lanes;
     chart.heldIds = new Set(state.held.map((hold) => hold.reservation.id));
     chart.me = state.user?.name;
@@ -147,9 +151,9 @@ export function showTimeline(main, side) {
   }
 
   function showRange() {
-    const first = Math.max(chart.from, chart.from), last = chart.until - 1;
-    date.textContent = midnight(first) === midnight(last) || span <= 1.5 * DAY ? day(first) : `${day(first)} – ${day(last)}`;
-    scale.textContent = length(Math.round(span / 60) * 60).replace(/ 00h$/, '');
+    const first = chart.from, last = chart.until - 1;
+    date.textContent = span <= 1.5 * DAY ? day((first + last) / 2) : `${day(first)} – ${day(last)}`;
+    scale.textContent = span === DAY ? '24h' : length(Math.round(span / 60) * 60);
     chart.top.setAttribute('aria-label', `Timeline of ${chart.lanes.length} resources, ${range(chart.from, chart.until)}`);
     for (const [id, size] of [['show-day', DAY], ['show-week', 7 * DAY], ['show-month', 30 * DAY]]) {
       byId(id)?.setAttribute('aria-pressed', String(Math.abs(span - size) < 60));
