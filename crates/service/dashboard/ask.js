@@ -124,7 +124,8 @@ export function askPanel() {
     const hold = h('button.button.primary.wide', { type: 'button', id: 'hold', disabled: true, onclick: take }, 'Choose an offer');
     fill(results, h('div.title-row', null, h('h3', null, plural(offers.length, 'offer')), h('label.sort', null, 'by: ', sort)),
       h('div.offers', { id: 'offers', role: 'radiogroup', 'aria-label': 'Offers', onkeydown: arrows }, offers.map(card)),
-      h('p.note', { id: 'effect', 'aria-live': 'polite', hidden: true }), hold,
+      // Below the button, so that its text never moves the button away from the pointer.
+      hold, h('p.note', { id: 'effect', 'aria-live': 'polite', hidden: true }),
       answer.looked_seconds_ago > 0 && h('p.soft', null, `as of ${length(answer.looked_seconds_ago)} ago`));
   }
 

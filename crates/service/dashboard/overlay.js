@@ -10,8 +10,12 @@ export function drawOverlay(pen, view, marks) {
     drawLinks(pen, view, marks);
     drawCountdowns(pen, view, marks);
     for (const blocker of marks.blockers) drawBlocker(pen, view, blocker);
-    for (const offer of marks.offers) drawOffer(pen, view, offer, marks);
-    for (const move of marks.moves) drawMove(pen, view, move);
+    const isStrong = (offer) => offer.key === marks.chosenKey || offer.key === marks.hoveredKey;
+    for (const offer of marks.offers) if (!isStrong(offer)) drawOffer(pen, view, offer, marks);
+    for (const offer of marks.offers) if (isStrong(offer)) drawOffer(pen, view, offer, marks);
+    // One label is enough to read the arrows: the longest delay.
+    const longest = Math.max(...marks.moves.map((move) => move.delay));
+    for (const move of marks.moves) drawMove(pen, view, move, move.delay === longest);
     for (const [piece, look] of [[marks.hovered, 'soft'], [marks.selected, 'accent'], [marks.focused, 'accent']]) {
       if (piece) outline(pen, view, piece, view.palette[look], piece === marks.hovered ? 1.5 : 2.5);
     }
@@ -114,6 +118,8 @@ function drawOffer(pen, view, offer, marks) {
   const { palette } = view;
   const tone = offer.delayed ? 'delay' : 'good';
   const strong = offer.key === marks.chosenKey || offer.key === marks.hoveredKey;
+  // Beside a chosen offer the others step back.
+  const quiet = !strong && (marks.hoveredKey || marks.chosenKey);
   const points = [];
   for (const slot of offer.places) {
     const row = rowOf(view, slot.lane);
@@ -122,9 +128,9 @@ function drawOffer(pen, view, offer, marks) {
     points.push([Math.max(0, box.x) + Math.min(10, box.width / 2), box.y + box.height / 2]);
     pen.frame(box.x + 0.75, box.y + 0.75, box.width - 1.5, Math.max(4, box.height - 1.5), {
       fill: palette[tone], stroke: palette[`${tone}-line`], line: strong ? 2.5 : 1.5, dash: strong ? [] : [4, 3], radius: 3,
-      alpha: strong ? 1 : marks.hoveredKey || marks.chosenKey ? 0.55 : 0.92,
+      alpha: strong ? 1 : quiet ? 0.4 : 0.92,
     });
-    if (box.width > 52 && box.height > 15) {
+    if (box.width > 52 && box.height > 15 && !quiet && !(strong && marks.moves.length)) {
       const text = offer.delayed ? `${plural(offer.delayed, 'job')} later` : 'no delay';
       const style = { fill: palette[`${tone}-text`], size: 11, weight: 600, room: box.width - 12 };
       pen.text(Math.max(0, box.x) + 7, box.y + Math.min(15, box.height / 2 + 4), text, style);
@@ -134,7 +140,7 @@ function drawOffer(pen, view, offer, marks) {
 }
 
 // A waiting job that the chosen offer delays: outlined where it would run now, dashed where it would go, an arrow between.
-function drawMove(pen, view, move) {
+function drawMove(pen, view, move, isLabelled) {
   const row = rowOf(view, move.lane);
   if (!row) return;
   const { palette } = view;
@@ -148,7 +154,7 @@ function drawMove(pen, view, move) {
   const y = box.y + box.height / 2;
   pen.path([[start, y], [stop - 5, y]], { stroke: palette['delay-line'], line: 2 });
   pen.path([[stop - 8, y - 5], [stop, y], [stop - 8, y + 5]], { fill: palette['delay-line'] });
-  if (stop - start > 46) {
+  if (isLabelled && stop - start > 46) {
     const text = `+${length(move.delay)}`;
     const width = text.length * 6.4 + 10;
     pen.frame((start + stop - width) / 2, y - 9, width, 17, { fill: palette.ground, stroke: palette['delay-line'], radius: 8 });

@@ -19,7 +19,7 @@ const DAYS = 5, STRIP = 26, NAME = 15, GAP = 5;
 export function showPhone(main, side) {
   const own = h('section', { 'aria-label': 'My next bookings', id: 'next-bookings' });
   const list = h('div.days', { id: 'days' });
-  fill(main, h('div.phone', null, side, own, h('section', { 'aria-label': 'Days' }, h('h2', null, 'Days'), list)));
+  fill(main, h('div.phone', null, h('h1.hidden', null, 'Ask and timeline'), side, own, h('section', { 'aria-label': 'Days' }, h('h2', null, 'Days'), list)));
   let lanes = [], palette = readPalette();
 
   function days() {

@@ -25,7 +25,7 @@ export function showSites(main) {
   function draw(health) {
     const [server, ...peers] = state.sites;
     const shown = peers.length ? [...peers, server] : [server];
-    note.textContent = `${peers.length ? plural(peers.length, 'site') : ''} ${state.service.version ? `version ${state.service.version}` : ''}`;
+    note.textContent = [peers.length && plural(peers.length, 'site'), state.service.version && `version ${state.service.version}`].filter(Boolean).join(', ');
     fill(list, shown.filter(Boolean).map((site) => card(site, site === server ? health : null)));
   }
 

@@ -43,7 +43,7 @@ export function showTimeline(main, side) {
     ['running', 'running'], ['planned', 'planned'], ['reserved', 'reserved'], ['held', 'held'], ['foreign', 'other'],
     ['good', 'offer, nobody waits longer'], ['delay', 'offer that delays jobs'], ['broken', 'broken, in the way'],
   ].map(([name, text]) => h('li', null, h(`span.swatch.${name}`, { 'aria-hidden': 'true' }), text)));
-  const frame = h('section.timeline', { 'aria-label': 'Timeline' }, bar, scroller, tables, legend, summary, tip);
+  const frame = h('section.timeline', { 'aria-label': 'Timeline' }, h('h1.hidden', null, 'Timeline'), bar, scroller, tables, legend, summary, tip);
   fill(main, h('div.split', null, frame, side));
   chart.me = state.user?.name;
   chart.marks = () => ({
@@ -92,7 +92,7 @@ export function showTimeline(main, side) {
         h('span.faint', null, `${count(lane.capacity)} ${unit}`), lane.lost > 0 && h('span.warn', null, `⚠ ${count(lane.lost)} lost`));
       label.style.top = `${row.y}px`;
       label.style.height = `${row.height}px`;
-      if (row.height < 62) label.classList.add('tight');
+      if (row.height < 72) label.classList.add('tight');
       return label;
     });
     if (chart.freeRow) {

@@ -37,7 +37,7 @@ export function showUsage(main) {
       const total = usage.totals.find((row) => row.kind === kind);
       const line = (row, isTotal) => [...usage.by.map((key) => (isTotal ? (key === usage.by[0] ? 'all' : '') : row[key] || '–')),
         isTotal ? hours(row.booked_unit_hours) : bars(row, most), hours(row.kept_unit_hours), hours(row.job_unit_hours), row.reservations, row.cancelled, row.expired, row.jobs];
-      const heads = [...usage.by, `booked ${kind}-hours`, ['kept'], ['used by jobs'], ['bookings'], ['cancelled'], ['expired'], ['jobs']];
+      const heads = [...usage.by, `booked ${kind.replace(/s$/, '')}-hours`, ['kept'], ['used by jobs'], ['bookings'], ['cancelled'], ['expired'], ['jobs']];
       return h('section', { 'data-kind': kind }, h('h2', null, kind),
         table(`Usage of ${kind}`, heads, [...rows.slice(0, 200).map((row) => line(row)), ...(total ? [h('tr.total', null, line(total, true).map((value, at) => h(`td${Array.isArray(heads[at]) ? '.number' : ''}`, null, value)))] : [])]),
         rows.length > 200 && h('p.soft', null, `${rows.length - 200} more rows; the command line lists all: bookahead usage`));
