@@ -130,13 +130,13 @@ export function askPanel() {
   }
 
   function card(offer, at) {
-    const sites = [...new Set(offer.slots.map((slot) => slot.site))].join(' + ');
+    const sites = offer.slots[0].site;
     return h(`button.offer${offer.delayed ? '.delays' : '.good'}`, {
       type: 'button', role: 'radio', 'aria-checked': 'false', 'data-offer': offer.key, 'data-delayed': offer.delayed, tabindex: at ? '-1' : '0',
       onclick: () => choose(offer.key), onpointerenter: () => hover(offer.key), onpointerleave: () => hover(null),
       onfocus: () => hover(offer.key), onblur: () => hover(null),
     },
-    h('span.line', null, h('strong', null, range(offer.begin, offer.end)), h('span', null, sites)),
+    h('span.line', null, h('strong', null, range(offer.begin, offer.end)), offer.slots.length === 1 && h('span', null, sites)),
     offer.slots.length > 1 && offer.slots.map((slot) => h('span.line.soft', null, h('span', null, `${count(slot.capacity)} of ${slot.resource}`),
       h('span', null, offer.slots.every((one) => one.begin === slot.begin) ? '' : short(seconds(slot.begin))))),
     h('span.line', null, h('span.delay', null, h('span', { 'aria-hidden': 'true' }, offer.delayed ? '◷ ' : '✓ '), delayText(offer)), h('span', null, costText(offer.cost))),

@@ -212,9 +212,10 @@ export function drawAxis(pen, view) {
     const x = xOf(view, mark.at);
     const half = mark.text.length * 3.3;
     // A label never touches the one before it, nor is it cut off at the edge.
-    if (x - half < end || x - half < -40 || x + half > view.width + 8) continue;
-    end = x + half + 10;
-    pen.text(x, y, mark.text, { fill: mark.major ? palette.text : palette.soft, size: 11.5, weight: mark.major ? 600 : 400, align: 'center' });
+    const middle = Math.max(half, x);
+    if (middle - half < end || x + half > view.width + 8) continue;
+    end = middle + half + 10;
+    pen.text(middle, y, mark.text, { fill: mark.major ? palette.text : palette.soft, size: 11.5, weight: mark.major ? 600 : 400, align: 'center' });
   }
 }
 

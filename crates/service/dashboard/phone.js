@@ -1,7 +1,7 @@
 // Narrow screens: Ask and own bookings first, then the lanes as a list of days with a strip for each resource.
 
 import { api } from './api.js';
-import { buildLanes, freeAt, pieceAt } from './boxes.js';
+import { buildLanes, freeAt, pieceAt, visible } from './boxes.js';
 import { drawLanes } from './draw.js';
 import { drawOverlay, findBlockers, piece } from './overlay.js';
 import { placeMoves, placeOffers } from './places.js';
@@ -39,7 +39,7 @@ export function showPhone(main, side) {
     const all = days();
     if (list.children.length !== all.length || list.dataset.from !== String(all[0][0])) {
       list.dataset.from = String(all[0][0]);
-      fill(list, all.map(([from]) => h('section.day', null, h('h3', null, day(from)), h('canvas', { role: 'img' }), h('p.soft.scale', { 'aria-hidden': 'true' }, ['00', '06', '12', '18', '24'].map((hour) => h('span', null, hour))))));
+      fill(list, all.map(([from]) => h('section.day', null, h('h3', null, day(from), h('span.all-free', null, ' everything is free')), h('canvas', { role: 'img' }), h('p.soft.scale', { 'aria-hidden': 'true' }, ['00', '06', '12', '18', '24'].map((hour) => h('span', null, hour))))));
       [...list.querySelectorAll('canvas')].forEach((canvas, at) => canvas.addEventListener('click', (event) => tap(event, all[at])));
     }
     const marks = { offers: placeOffers(lanes, state.offers), moves: placeMoves(lanes, state.effect), blockers: findBlockers(lanes, state.blockers) };
@@ -47,7 +47,10 @@ export function showPhone(main, side) {
   }
 
   function viewOf([from, until], width) {
-    const rows = lanes.map((lane, at) => ({ lane, top: at * (STRIP + NAME + GAP) + NAME, height: STRIP }));
+    // Only what is in use that day: a phone has no room for empty lanes.
+    const isUsed = (lane) => { const [first, last] = visible(lane, from, until); return last > first || lane.levels; };
+    const offered = new Set(state.offers.flatMap((offer) => offer.slots.map((slot) => slot.resource)));
+    const rows = lanes.filter((lane) => isUsed(lane) || (offered.has(lane.name) && from < nowSeconds() + 86400)).map((lane, at) => ({ lane, top: at * (STRIP + NAME + GAP) + NAME, height: STRIP }));
     const bottom = rows.length * (STRIP + NAME + GAP);
     return { from, until, width, axis: 0, bottom, rows, free: null, palette, now: nowSeconds(), me: state.user?.name, room: width / 4.5 };
   }
@@ -56,6 +59,9 @@ export function showPhone(main, side) {
     const width = list.clientWidth - 2;
     if (width < 50) return;
     const view = viewOf(range, width);
+    const section = canvas.parentElement;
+    section.classList.toggle('free-day', !view.rows.length);
+    if (!view.rows.length) return;
     const ratio = Math.min(3, devicePixelRatio || 1);
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(view.bottom * ratio);

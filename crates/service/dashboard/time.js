@@ -77,6 +77,9 @@ export function day(at) {
   return `${DAYS[date.getUTCDay()]} ${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
 }
 
+// `16 Nov`
+export const date = (at) => day(at).slice(4);
+
 export function month(at) {
   const date = local(at);
   return `${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`;

@@ -10,7 +10,7 @@ import { placeMoves, placeOffers } from './places.js';
 import { saveSvg } from './sheet.js';
 import { describe, laneTable } from './lane-table.js';
 import { on, change, state } from './state.js';
-import { count, day, length, nowSeconds, range, seconds, stamp } from './time.js';
+import { count, date as dateOf, day, length, nowSeconds, range, seconds, stamp } from './time.js';
 import { replaceRoute, route } from './route.js';
 
 const DAY = 86400;
@@ -152,7 +152,7 @@ export function showTimeline(main, side) {
 
   function showRange() {
     const first = chart.from, last = chart.until - 1;
-    date.textContent = span <= 1.5 * DAY ? day((first + last) / 2) : `${day(first)} – ${day(last)}`;
+    date.textContent = span <= 1.5 * DAY ? day((first + last) / 2) : `${dateOf(first)} – ${dateOf(last)}`;
     scale.textContent = span === DAY ? '24h' : length(Math.round(span / 60) * 60);
     chart.top.setAttribute('aria-label', `Timeline of ${chart.lanes.length} resources, ${range(chart.from, chart.until)}`);
     for (const [id, size] of [['show-day', DAY], ['show-week', 7 * DAY], ['show-month', 30 * DAY]]) {
