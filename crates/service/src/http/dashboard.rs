@@ -2,17 +2,18 @@
 //! is drawn without another request. Everything else the pages do with the API.
 
 use super::Shared;
-use super::requester::Requester;
 use super::answer::Refusal;
+use super::requester::Requester;
 use crate::security::Identity;
+use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::Router;
 use bookahead_api as api;
 use bookahead_party::Origin;
 use bookahead_plan::Seconds;
@@ -89,7 +90,9 @@ async fn index(State(shared): State<Arc<Shared>>, mut request: Request) -> Resul
     let viewer = match &user {
         Some(identity) => Some(identity.clone()),
         // Without authentication anybody may look.
-        None if shared.authenticator.is_open() => shared.identify(super::serve::peer(request.extensions()), request.headers()).await.ok(),
+        None if shared.authenticator.is_open() => {
+            shared.identify(super::serve::peer(request.extensions()), request.headers()).await.ok()
+        }
         None => None,
     };
     let clock = shared.party.clock();
@@ -116,7 +119,8 @@ async fn index(State(shared): State<Arc<Shared>>, mut request: Request) -> Resul
 async fn view(shared: &Shared, viewer: Identity) -> Option<View> {
     let now = shared.party.clock().now().second();
     let (from, until) = (api::Timestamp::nearest(now - BEFORE_NOW), api::Timestamp::nearest(now + AFTER_NOW));
-    let query = api::ScheduleQuery { resource: None, from: Some(from), until: Some(until), pixels: Some(PIXELS) };
+    let query =
+        api::ScheduleQuery { resource: None, from: Some(from), until: Some(until), pixels: Some(PIXELS) };
     let requester = Requester::new(viewer, Origin::default(), None);
     let schedule = shared.schedule(&requester, query).await.ok()?;
     let (resources, sites) = shared.read(|queries, now| (queries.resources(), queries.sites(now)));
@@ -197,7 +201,12 @@ mod tests {
         assert!(!PAGE.contains("style=") && !PAGE.contains("onclick="));
         for (name, content) in FILES {
             assert!(!content.contains("innerHTML"), "{name} makes markup from text");
-            assert!(!content.contains("https://") && !content.contains("http://www.w3") || name.ends_with(".svg") || name == "sheet.js", "{name} names another server");
+            assert!(
+                !content.contains("https://") && !content.contains("http://www.w3")
+                    || name.ends_with(".svg")
+                    || name == "sheet.js",
+                "{name} names another server"
+            );
         }
     }
 
