@@ -26,6 +26,8 @@ pub mod operation;
 pub mod problem;
 pub mod request;
 pub mod reservation;
+pub mod schedule;
+pub mod session;
 pub mod site;
 pub mod time;
 pub mod usage;
@@ -46,10 +48,11 @@ pub use reservation::{
     Attach, AttachedJob, Change, Commit, Condition, Extend, FinishChange, GivenUp, Hold, Loss, Lost,
     PrepareChange, RefusalReason, Release, Replacement, Reservation, Reserve, State,
 };
+pub use schedule::{Block, BlockKind, Free, Levels, ResourceSchedule, Schedule, TrySlot, WaitingJob, WhatIf};
+pub use session::{Session, SessionUser, SignIn, SignInWays};
 pub use site::{
-    BatchHealth, BatchState, Block, BlockKind, Changes, Health, Heartbeat, IdentityProviderHealth,
-    IdentityProviderState, Load, Reachability, Resource, ResourceSchedule, Resources, Role, Schedule, Site,
-    Sites, Status,
+    BatchHealth, BatchState, Changes, Health, Heartbeat, IdentityProviderHealth, IdentityProviderState, Load,
+    Reachability, Resource, Resources, Role, Site, Sites, Status,
 };
 pub use time::{FineTimestamp, OutOfCalendar, Timestamp};
 pub use usage::{Usage, UsageQuery, UsageRow};

@@ -122,6 +122,10 @@ pub struct ScheduleQuery {
     pub from: Option<Timestamp>,
     /// Only entries that begin before this.
     pub until: Option<Timestamp>,
+    /// Width of the picture to draw, in pixels. Entries that it cannot show are combined, and the free capacity is
+    /// included.
+    #[param(minimum = 1, maximum = 8192)]
+    pub pixels: Option<u32>,
 }
 
 /// Whose reservations a calendar shows.

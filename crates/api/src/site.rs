@@ -1,9 +1,8 @@
-//! Sites and brokers with their resources, attributes, schedules and health.
+//! Sites and brokers with their resources, attributes and health.
 
 use crate::decimal::{FineSeconds, Price};
 use crate::description::{NameText, ReservationIdText};
 use crate::request::AttributeValue;
-use crate::reservation::State;
 use crate::time::{FineTimestamp, Timestamp};
 use bookahead_plan::Capacity;
 use bookahead_protocol as protocol;
@@ -226,72 +225,6 @@ pub fn attributes_from(attributes: BTreeMap<Name, protocol::Value>) -> BTreeMap<
 /// Converts attributes to their form in the protocol.
 pub fn attributes_into(attributes: BTreeMap<Name, AttributeValue>) -> BTreeMap<Name, protocol::Value> {
     attributes.into_iter().map(|(name, value)| (name, value.into())).collect()
-}
-
-/// Schedules of resources, as far as the site reveals them to the caller.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Schedule {
-    /// Sorted by name.
-    pub resources: Vec<ResourceSchedule>,
-}
-
-/// The schedule of one resource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ResourceSchedule {
-    /// Name of the resource at the service that answers.
-    #[schema(value_type = NameText)]
-    pub resource: Name,
-    /// Total capacity in units of the resource.
-    pub capacity: u32,
-    /// Current time of the service that answers.
-    pub now: Timestamp,
-    /// Capacity that is currently failed.
-    #[serde(default)]
-    pub lost: u32,
-    /// Occupied intervals, sorted by begin.
-    pub blocks: Vec<Block>,
-}
-
-/// Capacity of a resource that is occupied for an interval.
-#[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(example = json!({
-    "kind": "reservation", "begin": "2026-11-16T09:00:00Z", "end": "2026-11-16T11:00:00Z", "capacity": 64,
-    "id": "rsv_4f3c2b1a", "owner": "ada", "state": "committed"
-}))]
-pub struct Block {
-    /// What occupies it.
-    pub kind: BlockKind,
-    /// Start time. For a waiting job: by the current plan.
-    pub begin: Timestamp,
-    /// End time (exclusive). For a job: by its estimate.
-    pub end: Timestamp,
-    /// Occupied capacity.
-    pub capacity: u32,
-    /// Id of the reservation or job. Missing if the caller may not see it.
-    #[schema(example = "rsv_4f3c2b1a")]
-    pub id: Option<String>,
-    /// Owner. Missing if the caller may not see it.
-    #[schema(value_type = Option<NameText>, example = "ada")]
-    pub owner: Option<Name>,
-    /// State of a reservation. Missing if the caller may not see it.
-    pub state: Option<State>,
-}
-
-/// What occupies capacity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BlockKind {
-    /// A committed reservation.
-    Reservation,
-    /// A reservation that is held and not committed.
-    Hold,
-    /// A running job.
-    RunningJob,
-    /// A waiting job, at its place in the current plan.
-    WaitingJob,
-    /// A reservation that was made directly in the batch system, not through this site.
-    Foreign,
 }
 
 /// Health of a site or broker.

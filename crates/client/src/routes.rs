@@ -110,6 +110,12 @@ impl Client {
         self.get(Order::get("/v1/schedule").with_query(query)?).await
     }
 
+    /// What a slot would do to the jobs that wait.
+    pub async fn what_if(&self, slot: &api::TrySlot) -> Result<api::WhatIf, ClientError> {
+        let reply = self.ask(&Order::new(Method::Post, "/v1/what-if").with_body(slot)?).await?;
+        if reply.is_success() { reply.document() } else { Err(reply.refusal()) }
+    }
+
     /// Usage by user, project, site, resource and month.
     pub async fn usage(&self, query: &api::UsageQuery) -> Result<api::Usage, ClientError> {
         self.get(Order::get("/v1/usage").with_query(query)?).await

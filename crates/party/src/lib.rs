@@ -5,7 +5,7 @@
 //! - [`batch`]: orders to a batch system and its reports
 //! - [`site`]: the ledger, its batch system and its jobs
 //! - [`broker`]: the negotiation, jobs, and the register of peers
-//! - [`queries`]: read-only queries; [`register`]: heartbeats of parties
+//! - [`queries`]: read-only queries; [`schedule`]: what they draw; [`register`]: heartbeats of parties
 //!
 //! Nothing here reads a clock or a file, starts a thread, blocks, or iterates over a hash map.
 
@@ -13,6 +13,7 @@ pub mod batch;
 pub mod broker;
 pub mod queries;
 pub mod register;
+pub mod schedule;
 pub mod site;
 pub mod step;
 

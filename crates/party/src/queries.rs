@@ -2,7 +2,8 @@
 //! computation.
 
 use crate::register::{Known, Role};
-use bookahead_plan::{Capacity, Interval, Span, Time};
+use crate::schedule::{ResourceSchedule, ScheduleWindow, WhatIf};
+use bookahead_plan::{Capacity, Span, Time};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
@@ -24,9 +25,14 @@ pub trait Queries {
         &self,
         now: Moment,
         viewer: &Viewer,
-        window: Interval,
+        window: &ScheduleWindow,
         resource: Option<&Name>,
     ) -> Vec<ResourceSchedule>;
+    /// What one more reservation would do to the waiting jobs of a resource. None if it has no such resource of its
+    /// own.
+    fn what_if(&self, _: Moment, _: &Name, _: Span) -> Option<WhatIf> {
+        None
+    }
     /// The party itself, then its peers.
     fn sites(&self, now: Moment) -> Vec<Known>;
     /// A job submitted to it.
@@ -158,47 +164,6 @@ pub struct Viewer {
     pub user: Name,
     /// Whether the user may see reservations and jobs of others.
     pub sees_all: bool,
-}
-
-/// The schedule of one resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResourceSchedule {
-    /// The resource.
-    pub resource: Name,
-    /// Its total capacity.
-    pub capacity: Capacity,
-    /// Current time.
-    pub now: Time,
-    /// Failed capacity.
-    pub lost: Capacity,
-    /// Everything that takes capacity, by start.
-    pub blocks: Vec<Block>,
-}
-
-/// A job or reservation in a schedule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
-    /// Job, hold or reservation.
-    pub kind: BlockKind,
-    /// Time and capacity.
-    pub span: Span,
-    /// Id, owner and state of the reservation, if the viewer may see them.
-    pub reservation: Option<(ReservationId, Name, State)>,
-}
-
-/// Kinds of blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BlockKind {
-    /// A running job.
-    RunningJob,
-    /// A waiting job, at its planned time.
-    WaitingJob,
-    /// A hold, or a request that waits for the batch system.
-    Hold,
-    /// A committed reservation.
-    Reservation,
-    /// A reservation not made by Bookahead.
-    Foreign,
 }
 
 impl Viewer {

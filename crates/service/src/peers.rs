@@ -5,7 +5,7 @@
 use crate::clock::Clock;
 use crate::http::answer;
 use crate::http::listener::UNIX;
-use crate::peer_answers::{self, MOST_CALL_BYTES, MOST_LIST_BYTES, Unfit};
+use crate::peer_answers::{self, MOST_CALL_BYTES, MOST_LIST_BYTES, Unfit, plain};
 use crate::peer_clock;
 use crate::security::{CallsKey, carries_tokens};
 use crate::thread::{PartyHandle, ReadKind};
@@ -19,12 +19,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// Calls in progress to one peer: more than any negotiation needs at once.
 const AT_ONCE: usize = 256;
 
 /// Timeout of a heartbeat. A peer answers it from memory, so a slower one has problems.
 const HEARTBEAT_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a broker waits for the schedules of its peers: a picture without one of them is better than none.
+const PICTURE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Rejected answers within this time of each other are logged once.
 const REFUSAL_SPELL: Duration = Duration::from_secs(600);
@@ -193,12 +198,66 @@ impl PeerCalls {
         origin: &Origin,
         (id, stream, from): (JobId, api::OutputStream, u64),
     ) -> Option<Result<JobOutput, ClientError>> {
+        let client = self.asking(to, caller, origin)?;
+        Some(client.job_output(id, stream, from).await)
+    }
+
+    /// A client for a query on behalf of a caller. None if the peer is not known.
+    fn asking(&self, to: &Name, caller: &Caller, origin: &Origin) -> Option<Client> {
         if !self.peers().contains_key(to) {
             self.learn_registered();
         }
         let client = self.peers().get(to)?.client.clone();
         let via: Vec<Name> = origin.via.iter().chain([&self.identity]).cloned().collect();
-        Some(client.via(&via).on_behalf_of(caller).job_output(id, stream, from).await)
+        Some(client.via(&via).on_behalf_of(caller))
+    }
+
+    /// Schedules of these resources, from the peers that answer soon enough.
+    pub async fn schedules(
+        &self,
+        resources: &[Name],
+        caller: &Caller,
+        origin: &Origin,
+        query: &api::ScheduleQuery,
+    ) -> BTreeMap<Name, api::ResourceSchedule> {
+        let peers: BTreeSet<Name> =
+            resources.iter().filter_map(|name| Some(name.as_str().split_once('/')?.0.into())).collect();
+        let mut asked = JoinSet::new();
+        for peer in peers {
+            let Some(client) = self.asking(&peer, caller, origin) else { continue };
+            let (client, query) = (client.with_most_bytes(MOST_LIST_BYTES), query.clone());
+            asked.spawn(async move {
+                let answer = timeout(PICTURE_WITHIN, client.schedule(&query)).await;
+                (peer, answer.ok().and_then(Result::ok))
+            });
+        }
+        let mut schedules = BTreeMap::new();
+        while let Some(answered) = asked.join_next().await {
+            let Ok((peer, Some(schedule))) = answered else { continue };
+            for mut one in schedule.resources {
+                let name = Name::from(format!("{peer}/{}", one.resource));
+                // A peer answers for its own resources only.
+                if resources.contains(&name) {
+                    one.blocks.iter_mut().for_each(|block| block.name = block.name.as_deref().map(plain));
+                    schedules.insert(name, one);
+                }
+            }
+        }
+        schedules
+    }
+
+    /// What a slot would do to the waiting jobs at the peer that owns the resource. None if it is not known.
+    pub async fn what_if(
+        &self,
+        caller: &Caller,
+        origin: &Origin,
+        slot: &api::TrySlot,
+    ) -> Option<Result<api::WhatIf, ClientError>> {
+        let (peer, there) = slot.resource.as_str().split_once('/')?;
+        let client = self.asking(&peer.into(), caller, origin)?.with_most_bytes(MOST_LIST_BYTES);
+        let asked = api::TrySlot { resource: there.into(), ..slot.clone() };
+        let answer = client.what_if(&asked).await;
+        Some(answer.map(|plans| api::WhatIf { resource: slot.resource.clone(), ..plans }))
     }
 
     fn ended(&self, to: &Name, key: Key) {

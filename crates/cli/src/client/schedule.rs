@@ -54,7 +54,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn schedule(arguments: &Arguments, session: &Session) -> Result<()> {
     let read = |when: &Option<When>| when.as_ref().map(|when| session.read(when)).transpose();
     let resource = arguments.resource.as_deref().map(Into::into);
-    let query = ScheduleQuery { resource, from: read(&arguments.from)?, until: read(&arguments.until)? };
+    let query = ScheduleQuery {
+        resource,
+        from: read(&arguments.from)?,
+        until: read(&arguments.until)?,
+        pixels: None,
+    };
     let schedule = session.ask("fetching the schedule", session.timed_client().schedule(&query))?;
     let begin = query.from.unwrap_or_else(|| session.server_now()).time();
     let end = query.until.map_or(begin + Seconds(86_400), Timestamp::time);

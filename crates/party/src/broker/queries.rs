@@ -2,19 +2,16 @@
 //! Answered from events and published data only, so a copy for readers gives the same answers.
 
 use super::Broker;
-use crate::queries::{Block, BlockKind, BookedPart, Filter, Page, Queries, ResourceSchedule, Viewer};
+use crate::queries::{BookedPart, Filter, Page, Queries, Viewer};
 use crate::register::{Heartbeat, Known, Role};
-use bookahead_plan::{Capacity, Interval, Span};
+use crate::schedule::{Block, BlockKind, ResourceSchedule, ScheduleWindow};
+use bookahead_plan::{Capacity, Span};
 use bookahead_protocol::broker::{Booking, Outcome};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Moment, Name, Reservation, ReservationId, Resource, Slot, State,
 };
 use std::collections::BTreeMap;
-
-/// Most blocks of one resource in a schedule: no diagram shows more, and the size of an answer must be
-/// bounded.
-const MOST_BLOCKS: usize = 10_000;
 
 impl Queries for Broker {
     fn role(&self) -> Role {
@@ -40,17 +37,14 @@ impl Queries for Broker {
         &self,
         now: Moment,
         viewer: &Viewer,
-        window: Interval,
+        window: &ScheduleWindow,
         resource: Option<&Name>,
     ) -> Vec<ResourceSchedule> {
         let wanted = |name: &Name| resource.is_none_or(|wanted| wanted == name);
-        let offered = self.resources().into_iter().filter(|resource| wanted(&resource.name));
-        let mut drawn: BTreeMap<Name, ResourceSchedule> = offered
-            .map(|Resource { name, capacity, .. }| {
-                let (now, lost, blocks) = (now.second(), Capacity::ZERO, Vec::new());
-                (name.clone(), ResourceSchedule { resource: name, capacity, now, lost, blocks })
-            })
-            .collect();
+        let offered: Vec<Resource> =
+            self.resources().into_iter().filter(|resource| wanted(&resource.name)).collect();
+        let mut blocks: BTreeMap<Name, Vec<Block>> =
+            offered.iter().map(|resource| (resource.name.clone(), Vec::new())).collect();
         // A candidate takes no capacity yet: its peers may refuse it.
         let takes_room =
             |booking: &&Booking| booking.state.holds_capacity() && booking.state != State::Requested;
@@ -58,18 +52,20 @@ impl Queries for Broker {
             let there = |part: &usize| booking.has_part(*part);
             for slot in booking.children.iter().enumerate().filter(|(part, _)| there(part)) {
                 let slot = slot.1.pick.slot_here();
-                let within = slot.interval.begin < window.end && window.begin < slot.interval.end;
-                if let Some(schedule) = drawn.get_mut(&slot.resource).filter(|_| within)
-                    && schedule.blocks.len() < MOST_BLOCKS
-                {
-                    schedule.blocks.push(block(booking, &slot, viewer));
+                let within =
+                    slot.interval.begin < window.interval.end && window.interval.begin < slot.interval.end;
+                if let Some(blocks) = blocks.get_mut(&slot.resource).filter(|_| within) {
+                    blocks.push(block(booking, &slot, viewer));
                 }
             }
         }
-        // Bookings come in the order of their ids, which says nothing about time.
-        let by_begin = |block: &Block| (block.span.interval.begin, block.span.interval.end);
-        drawn.values_mut().for_each(|schedule| schedule.blocks.sort_by_key(by_begin));
-        drawn.into_values().collect()
+        let drawn = offered.into_iter().map(|Resource { name, capacity, .. }| {
+            let blocks = blocks.remove(&name).unwrap_or_default();
+            ResourceSchedule::new(name, capacity, now.second(), Capacity::ZERO).with_blocks(blocks, window)
+        });
+        let mut drawn: Vec<ResourceSchedule> = drawn.collect();
+        drawn.sort_by(|one, other| one.resource.cmp(&other.resource));
+        drawn
     }
 
     fn sites(&self, now: Moment) -> Vec<Known> {
@@ -147,5 +143,6 @@ fn block(booking: &Booking, slot: &Slot, viewer: &Viewer) -> Block {
         kind: if booking.state == State::Held { BlockKind::Hold } else { BlockKind::Reservation },
         span: Span { interval: slot.interval, capacity: slot.capacity },
         reservation: seen.then_some((booking.id, owner, booking.state)),
+        name: booking.request().and_then(|request| request.description.name.clone()).filter(|_| seen),
     }
 }

@@ -3,11 +3,9 @@
 
 use super::{HOLDS_REMEMBERED, Site, SiteEvent, Step};
 use crate::batch::Look;
-use crate::queries::{
-    BatchHealth, BatchState, Block, BlockKind, BookedPart, Filter, Page, Queries, ResourceSchedule, Subject,
-    Viewer,
-};
+use crate::queries::{BatchHealth, BatchState, BookedPart, Filter, Page, Queries, Subject, Viewer};
 use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
+use crate::schedule::{Block, BlockKind, ResourceSchedule, ScheduleWindow, WhatIf};
 use crate::step::{Level, Remark};
 use bookahead_plan::planner::{Cluster, Planner};
 use bookahead_plan::{Interval, Seconds, Span, Time};
@@ -18,9 +16,6 @@ use bookahead_protocol::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Most blocks of one resource in a schedule: more than any screen shows.
-const MOST_BLOCKS: usize = 10_000;
 
 /// Time without failures after which a silence counts as over. As long as the usual interval between looks,
 /// so that a batch system that answers every other query causes one silence in the log, not many.
@@ -157,27 +152,38 @@ impl Site {
         }
     }
 
-    fn drawn(&self, now: Moment, viewer: &Viewer, window: Interval, offered: &Offered) -> ResourceSchedule {
-        let name = &offered.resource.name;
-        let mut blocks = self.reservations_in(viewer, window, name);
+    fn drawn(
+        &self,
+        now: Moment,
+        viewer: &Viewer,
+        window: &ScheduleWindow,
+        offered: &Offered,
+    ) -> ResourceSchedule {
+        let Resource { name, capacity, .. } = &offered.resource;
+        let mut blocks = self.reservations_in(viewer, window.interval, name);
         let jobs = self.jobs_of(now.second(), offered, self.facts.views.on(name));
-        let jobs = jobs.into_iter().filter(|(_, span)| overlap(span.interval, window));
-        blocks.extend(jobs.map(|(kind, span)| Block { kind, span, reservation: None }));
-        blocks.sort_by_key(|block| (block.span.interval.begin, block.span.interval.end));
-        blocks.truncate(MOST_BLOCKS);
-        ResourceSchedule {
-            resource: name.clone(),
-            capacity: offered.resource.capacity,
-            now: now.second(),
-            lost: self.ledger.lost_capacity(name),
-            blocks,
-        }
+        let jobs = jobs.into_iter().filter(|(_, span)| overlap(span.interval, window.interval));
+        blocks.extend(jobs.map(|(kind, span)| Block { kind, span, reservation: None, name: None }));
+        let lost = self.ledger.lost_capacity(name);
+        ResourceSchedule::new(name.clone(), *capacity, now.second(), lost).with_blocks(blocks, window)
     }
 
     /// Running jobs, waiting jobs at their planned times, and foreign reservations.
     fn jobs_of(&self, now: Time, offered: &Offered, view: &View) -> Vec<(BlockKind, Span)> {
+        let running = view.running.iter().map(|job| {
+            let interval = Interval::new(now, job.expected_end.max(now + Seconds(1)));
+            (BlockKind::RunningJob, Span { interval, capacity: job.capacity })
+        });
+        let waiting = self.planned(now, offered, view, None);
+        let waiting = waiting.into_iter().map(|span| (BlockKind::WaitingJob, span));
+        let foreign = view.foreign.iter().map(|span| (BlockKind::Foreign, *span));
+        running.chain(waiting).chain(foreign).collect()
+    }
+
+    /// The waiting jobs at their planned times, in the order of the queue, with one more reservation if one is given.
+    fn planned(&self, now: Time, offered: &Offered, view: &View, more: Option<Span>) -> Vec<Span> {
         let own = self.ledger.reserved(&offered.resource.name).map(|(_, span)| span);
-        let reservations: Vec<Span> = own.chain(view.foreign.iter().copied()).collect();
+        let reservations: Vec<Span> = own.chain(view.foreign.iter().copied()).chain(more).collect();
         let cluster = Cluster {
             capacity: offered.resource.capacity,
             now,
@@ -187,27 +193,23 @@ impl Site {
         };
         let mut planner = Planner::new();
         let starts = planner.plan(offered.placement.policy, &cluster);
-        let running = view.running.iter().map(|job| {
-            let interval = Interval::new(now, job.expected_end.max(now + Seconds(1)));
-            (BlockKind::RunningJob, Span { interval, capacity: job.capacity })
+        let spans = view.waiting.iter().zip(starts).map(|(job, start)| Span {
+            interval: Interval::new(*start, *start + job.estimate),
+            capacity: job.capacity,
         });
-        let waiting = view.waiting.iter().zip(starts).map(|(job, start)| {
-            let interval = Interval::new(*start, *start + job.estimate);
-            (BlockKind::WaitingJob, Span { interval, capacity: job.capacity })
-        });
-        let foreign = view.foreign.iter().map(|span| (BlockKind::Foreign, *span));
-        running.chain(waiting).chain(foreign).collect()
+        spans.collect()
     }
 
     fn reservations_in(&self, viewer: &Viewer, window: Interval, resource: &Name) -> Vec<Block> {
         let spans = self.ledger.reserved(resource).filter(|(_, span)| overlap(span.interval, window));
-        let drawn = spans.take(MOST_BLOCKS).filter_map(|(id, span)| {
+        let drawn = spans.filter_map(|(id, span)| {
             let entry = self.ledger.entry(id)?;
             let held = matches!(entry.state, State::Held | State::Requested);
             let kind = if held { BlockKind::Hold } else { BlockKind::Reservation };
             let seen = viewer.sees_shared(&entry.owner, entry.shared_with());
             let reservation = seen.then(|| (id, entry.owner.clone(), entry.state));
-            Some(Block { kind, span, reservation })
+            let name = entry.current_request().description.name.clone().filter(|_| seen);
+            Some(Block { kind, span, reservation, name })
         });
         drawn.collect()
     }
@@ -236,12 +238,19 @@ impl Queries for Site {
         &self,
         now: Moment,
         viewer: &Viewer,
-        window: Interval,
+        window: &ScheduleWindow,
         resource: Option<&Name>,
     ) -> Vec<ResourceSchedule> {
         let wanted = |offered: &&Offered| resource.is_none_or(|name| *name == offered.resource.name);
         let offered = self.rules.resources.iter().filter(wanted);
         offered.map(|offered| self.drawn(now, viewer, window, offered)).collect()
+    }
+
+    fn what_if(&self, now: Moment, resource: &Name, more: Span) -> Option<WhatIf> {
+        let offered = self.rules.resources.iter().find(|offered| offered.resource.name == *resource)?;
+        let view = self.facts.views.on(resource);
+        let plan = |more| self.planned(now.second(), offered, view, more);
+        Some(WhatIf { before: plan(None), after: plan(Some(more)) })
     }
 
     fn sites(&self, now: Moment) -> Vec<Known> {

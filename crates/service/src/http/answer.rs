@@ -10,10 +10,11 @@ use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
 use bookahead_api::problem::MEDIA_TYPE;
 use bookahead_api::{Code, Problem};
-use bookahead_party::queries::{BatchHealth, BatchState, Block, BlockKind, ResourceSchedule};
+use bookahead_party::queries::{BatchHealth, BatchState};
 use bookahead_party::register::MOST_CHANGES;
+use bookahead_party::schedule::{Block, BlockKind, Levels, ResourceSchedule, WhatIf};
 use bookahead_party::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
-use bookahead_plan::Time;
+use bookahead_plan::{Capacity, Time};
 use bookahead_protocol as protocol;
 use bookahead_protocol::{Answer, Millis, Name, Reservation};
 use ring::digest::{SHA256, digest};
@@ -342,8 +343,50 @@ pub(crate) fn schedule(resources: Vec<ResourceSchedule>) -> api::Schedule {
         now: api::Timestamp::nearest(one.now),
         lost: one.lost.0,
         blocks: one.blocks.into_iter().filter_map(block).collect(),
+        levels: one.levels.map(levels),
+        free: one.free.into_iter().map(|(begin, free)| free_from(begin, free)).collect(),
     };
     api::Schedule { resources: resources.into_iter().map(of_one).collect() }
+}
+
+fn levels(levels: Levels) -> api::Levels {
+    let used = levels.used.into_iter().map(|(kind, used)| (block_kind(kind).word().to_owned(), used));
+    let begin = api::Timestamp::nearest(levels.begin);
+    api::Levels { begin, step_seconds: levels.step.0, used: used.collect() }
+}
+
+fn free_from(begin: Time, free: Capacity) -> api::Free {
+    api::Free { begin: api::Timestamp::nearest(begin), capacity: free.0 }
+}
+
+/// Most jobs in an answer. Beyond it, those that stay where they are say nothing.
+const MOST_JOBS: usize = 10_000;
+
+pub(super) fn what_if(resource: Name, plans: &WhatIf) -> api::WhatIf {
+    let pairs = plans.before.iter().zip(&plans.after).enumerate();
+    let jobs = pairs.map(|(place, (before, after))| api::WaitingJob {
+        place: u32::try_from(place + 1).unwrap_or(u32::MAX),
+        capacity: before.capacity.0,
+        limit_seconds: before.interval.length().0,
+        before: api::Timestamp::nearest(before.interval.begin),
+        after: api::Timestamp::nearest(after.interval.begin),
+    });
+    let mut jobs: Vec<api::WaitingJob> = jobs.collect();
+    if jobs.len() > MOST_JOBS {
+        jobs.sort_by_key(|job| (job.before == job.after, job.place));
+        jobs.truncate(MOST_JOBS);
+    }
+    api::WhatIf { resource, jobs }
+}
+
+fn block_kind(kind: BlockKind) -> api::BlockKind {
+    match kind {
+        BlockKind::RunningJob => api::BlockKind::RunningJob,
+        BlockKind::WaitingJob => api::BlockKind::WaitingJob,
+        BlockKind::Hold => api::BlockKind::Hold,
+        BlockKind::Reservation => api::BlockKind::Reservation,
+        BlockKind::Foreign => api::BlockKind::Foreign,
+    }
 }
 
 fn block(block: Block) -> Option<api::Block> {
@@ -353,19 +396,14 @@ fn block(block: Block) -> Option<api::Block> {
         None => (None, None, None),
     };
     Some(api::Block {
-        kind: match block.kind {
-            BlockKind::RunningJob => api::BlockKind::RunningJob,
-            BlockKind::WaitingJob => api::BlockKind::WaitingJob,
-            BlockKind::Hold => api::BlockKind::Hold,
-            BlockKind::Reservation => api::BlockKind::Reservation,
-            BlockKind::Foreign => api::BlockKind::Foreign,
-        },
+        kind: block_kind(block.kind),
         begin: stamp(block.span.interval.begin)?,
         end: stamp(block.span.interval.end)?,
         capacity: block.span.capacity.0,
         id,
         owner,
         state,
+        name: block.name,
     })
 }
 

@@ -8,7 +8,7 @@ use crate::security::name::is_visible;
 use bookahead_api::{
     Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FineSeconds, FinishChange,
     Heartbeat, Hold, JobsQuery, Labels, ListQuery, OutputQuery, Part, PrepareChange, Probe, Release, Request,
-    Requirement, Reserve, Resource, ScheduleQuery, SubmitJob, UsageQuery,
+    Requirement, Reserve, Resource, ScheduleQuery, SignIn, SubmitJob, TrySlot, UsageQuery,
 };
 use bookahead_plan::Seconds;
 use bookahead_protocol::request::{MOST_PARTS, MOST_SHARED, most_constraints};
@@ -394,9 +394,34 @@ impl Checked for CalendarQuery {
     }
 }
 
+/// Widest picture of a schedule: more than the widest screens have.
+const MOST_PIXELS: u32 = 8_192;
+
 impl Checked for ScheduleQuery {
     fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        if let Some(pixels) = self.pixels.filter(|pixels| *pixels == 0 || *pixels > MOST_PIXELS) {
+            let why = format!("pixels is {pixels}; it must be from 1 to {MOST_PIXELS}");
+            return Err(Refusal::bad_request(why));
+        }
         optional_name("resource", self.resource.as_ref())
+    }
+}
+
+impl Checked for SignIn {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        optional_name("user", self.user.as_ref())
+    }
+}
+
+impl Checked for TrySlot {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        if self.capacity == 0 {
+            return Err(Refusal::bad_request("capacity is 0; it must be 1 or more"));
+        }
+        if self.end <= self.begin {
+            return Err(Refusal::bad_request("end must be after begin"));
+        }
+        optional_name("resource", Some(&self.resource))
     }
 }
 

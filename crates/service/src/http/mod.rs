@@ -6,12 +6,13 @@
 //! - in: [`observe`] (trace, metrics, audit), [`requester`] (caller, rate, brokers), [`request`] (contents),
 //!   [`limits`]
 //! - routes: [`reservations`], [`queries`], [`jobs`], [`output`], [`watch`], [`calendar`], [`usage`], [`health`],
-//!   [`pages`]
+//!   [`pages`], [`session`], [`dashboard`]
 //! - out: [`call`] (to the party and back), [`answer`]
 
 pub(crate) mod answer;
 mod calendar;
 mod call;
+mod dashboard;
 mod health;
 mod jobs;
 pub(crate) mod limits;
@@ -26,6 +27,7 @@ mod request;
 mod requester;
 mod reservations;
 pub mod serve;
+mod session;
 mod shares;
 mod usage;
 mod watch;
@@ -106,6 +108,7 @@ pub fn router(served: Served, stop: Stop) -> Router {
     let routes = openapi::open_routes().merge(openapi::guarded_routes().route_layer(guard));
     let origins = browser_origins(&shared.limits);
     let router = Router::from(routes)
+        .merge(dashboard::routes())
         .fallback(answer::nothing_here)
         .method_not_allowed_fallback(answer::not_that_method)
         .layer(DefaultBodyLimit::max(shared.limits.most_body))

@@ -1,7 +1,7 @@
 //! The routes and their OpenAPI document: both come from the attributes of the handlers, so that every route is
 //! described. Headers and refusals that several routes share are described here.
 
-use super::{Shared, calendar, health, jobs, output, queries, reservations, usage, watch};
+use super::{Shared, calendar, health, jobs, output, queries, reservations, session, usage, watch};
 use bookahead_api as api;
 use bookahead_api::openapi::complete;
 use bookahead_api::problem::MEDIA_TYPE;
@@ -38,6 +38,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(calendar::calendar))
         .routes(routes!(queries::resources))
         .routes(routes!(queries::schedule))
+        .routes(routes!(queries::what_if))
         .routes(routes!(queries::sites, queries::register))
         .routes(routes!(jobs::submit, jobs::list))
         .routes(routes!(jobs::show, jobs::cancel))
@@ -53,6 +54,7 @@ pub(super) fn open_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(health::metrics))
         .routes(routes!(health::openapi))
         .routes(routes!(health::docs))
+        .routes(routes!(session::show, session::sign_in, session::sign_out))
 }
 
 fn openapi() -> OpenApi {
@@ -121,6 +123,7 @@ pub(super) fn text() -> String {
         (name = "jobs", description = "Jobs"),
         (name = "usage", description = "Booked and used capacity"),
         (name = "events", description = "Event streams"),
+        (name = "sessions", description = "Sessions of web pages"),
         (name = "operation", description = "Health, metrics and this document"),
     ),
     components(schemas(api::Problem, api::Event)),

@@ -4,18 +4,23 @@ use super::answer::{Refusal, out_of_calendar, written};
 use super::limits::over_limit;
 use super::listener::{PeerAddress, UNIX};
 use super::openapi::{OfBody, Refused};
+use super::output::JobOutputs;
 use super::request::{Document, Filters, identity};
 use super::requester::{Registering, Requester};
 use super::serve::Peer;
 use super::{Shared, answer};
+use crate::peer_answers::plain;
 use axum::Extension;
 use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use bookahead_api as api;
+use bookahead_client::ClientError;
+use bookahead_party::schedule::ScheduleWindow;
 use bookahead_party::{Filter, Heartbeat, Page, Position};
-use bookahead_plan::{Interval, Seconds, Time};
-use bookahead_protocol::{Moment, ReservationId};
+use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
+use bookahead_protocol::{Moment, Name, ReservationId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Default page size.
@@ -93,7 +98,7 @@ pub(super) async fn resources(State(shared): State<Arc<Shared>>, _: Requester) -
 /// Show schedules
 ///
 /// Occupied intervals, for charts. Default: one day from now. For reservations and jobs of others, users see
-/// neither id nor owner.
+/// neither id nor owner. With `pixels`, a broker includes what its peers say about their resources.
 #[utoipa::path(
     get, path = "/v1/schedule", operation_id = "show_schedule", tag = "resources",
     params(api::ScheduleQuery),
@@ -109,13 +114,108 @@ pub(super) async fn schedule(
     requester: Requester,
     Filters(query): Filters<api::ScheduleQuery>,
 ) -> Result<Response, Refusal> {
-    let (viewer, longest) = (requester.viewer(), shared.limits.longest_window.seconds());
-    let api::ScheduleQuery { resource, from, until } = query;
-    let seen = shared.read_long(move |queries, now| {
-        let window = window(now, from.map(api::Timestamp::time), until.map(api::Timestamp::time), longest)?;
-        Ok::<_, Refusal>(queries.schedule(now, &viewer, window, resource.as_ref()))
-    });
-    written(&answer::schedule(seen.await??))
+    written(&shared.schedule(&requester, query).await?)
+}
+
+impl Shared {
+    /// Schedules as the caller may see them. A broker asks its peers, which know what else occupies their resources.
+    pub(super) async fn schedule(
+        &self,
+        requester: &Requester,
+        query: api::ScheduleQuery,
+    ) -> Result<api::Schedule, Refusal> {
+        let (viewer, longest) = (requester.viewer(), self.limits.longest_window.seconds());
+        let api::ScheduleQuery { resource, from, until, pixels } = query;
+        let seen = self.read_long(move |queries, now| {
+            let interval =
+                window(now, from.map(api::Timestamp::time), until.map(api::Timestamp::time), longest)?;
+            let window = ScheduleWindow { interval, pixels };
+            Ok::<_, Refusal>((interval, queries.schedule(now, &viewer, &window, resource.as_ref())))
+        });
+        let (interval, seen) = seen.await??;
+        let mut schedule = answer::schedule(seen);
+        if let (JobOutputs::AtPeers(peers), Some(_)) = (&self.outputs, pixels) {
+            let (from, until) =
+                (api::Timestamp::nearest(interval.begin), api::Timestamp::nearest(interval.end));
+            let query = api::ScheduleQuery { resource: None, from: Some(from), until: Some(until), pixels };
+            let wanted: Vec<Name> = schedule.resources.iter().map(|one| one.resource.clone()).collect();
+            let (caller, origin) = (requester.caller(), requester.origin());
+            let asked = peers.schedules(&wanted, &caller, &origin, &query).await;
+            merge(&mut schedule, asked);
+        }
+        Ok(schedule)
+    }
+}
+
+/// Adds what peers say about their resources to what the broker knows about its own bookings there.
+fn merge(schedule: &mut api::Schedule, mut theirs: BTreeMap<Name, api::ResourceSchedule>) {
+    for own in &mut schedule.resources {
+        let Some(mut at_peer) = theirs.remove(&own.resource) else { continue };
+        let key = |block: &api::Block| (block.begin, block.end, block.capacity, block.kind);
+        // The peer shows the parts of our bookings as reservations of its own.
+        let mut ours: BTreeMap<_, usize> = BTreeMap::new();
+        own.blocks.iter().for_each(|block| *ours.entry(key(block)).or_default() += 1);
+        at_peer.blocks.retain(|block| match ours.get_mut(&key(block)) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => true,
+        });
+        at_peer.blocks.append(&mut own.blocks);
+        at_peer.blocks.sort_by_key(|block| (block.begin, block.end));
+        *own = api::ResourceSchedule { resource: own.resource.clone(), now: own.now, ..at_peer };
+    }
+}
+
+/// Try a slot
+///
+/// What a reservation would do to the jobs that wait: their planned starts without and with it. Books nothing.
+#[utoipa::path(
+    post, path = "/v1/what-if", operation_id = "try_slot", tag = "resources",
+    request_body = api::TrySlot,
+    responses(
+        (status = 200, description = "The waiting jobs", body = api::WhatIf),
+        (status = 404, description = "There is no such resource", body = api::Problem,
+            content_type = "application/problem+json"),
+        Refused, OfBody
+    )
+)]
+pub(super) async fn what_if(
+    State(shared): State<Arc<Shared>>,
+    requester: Requester,
+    Document(slot): Document<api::TrySlot>,
+) -> Result<Response, Refusal> {
+    if let JobOutputs::AtPeers(peers) = &shared.outputs {
+        let asked = peers.what_if(&requester.caller(), &requester.origin(), &slot).await;
+        return match asked {
+            Some(Ok(plans)) => written(&plans),
+            Some(Err(why)) => Err(of_peer(&slot.resource, &why)),
+            None => Err(no_resource(&slot.resource)),
+        };
+    }
+    let interval = Interval::new(slot.begin.time(), slot.end.time());
+    let (span, resource) = (Span { interval, capacity: Capacity(slot.capacity) }, slot.resource.clone());
+    let plans = shared.read_long(move |queries, now| queries.what_if(now, &resource, span)).await?;
+    let plans = plans.ok_or_else(|| no_resource(&slot.resource))?;
+    written(&answer::what_if(slot.resource, &plans))
+}
+
+/// A failure at the peer that owns a resource.
+fn of_peer(resource: &Name, why: &ClientError) -> Refusal {
+    match why {
+        ClientError::Refused(problem) if api::Code::named(&problem.code) == Some(api::Code::NotFound) => {
+            no_resource(resource)
+        }
+        other => Refusal::new(api::Code::Silence, format!("{resource}: {}", plain(&other.to_string()))),
+    }
+}
+
+fn no_resource(resource: &Name) -> Refusal {
+    Refusal::new(
+        api::Code::NotFound,
+        format!("there is no resource {resource} here; `/v1/resources` lists them"),
+    )
 }
 
 /// The requested interval. Default: one day from now.

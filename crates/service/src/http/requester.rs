@@ -8,7 +8,7 @@ use super::listener::{PeerAddress, Source};
 use super::observe::{Line, Traced};
 use super::serve::Peer;
 use super::shares::{Full, Place, Shares};
-use super::{Shared, observe, serve};
+use super::{Shared, observe, serve, session};
 use crate::clock::Clock;
 use crate::security::{Identity, Role};
 use axum::body::{Bytes, HttpBody as _};
@@ -152,7 +152,11 @@ impl<S: Sync> FromRequestParts<S> for Registering {
     }
 }
 
-pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    if let Err(refusal) = session::apply(&shared, &mut request) {
+        observe::turned_away(&request, &refusal);
+        return refusal.into_response();
+    }
     let admitted = match shared.identify(serve::peer(request.extensions()), request.headers()).await {
         Ok(identity) => admit(&shared, &identity, request.headers()).map(|via| (identity, via)),
         Err(refusal) => Err(refusal),
@@ -188,7 +192,11 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, n
 
 impl Shared {
     /// Identifies the caller by token or certificate, or by account on a Unix socket.
-    async fn identify(&self, peer: Option<Peer>, headers: &HeaderMap) -> Result<Identity, Refusal> {
+    pub(super) async fn identify(
+        &self,
+        peer: Option<Peer>,
+        headers: &HeaderMap,
+    ) -> Result<Identity, Refusal> {
         let certificate = peer.and_then(|peer| peer.certificate);
         let by_token = headers.contains_key(AUTHORIZATION) && !self.authenticator.is_open();
         let identified = match peer.map(|peer| peer.address) {

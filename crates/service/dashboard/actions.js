@@ -1,0 +1,134 @@
+// Buttons of a reservation. Each asks for what it needs in a dialog, and shows a refusal beside the buttons.
+
+import { api } from './api.js';
+import { announce, ask, busy, field, h, select } from './dom.js';
+import { refreshHeld, refreshSchedule } from './live.js';
+import { condition, counted } from './refusal.js';
+import { state } from './state.js';
+import { clockRate, count, length, seconds, stamp, typed } from './time.js';
+
+// The document of the answer, as PUT wants it: `webhook` is secret and never sent back.
+function requestOf(reservation) {
+  const { webhook: _, ...request } = reservation.request || {};
+  return structuredClone(request);
+}
+
+export function actionsFor(reservation, reload, fault) {
+  const { id, state: now, version, slots, owner } = reservation;
+  const mine = !state.user || state.user.operator || state.user.name === owner;
+  if (!mine || !slots.length) return [];
+  const last = Math.max(...slots.map((slot) => seconds(slot.end)));
+
+  // Runs an action: the dialog, the call, the reload; a refusal is shown with what would fit.
+  const button = (name, text, kind, act) => h(`button.button${kind ? `.${kind}` : ''}`, {
+    type: 'button', 'data-action': name, onclick: async (event) => {
+      fault.hidden = true;
+      const { target } = event;
+      target.disabled = true;
+      try {
+        const done = await busy(target, act());
+        if (done) announce(done);
+        if (done) refreshHeld();
+        if (done) refreshSchedule();
+        if (done) await reload();
+      } catch (error) {
+        const offers = (error.document?.counter_offers || []).map((one) => condition(one.change));
+        fault.textContent = counted(error.message, slots.length) + (offers.length ? ` It would fit ${offers.join(', or ')}.` : '');
+        fault.hidden = false;
+      }
+      target.disabled = false;
+    },
+  }, text);
+
+  const extend = async () => {
+    const by = h('input', { id: 'extend-by', value: '1h', autocomplete: 'off' });
+    if (await ask('Extend', field('By', by, `It ends ${typed(last)} now.`), [['', 'Close'], ['extend', 'Extend', 'primary']]) !== 'extend') return '';
+    const { seconds: more } = await api.read(by.value, 'length');
+    await api.extend(id, version, stamp(last + more));
+    return `extended by ${length(more)}`;
+  };
+
+  const prolong = async () => {
+    const by = h('input', { id: 'hold-for', value: '5m', autocomplete: 'off' });
+    if (await ask('Hold longer', field('From now, for', by), [['', 'Close'], ['hold', 'Hold', 'primary']]) !== 'hold') return '';
+    const { seconds: wanted } = await api.read(by.value, 'length');
+    await api.holdLonger(id, wanted * clockRate());
+    return 'held longer';
+  };
+
+  const change = async () => {
+    const request = requestOf(reservation);
+    // An extension is not part of the request; without this a change would undo it.
+    request.parts.forEach((part, at) => {
+      const [begin, end] = [seconds(slots[at].begin), seconds(slots[at].end)];
+      part.duration_seconds = Math.max(part.duration_seconds, end - begin);
+      if (seconds(part.latest_end) < end) part.latest_end = slots[at].end;
+    });
+    const isActive = now === 'active';
+    const rows = request.parts.map((part, at) => {
+      const input = (key, value, extra) => h('input', { id: `change-${key}-${at}`, value, autocomplete: 'off', ...extra });
+      return {
+        part, capacity: input('capacity', String(part.capacity), { inputmode: 'numeric' }), length: input('length', length(part.duration_seconds).replace(' ', '')),
+        from: input('from', typed(seconds(part.earliest_start)), { disabled: isActive }), until: input('until', typed(seconds(part.latest_end))),
+      };
+    });
+    const name = h('input', { id: 'change-name', value: request.name || '', maxlength: '100' });
+    const note = h('textarea', { id: 'change-note', value: request.note || '', maxlength: '1000', rows: '2' });
+    const labels = h('input', { id: 'change-labels', value: Object.entries(request.labels || {}).map(([key, value]) => `${key}=${value}`).join(', ') });
+    const body = [rows.map((row, at) => h('fieldset.part', null, h('legend', null, rows.length > 1 ? `Part ${at + 1}` : 'Terms'),
+      h('div.row', null, field('Capacity', row.capacity), field('How long', row.length)), h('div.row', null, field('From', row.from), field('Until', row.until)))),
+    field('Name', name), field('Note', note), field('Labels', labels, 'key=value, key=value')];
+    if (await ask('Change', body, [['', 'Close'], ['change', 'Change', 'primary']]) !== 'change') return '';
+    // Only fields that were touched are read again, so that seconds which the form does not show are kept.
+    const touched = (input) => input.value !== input.defaultValue && input.value !== input.getAttribute('value');
+    for (const row of rows) {
+      row.part.capacity = Number(row.capacity.value.replaceAll(',', ''));
+      if (row.length.value !== length(row.part.duration_seconds).replace(' ', '')) row.part.duration_seconds = (await api.read(row.length.value, 'length')).seconds;
+      for (const [key, input] of [['earliest_start', row.from], ['latest_end', row.until]]) {
+        if (touched(input) && input.value !== typed(seconds(row.part[key]))) row.part[key] = (await api.read(input.value, 'time')).time;
+      }
+    }
+    request.name = name.value.trim() || null;
+    request.note = note.value.trim() || null;
+    request.labels = Object.fromEntries(labels.value.split(',').map((one) => one.trim()).filter(Boolean).map((one) => [one.split('=')[0].trim(), one.slice(one.indexOf('=') + 1).trim()]));
+    await api.change(id, version, request);
+    return 'changed';
+  };
+
+  const release = async () => {
+    const part = select(slots.map((slot, at) => [String(at), `part ${at + 1}: ${slot.resource} ${count(slot.capacity)}`]), '0', { id: 'release-part' });
+    const keep = h('input', { id: 'release-keep', value: '0', inputmode: 'numeric' });
+    const from = h('input', { id: 'release-from', value: 'now', autocomplete: 'off' });
+    const body = [slots.length > 1 && field('Part', part), field('Keep', keep, 'Capacity that stays booked; 0 ends it.'), field('From', from)];
+    if (await ask('Release capacity', body, [['', 'Close'], ['release', 'Release', 'primary']]) !== 'release') return '';
+    const { time } = await api.read(from.value, 'time');
+    await api.release(id, { ...(slots.length > 1 ? { part: Number(part.value) } : {}), from: time, keep: Number(keep.value) || 0 });
+    return 'released';
+  };
+
+  const share = async () => {
+    const users = h('input', { id: 'share-with', value: (reservation.shared_with || []).join(', '), autocomplete: 'off' });
+    if (await ask('Share', field('With', users, 'Names, separated by commas. They see it and submit jobs into it.'), [['', 'Close'], ['share', 'Share', 'primary']]) !== 'share') return '';
+    const request = requestOf(reservation);
+    request.shared_with = users.value.split(',').map((one) => one.trim()).filter(Boolean);
+    await api.change(id, version, request);
+    return 'shared';
+  };
+
+  const cancel = async () => {
+    const begun = now === 'active';
+    const text = begun ? 'It has begun: its jobs end, and the rest of its time is free for others.' : 'Its room is free for others at once.';
+    if (await ask('Cancel this reservation?', h('p', null, text), [['', 'Keep it'], ['cancel', 'Cancel reservation', 'danger']]) !== 'cancel') return '';
+    await api.cancel(id);
+    return 'cancelled';
+  };
+
+  const isBooked = ['committed', 'active', 'change-requested'].includes(now);
+  return [
+    now === 'held' && button('commit', 'Commit', 'primary', async () => { await api.commit(id); return 'committed'; }),
+    now === 'held' && button('prolong', 'Hold longer …', '', prolong),
+    isBooked && button('extend', 'Extend …', '', extend), isBooked && reservation.request && button('change', 'Change …', '', change),
+    isBooked && button('release', 'Release …', '', release), (isBooked || now === 'held') && reservation.request && button('share', 'Share …', '', share),
+    (isBooked || now === 'held') && button('cancel', now === 'held' ? 'Give back …' : 'Cancel …', 'danger', cancel),
+  ];
+}

@@ -1,0 +1,84 @@
+// Own bookings: a list with search, newest needs first, and the calendar feed.
+
+import { api } from './api.js';
+import { busy, fill, h, select } from './dom.js';
+import { heldCards } from './holds.js';
+import { stateBadge } from './badges.js';
+import { go, hashOf, replaceRoute, route } from './route.js';
+import { on, state } from './state.js';
+import { count, plural, range, seconds } from './time.js';
+
+const STATES = [['', 'now and later'], ['all', 'all states'], ...['held', 'committed', 'active', 'completed', 'cancelled', 'expired', 'rejected', 'terminated'].map((one) => [one, one])];
+const OPEN = 'requested,held,committed,change-requested,active';
+
+export function showMine(main) {
+  const { params } = route();
+  const search = h('input', { id: 'search', type: 'search', value: params.name || '', placeholder: 'name, or label key=value', 'aria-label': 'Search by name or label' });
+  const states = select(STATES, params.state || '', { id: 'search-state', 'aria-label': 'State' });
+  const owner = select([['', 'mine'], ['all', 'of all users']], params.owner || '', { id: 'search-owner', 'aria-label': 'Owner' });
+  const list = h('div.list', { id: 'bookings' });
+  const total = h('span.soft', { id: 'bookings-total', role: 'status' });
+  const feed = new URL('v1/calendar.ics', document.baseURI).href;
+  let cursor, number = 0;
+  fill(main, h('div.page', null, h('div.page-head', null, h('h1', null, 'My bookings'), total, h('span.spring'),
+    h('a.button', { href: 'v1/calendar.ics', id: 'calendar', title: feed }, 'Calendar feed'), h('a.button.primary', { href: '#/timeline' }, 'Ask')),
+  heldCards(), h('form.filters', { role: 'search', onsubmit: (event) => { event.preventDefault(); load(); } }, search, states, state.user?.operator && owner), list));
+
+  async function load(more) {
+    const mine = ++number;
+    const text = search.value.trim();
+    const isLabel = text.includes('=');
+    replaceRoute({ name: text, state: states.value, owner: owner.value });
+    if (!state.user && state.signIn.choose_user === false) return;
+    const wanted = {
+      owner: owner.value === 'all' ? undefined : state.user?.name, state: states.value === 'all' ? undefined : states.value || OPEN,
+      [isLabel ? 'label' : 'name']: text, limit: 50, cursor: more ? cursor : undefined,
+    };
+    try {
+      const answer = await busy(list, api.reservations(wanted));
+      if (mine !== number) return;
+      cursor = answer.next;
+      const items = answer.reservations.map(item);
+      if (!more) fill(list);
+      list.querySelector('#more')?.remove();
+      list.append(...items);
+      if (cursor) list.append(h('button.button', { type: 'button', id: 'more', onclick: () => load(true) }, 'Show more'));
+      total.textContent = answer.total === undefined ? '' : plural(answer.total, 'booking');
+      if (!list.children.length) fill(list, empty());
+    } catch (error) {
+      if (mine === number) fill(list, h('p.error', { role: 'alert' }, error.message));
+    }
+  }
+
+  const empty = () => h('div.empty', null, h('p', null, state.user ? 'No bookings here.' : 'Sign in to see your bookings.'),
+    state.user ? h('a.button.primary', { href: '#/timeline' }, 'Ask for one') : h('button.button.primary', { type: 'button', onclick: () => go('sign-in', { back: '/mine' }) }, 'Sign in'));
+
+  let timer = 0;
+  const later = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => load(), 200);
+  };
+  search.addEventListener('input', later);
+  states.addEventListener('change', () => load());
+  owner.addEventListener('change', () => load());
+  load();
+  const stops = [on('event', (event) => {
+    if (event.kind === 'reset' || event.owner === state.user?.name || owner.value === 'all') later();
+  }), on('session', load)];
+  return () => {
+    clearTimeout(timer);
+    stops.forEach((stop) => stop());
+  };
+}
+
+export function item(reservation) {
+  const { slots, id } = reservation;
+  const from = Math.min(...slots.map((slot) => seconds(slot.begin))), until = Math.max(...slots.map((slot) => seconds(slot.end)));
+  const labels = Object.entries(reservation.labels || {});
+  return h('a.booking', { href: hashOf(`reservation/${id}`), 'data-reservation': id, 'data-state': reservation.state },
+    h('span.line', null, h('strong', null, reservation.name || slots.map((slot) => slot.resource).join(' + ') || id), stateBadge(reservation)),
+    slots.length > 0 && h('span.line', null, h('span.time', null, range(from, until)),
+      h('span.soft', null, slots.map((slot) => `${slot.resource} ${count(slot.capacity)}`).join(', '))),
+    (labels.length > 0 || reservation.owner !== state.user?.name) && h('span.line.soft', null,
+      h('span', null, labels.map(([key, value]) => h('span.label', null, `${key}=${value}`))), h('span', null, reservation.owner !== state.user?.name && reservation.owner)));
+}

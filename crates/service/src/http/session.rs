@@ -1,0 +1,202 @@
+//! Sessions of the web pages. A browser keeps the token of its user in a cookie that scripts cannot read; where there
+//! is no authentication, the cookie has a name. The guard takes the cookie for the header that other clients send, so
+//! that the rest of the service knows no sessions and keeps none. A request with a cookie that may change something
+//! must have the header [`PAGE`], which pages of other origins cannot send.
+
+use super::Shared;
+use super::answer::{Refusal, written};
+use super::openapi::{OfBody, Refused};
+use super::request::Document;
+use super::serve;
+use crate::security::{Identity, Role};
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, COOKIE, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::response::Response;
+use bookahead_api as api;
+use bookahead_api::{Code, header};
+use std::sync::Arc;
+
+/// The token of a browser, or the name of its user.
+const COOKIE_NAME: &str = "bookahead-session";
+
+/// Header of the pages' own requests.
+const PAGE: HeaderName = HeaderName::from_static("x-bookahead-page");
+
+/// Longest cookie that browsers keep, with its name and attributes.
+const LONGEST: usize = 4_096;
+
+/// Puts the cookie in the place of the header that other clients send. A request that names its caller itself is left
+/// as it is.
+pub(super) fn apply(shared: &Shared, request: &mut Request) -> Result<(), Refusal> {
+    let headers = request.headers();
+    let Some(value) = cookie(headers).map(str::to_owned) else { return Ok(()) };
+    let is_open = shared.authenticator.is_open();
+    let (own, name) = if is_open { (header::USER, "user") } else { (AUTHORIZATION.as_str(), "token") };
+    if headers.contains_key(own) {
+        return Ok(());
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) && !headers.contains_key(PAGE) {
+        let why = "a request with the cookie of a session needs the header X-Bookahead-Page";
+        return Err(Refusal::new(Code::Forbidden, why));
+    }
+    let bad = |_| Refusal::bad_request(format!("the cookie of the session is not a {name}; sign in again"));
+    if is_open {
+        let user = HeaderValue::from_str(&value).map_err(bad)?;
+        // An operator is whoever chooses that name: there is no authentication, and the demo has such a user.
+        let roles = if value == "operator" { "user, operator" } else { "user" };
+        request.headers_mut().insert(header::USER, user);
+        request.headers_mut().entry(header::ROLES).or_insert(HeaderValue::from_static(roles));
+    } else {
+        let mut token = HeaderValue::from_str(&format!("Bearer {value}")).map_err(bad)?;
+        token.set_sensitive(true);
+        request.headers_mut().insert(AUTHORIZATION, token);
+    }
+    Ok(())
+}
+
+/// The value of the cookie, if the browser sent one.
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, value)| *name == COOKIE_NAME && !value.is_empty()).map(|(_, value)| value)
+}
+
+/// The header that sets the cookie; without a value it removes it. `Lax`, so that a link in a mail leads to a page where
+/// the user is signed in.
+fn set(value: &str, secure: bool) -> Result<(HeaderName, HeaderValue), Refusal> {
+    let secure = if secure { "; Secure" } else { "" };
+    let age = if value.is_empty() { "; Max-Age=0" } else { "" };
+    let text = format!("{COOKIE_NAME}={value}; HttpOnly; SameSite=Lax; Path=/{age}{secure}");
+    if text.len() > LONGEST {
+        return Err(Refusal::bad_request("the token is too long for a cookie"));
+    }
+    let mut header = HeaderValue::from_str(&text)
+        .map_err(|_| Refusal::bad_request("the token has a character that none has"))?;
+    header.set_sensitive(true);
+    Ok((SET_COOKIE, header))
+}
+
+impl Shared {
+    /// The caller of a request, if it is known.
+    pub(super) async fn session_user(&self, request: &mut Request) -> Option<Identity> {
+        apply(self, request).ok()?;
+        if self.authenticator.is_open() && !request.headers().contains_key(header::USER) {
+            return None;
+        }
+        self.identify(serve::peer(request.extensions()), request.headers()).await.ok()
+    }
+
+    pub(super) fn session(&self, user: Option<&Identity>) -> api::Session {
+        let is_open = self.authenticator.is_open();
+        let user = user.map(|identity| api::SessionUser {
+            name: identity.user.clone(),
+            operator: identity.roles.contains(&Role::Operator),
+        });
+        let sign_in = api::SignInWays { token: !is_open, oidc: false, choose_user: is_open };
+        api::Session { user, sign_in }
+    }
+}
+
+/// Show the session
+///
+/// Who is signed in with this browser, and how to sign in. Needs no authentication.
+#[utoipa::path(
+    get, path = "/v1/session", operation_id = "show_session", tag = "sessions", security(()),
+    responses((status = 200, description = "The session", body = api::Session))
+)]
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+) -> Result<Response, Refusal> {
+    let user = shared.session_user(&mut request).await;
+    written(&shared.session(user.as_ref()))
+}
+
+/// Sign in
+///
+/// Sets a cookie with the token, which scripts cannot read. Where there is no authentication, with the name of a user.
+/// For web pages; other clients send the token with each request.
+#[utoipa::path(
+    post, path = "/v1/session", operation_id = "sign_in", tag = "sessions", security(()),
+    request_body = api::SignIn,
+    responses((status = 200, description = "The session", body = api::Session), Refused, OfBody)
+)]
+pub(super) async fn sign_in(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    Document(with): Document<api::SignIn>,
+) -> Result<Response, Refusal> {
+    let is_open = shared.authenticator.is_open();
+    let value = match (with.token, with.user) {
+        (Some(token), None) if !is_open => token.trim().to_owned(),
+        (None, Some(user)) if is_open => user.to_string(),
+        _ if is_open => {
+            return Err(Refusal::bad_request("this service has no authentication; send user only"));
+        }
+        _ => return Err(Refusal::bad_request("send token only")),
+    };
+    if value.is_empty() || value.contains([';', ',', ' ', '"']) {
+        return Err(Refusal::bad_request("that is neither a token nor a name; paste it again"));
+    }
+    let mut request = Request::new(axum::body::Body::empty());
+    *request.headers_mut() = headers;
+    request.headers_mut().remove(AUTHORIZATION);
+    let pair = format!("{COOKIE_NAME}={value}");
+    let pair = HeaderValue::from_str(&pair)
+        .map_err(|_| Refusal::bad_request("that is neither a token nor a name"))?;
+    request.headers_mut().insert(COOKIE, pair);
+    apply(&shared, &mut request)?;
+    let identity = shared.identify(None, request.headers()).await?;
+    let mut response = written(&shared.session(Some(&identity)))?;
+    let (name, cookie) = set(&value, is_secure(request.headers()))?;
+    response.headers_mut().insert(name, cookie);
+    Ok(response)
+}
+
+/// Sign out
+///
+/// Removes the cookie.
+#[utoipa::path(
+    delete, path = "/v1/session", operation_id = "sign_out", tag = "sessions", security(()),
+    responses((status = 200, description = "The session", body = api::Session))
+)]
+pub(super) async fn sign_out(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let mut response = written(&shared.session(None))?;
+    let (name, cookie) = set("", is_secure(&headers))?;
+    response.headers_mut().insert(name, cookie);
+    Ok(response)
+}
+
+/// Whether the browser speaks TLS, to this service or to a proxy in front of it. Its origin tells: a false one harms
+/// only its sender.
+fn is_secure(headers: &HeaderMap) -> bool {
+    let origin = headers.get(axum::http::header::ORIGIN).and_then(|origin| origin.to_str().ok());
+    origin.is_some_and(|origin| origin.starts_with("https://"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cookie_is_found_among_others() {
+        let mut headers = HeaderMap::new();
+        headers.append(COOKIE, "a=b; bookahead-session=abc.def; c=d".parse().unwrap());
+        assert_eq!(cookie(&headers), Some("abc.def"));
+        headers.insert(COOKIE, "xbookahead-session=abc; bookahead-session=".parse().unwrap());
+        assert_eq!(cookie(&headers), None);
+    }
+
+    #[test]
+    fn scripts_and_other_sites_do_not_get_the_cookie() {
+        let (_, header) = set("abc", true).unwrap();
+        let text = header.to_str().unwrap();
+        assert_eq!(text, "bookahead-session=abc; HttpOnly; SameSite=Lax; Path=/; Secure");
+        assert!(set("", false).unwrap().1.to_str().unwrap().contains("Max-Age=0"));
+        assert!(set(&"x".repeat(5_000), false).is_err());
+    }
+}
