@@ -105,9 +105,10 @@ export function formOf(request) {
 
 // The request for exactly this offer. A single slot may begin later within its slack, at the same terms, so that a
 // moment of thought does not cost the offer.
-export function requestFor(request, offer) {
+export function requestFor(request, offer, widened = false) {
   const parts = offer.slots.map((slot, at) => {
-    const slack = offer.slots.length === 1 ? slot.slack_seconds || 0 : 0;
+    const similar = widened && offer.latest ? offer.latest - offer.begin : 0;
+    const slack = offer.slots.length === 1 ? Math.max(slot.slack_seconds || 0, similar) : 0;
     const { duration_seconds: _, ...part } = request.parts[at];
     return {
       ...part, resource: slot.resource, capacity: slot.capacity, duration_seconds: seconds(slot.end) - seconds(slot.begin),
