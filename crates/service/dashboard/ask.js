@@ -237,6 +237,9 @@ export function askPanel() {
   });
   on('offer-choose', () => choose(state.wantedOffer));
   on('selected', () => fill(details, detailsOf(state.selected)));
+  on('event', (event) => {
+    if (state.selected?.id && event.reservation === state.selected.id) fill(details, detailsOf(state.selected));
+  });
   on('session', () => state.chosen && choose(state.chosen));
   queueMicrotask(() => form.refresh());
   return element;

@@ -1,7 +1,7 @@
 // Between the Ask form and the documents of the API.
 
 import { api } from './api.js';
-import { length, seconds, stamp, typed } from './time.js';
+import { length, seconds, short, stamp } from './time.js';
 
 // `gpus>=4, mhz>=2600, os=linux, arch=x86|arm, ssd`
 export function readRequirements(text) {
@@ -86,7 +86,7 @@ export async function makeRequest(form) {
 export function formOf(request) {
   const parts = request.parts.map((part) => ({
     capacity: String(part.capacity), what: part.resource ? `resource:${part.resource}` : `kind:${part.kind || 'processors'}`,
-    length: length(part.duration_seconds), from: typed(seconds(part.earliest_start)), until: typed(seconds(part.latest_end)),
+    length: length(part.duration_seconds), from: short(seconds(part.earliest_start)), until: short(seconds(part.latest_end)),
     attributes: writeRequirements(part.requirements), when: 'any', where: 'any', to: '0',
   }));
   for (const one of request.constraints || []) {
