@@ -198,6 +198,16 @@ export function askPanel() {
       : 'All planned jobs keep their start.';
   }
 
+  // If someone else was faster, a similar start of the same offer is as good.
+  async function reserve(offer) {
+    try {
+      return await api.reserve(requestFor(request, offer), HOLD_FOR * clockRate());
+    } catch (error) {
+      if (!['no-room', 'no-window', 'no-candidate'].includes(error.code) || !offer.latest) throw error;
+      return api.reserve(requestFor(request, offer, true), HOLD_FOR * clockRate());
+    }
+  }
+
   async function take() {
     const offer = state.offers.find((one) => one.key === state.chosen);
     if (!offer) return;
@@ -208,7 +218,7 @@ export function askPanel() {
     const hold = results.querySelector('#hold');
     hold.disabled = true;
     try {
-      const reservation = await busy(element, api.reserve(requestFor(request, offer), HOLD_FOR * clockRate()));
+      const reservation = await busy(element, reserve(offer));
       change('held', { held: [timed(reservation), ...state.held.filter((one) => one.reservation.id !== reservation.id)] });
       clear();
       refreshSchedule();
@@ -227,6 +237,9 @@ export function askPanel() {
   });
   on('offer-choose', () => choose(state.wantedOffer));
   on('selected', () => fill(details, detailsOf(state.selected)));
+  on('event', (event) => {
+    if (state.selected?.id && event.reservation === state.selected.id) fill(details, detailsOf(state.selected));
+  });
   on('session', () => state.chosen && choose(state.chosen));
   queueMicrotask(() => form.refresh());
   return element;

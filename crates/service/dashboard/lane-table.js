@@ -55,7 +55,7 @@ export function laneTable(chart) {
       rows.push([word(block), block.name || '', block.owner || '', count(block.capacity), short(begin), short(end), length(end - begin)]);
     }
     const heads = ['what', 'name', 'owner', ['capacity'], `begin (${state.zone})`, 'end', 'length'];
-    return [h('h3', null, lane.name, h('span.soft', null, ` ${count(freeAt(lane, chart.view().now))} of ${count(lane.capacity)} free now`)),
+    return [h('h2', null, lane.name, h('span.soft', null, ` ${count(freeAt(lane, chart.view().now))} of ${count(lane.capacity)} free now`)),
       rows.length ? table(`Occupied times of ${lane.name}`, heads, rows) : h('p.soft', null, 'Nothing in this view.')];
   });
   return [parts, hidden > 0 && h('p.soft', null, `${plural(hidden, 'more row')}; zoom in to see them.`)];

@@ -90,7 +90,8 @@ function drawLinks(pen, view, marks) {
     for (const part of parts) {
       const row = rowOf(view, part.lane);
       const box = row && place(view, row, part);
-      if (box) points.push([Math.max(box.x, 0) + Math.min(10, box.width / 2), box.y + box.height / 2]);
+      // Near the end of the box, away from its label.
+      if (box) points.push([Math.min(view.width, box.x + box.width) - Math.min(10, box.width / 2), box.y + box.height / 2]);
     }
     if (points.length < 2) continue;
     const strong = id === marks.selectedId;

@@ -110,11 +110,13 @@ export function showPhone(main, side) {
   draw();
   load();
   loadOwn();
+  addEventListener('resize', draw);
   const timer = setInterval(() => { if (!document.hidden) draw(); }, 5000);
   const stops = [on('schedule', draw), on('offers', draw), on('offer-hover', draw), on('effect', draw), on('theme', draw), on('session', loadOwn),
     on('event', (event) => (event.kind === 'reset' || event.owner === state.user?.name) && loadOwn())];
   return () => {
     clearInterval(timer);
+    removeEventListener('resize', draw);
     stops.forEach((stop) => stop());
   };
 }

@@ -1,7 +1,7 @@
 // Between the Ask form and the documents of the API.
 
 import { api } from './api.js';
-import { length, seconds, stamp, typed } from './time.js';
+import { length, seconds, short, stamp } from './time.js';
 
 // `gpus>=4, mhz>=2600, os=linux, arch=x86|arm, ssd`
 export function readRequirements(text) {
@@ -86,7 +86,7 @@ export async function makeRequest(form) {
 export function formOf(request) {
   const parts = request.parts.map((part) => ({
     capacity: String(part.capacity), what: part.resource ? `resource:${part.resource}` : `kind:${part.kind || 'processors'}`,
-    length: length(part.duration_seconds), from: typed(seconds(part.earliest_start)), until: typed(seconds(part.latest_end)),
+    length: length(part.duration_seconds), from: short(seconds(part.earliest_start)), until: short(seconds(part.latest_end)),
     attributes: writeRequirements(part.requirements), when: 'any', where: 'any', to: '0',
   }));
   for (const one of request.constraints || []) {
@@ -105,9 +105,10 @@ export function formOf(request) {
 
 // The request for exactly this offer. A single slot may begin later within its slack, at the same terms, so that a
 // moment of thought does not cost the offer.
-export function requestFor(request, offer) {
+export function requestFor(request, offer, widened = false) {
   const parts = offer.slots.map((slot, at) => {
-    const slack = offer.slots.length === 1 ? slot.slack_seconds || 0 : 0;
+    const similar = widened && offer.latest ? offer.latest - offer.begin : 0;
+    const slack = offer.slots.length === 1 ? Math.max(slot.slack_seconds || 0, similar) : 0;
     const { duration_seconds: _, ...part } = request.parts[at];
     return {
       ...part, resource: slot.resource, capacity: slot.capacity, duration_seconds: seconds(slot.end) - seconds(slot.begin),
