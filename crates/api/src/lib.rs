@@ -31,6 +31,7 @@ pub mod session;
 pub mod site;
 pub mod time;
 pub mod usage;
+pub mod when;
 
 pub use decimal::{Cost, FineSeconds, Price, Rating};
 pub use job::{Job, JobState, Jobs, Mode, SubmitJob, Work};
@@ -49,7 +50,7 @@ pub use reservation::{
     PrepareChange, RefusalReason, Release, Replacement, Reservation, Reserve, State,
 };
 pub use schedule::{Block, BlockKind, Free, Levels, ResourceSchedule, Schedule, TrySlot, WaitingJob, WhatIf};
-pub use session::{Session, SessionUser, SignIn, SignInWays};
+pub use session::{Session, SessionUser, SignIn, SignInWays, TypedKind, TypedText, TypedValue};
 pub use site::{
     BatchHealth, BatchState, Changes, Health, Heartbeat, IdentityProviderHealth, IdentityProviderState, Load,
     Reachability, Resource, Resources, Role, Site, Sites, Status,

@@ -1,6 +1,7 @@
-//! Who uses the web pages of a service.
+//! What web pages need beside the API: who uses them, and times as people type them.
 
 use crate::description::NameText;
+use crate::time::Timestamp;
 use bookahead_protocol::Name;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -55,4 +56,37 @@ impl fmt::Debug for SignIn {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("SignIn").field("user", &self.user).finish_non_exhaustive()
     }
+}
+
+/// A text to read as a time or a length of time, as on the command line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({ "text": "tomorrow 9am", "zone": "Europe/Zurich", "kind": "time" }))]
+pub struct TypedText {
+    /// The text.
+    pub text: String,
+    /// Time zone of the user, by its IANA name. Default: UTC.
+    pub zone: Option<String>,
+    /// What it should be.
+    pub kind: TypedKind,
+}
+
+/// What a text should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TypedKind {
+    /// A time, such as `tomorrow 9am` or `in 2 hours`.
+    Time,
+    /// A length of time, such as `2h30m`.
+    Length,
+}
+
+/// What a text means.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TypedValue {
+    /// The time.
+    pub time: Option<Timestamp>,
+    /// The length in seconds.
+    pub seconds: Option<i64>,
 }

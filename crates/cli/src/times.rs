@@ -3,7 +3,7 @@
 //! offset is refused.
 
 use bookahead_api::Length;
-pub(crate) use bookahead_api::{BadLength, whole_seconds as length};
+pub(crate) use bookahead_api::whole_seconds as length;
 use bookahead_plan::{Seconds, Time};
 use jiff::Timestamp;
 use std::str::FromStr;

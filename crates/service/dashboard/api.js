@@ -1,6 +1,6 @@
 // Calls of the service. All paths are relative, so the page works behind a prefix.
 
-import { setClock } from './time.js';
+import { seconds, setClock, stamp } from './time.js';
 import { state, tell } from './state.js';
 
 export class Problem extends Error {
@@ -90,8 +90,18 @@ export const api = {
   // Reads a time or a length as the command line does.
   read: (text, kind) => call('POST', 'v1/times', { body: { text, zone: state.zone, kind } }),
   probe: (request, most) => call('POST', 'v1/probes', { body: { request, most } }),
-  whatIf: (slot) => call('POST', 'v1/what-if',
-    { body: { resource: slot.resource, begin: slot.begin, end: slot.end, capacity: slot.capacity } }),
+  async whatIf(slot) {
+    const { resource, begin, end, capacity } = slot;
+    const { jobs } = await call('POST', 'v1/what-if', { body: { resource, begin, end, capacity } });
+    const at = (job, start) => ({ job: job.place, capacity: job.capacity, begin: start, end: stamp(seconds(start) + job.limit_seconds) });
+    const late = jobs.filter((job) => seconds(job.after) > seconds(job.before));
+    return {
+      resource,
+      before: jobs.map((job) => at(job, job.before)),
+      after: jobs.map((job) => at(job, job.after)),
+      delayed: late.map((job) => ({ job: job.place, delay_seconds: seconds(job.after) - seconds(job.before) })),
+    };
+  },
   reserve: (request, holdFor) => post('v1/reservations', { request, hold_for_seconds: holdFor }),
   reservations: (values) => call('GET', `v1/reservations${query(values)}`),
   reservation: (id) => call('GET', one(id)),

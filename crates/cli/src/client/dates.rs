@@ -3,9 +3,9 @@
 //! is shown can be entered again as it is, without the weekday in front. This module never reads a clock: the caller
 //! passes the time.
 
-use super::when::{Clock, Unclear, When, zone_name};
 use crate::output;
 use bookahead_api::Timestamp;
+use bookahead_api::when::{Clock, Unclear, When, zone_name};
 use bookahead_plan::{Seconds, Time};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -206,8 +206,8 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::when::{Clock, When};
     use super::*;
+    use bookahead_api::when::{Clock, When};
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()

@@ -11,10 +11,10 @@ use super::request::terms_of;
 use super::request::values::{capacity, some_time};
 use super::reserve::{show, with_commands};
 use super::session::{Session, by_clock};
-use super::when::When;
 use crate::output::{plural, say};
 use crate::times::written;
 use anyhow::{Result, bail};
+use bookahead_api::when::When;
 use bookahead_api::{
     Change, Commit, Extend, Hold, Length, Part, Release, Request, Reservation, Resource, Slot, Timestamp,
 };

@@ -4,9 +4,9 @@ use super::about::Search;
 use super::place::Place;
 use super::session::{Session, by_clock};
 use super::view;
-use super::when::When;
 use crate::output::say;
 use anyhow::Result;
+use bookahead_api::when::When;
 use bookahead_api::{JobsQuery, ListQuery, State, States};
 use clap::Args;
 

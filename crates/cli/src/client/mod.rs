@@ -26,7 +26,6 @@ mod usage;
 mod view;
 mod wait;
 mod watch;
-mod when;
 
 pub(crate) use refusal::exit_code;
 

@@ -6,10 +6,10 @@
 //! `$XDG_CONFIG_HOME` or `~/.config`. The file is optional.
 
 use super::refusal::Usage;
-use super::when::zone;
 use crate::output::say;
 use crate::times::length;
 use anyhow::{Context, Result};
+use bookahead_api::when::zone;
 use bookahead_client::{Identity, Options};
 use clap::Args;
 use jiff::tz::TimeZone;

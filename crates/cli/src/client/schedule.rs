@@ -4,10 +4,10 @@
 use super::dates::Dates;
 use super::place::Place;
 use super::session::{Session, by_clock};
-use super::when::When;
 use crate::output::{count, named_for, plural, save_and_tell, say};
 use crate::table::{terminal_width, wants_colours};
 use anyhow::Result;
+use bookahead_api::when::When;
 use bookahead_api::{
     Block, BlockKind, Reservation, ResourceSchedule, Role, Schedule, ScheduleQuery, Timestamp,
 };

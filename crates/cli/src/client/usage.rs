@@ -2,10 +2,10 @@
 
 use super::place::Place;
 use super::session::{Session, by_clock};
-use super::when::When;
 use crate::output::{say, stdout};
 use crate::table::{Column, NOTHING, Table};
 use anyhow::Result;
+use bookahead_api::when::When;
 use bookahead_api::{Usage, UsageQuery, UsageRow};
 use clap::Args;
 use std::collections::BTreeSet;

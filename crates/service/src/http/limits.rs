@@ -8,7 +8,7 @@ use crate::security::name::is_visible;
 use bookahead_api::{
     Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FineSeconds, FinishChange,
     Heartbeat, Hold, JobsQuery, Labels, ListQuery, OutputQuery, Part, PrepareChange, Probe, Release, Request,
-    Requirement, Reserve, Resource, ScheduleQuery, SignIn, SubmitJob, TrySlot, UsageQuery,
+    Requirement, Reserve, Resource, ScheduleQuery, SignIn, SubmitJob, TrySlot, TypedText, UsageQuery,
 };
 use bookahead_plan::Seconds;
 use bookahead_protocol::request::{MOST_PARTS, MOST_SHARED, most_constraints};
@@ -404,6 +404,18 @@ impl Checked for ScheduleQuery {
             return Err(Refusal::bad_request(why));
         }
         optional_name("resource", self.resource.as_ref())
+    }
+}
+
+/// Longest text that is read as a time: longer than any that has a meaning.
+const LONGEST_TYPED: usize = 100;
+
+impl Checked for TypedText {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        if self.text.len().max(self.zone.as_ref().map_or(0, String::len)) > LONGEST_TYPED {
+            return Err(Refusal::bad_request(format!("text and zone may have {LONGEST_TYPED} bytes")));
+        }
+        Ok(())
     }
 }
 

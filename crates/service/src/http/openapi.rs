@@ -55,6 +55,7 @@ pub(super) fn open_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(health::openapi))
         .routes(routes!(health::docs))
         .routes(routes!(session::show, session::sign_in, session::sign_out))
+        .routes(routes!(session::times))
 }
 
 fn openapi() -> OpenApi {

@@ -14,7 +14,9 @@ use axum::http::header::{AUTHORIZATION, COOKIE, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::response::Response;
 use bookahead_api as api;
+use bookahead_api::when::{BadWhen, Clock, When, zone};
 use bookahead_api::{Code, header};
+use bookahead_plan::Seconds;
 use std::sync::Arc;
 
 /// The token of a browser, or the name of its user.
@@ -169,6 +171,33 @@ pub(super) async fn sign_out(
     let (name, cookie) = set("", is_secure(&headers))?;
     response.headers_mut().insert(name, cookie);
     Ok(response)
+}
+
+/// Read a time
+///
+/// Reads a text as a time or a length of time, as on the command line: `tomorrow 9am`, `in 2 hours`, `2h30m`. Relative
+/// times are from the clock of the service.
+#[utoipa::path(
+    post, path = "/v1/times", operation_id = "read_time", tag = "sessions", security(()),
+    request_body = api::TypedText,
+    responses((status = 200, description = "What it means", body = api::TypedValue), Refused, OfBody)
+)]
+pub(super) async fn times(
+    State(shared): State<Arc<Shared>>,
+    Document(typed): Document<api::TypedText>,
+) -> Result<Response, Refusal> {
+    let unreadable = |why: &dyn ToString| Refusal::new(Code::Malformed, why.to_string());
+    if typed.kind == api::TypedKind::Length {
+        let Seconds(seconds) = api::whole_seconds(&typed.text).map_err(|why| unreadable(&why))?;
+        return written(&api::TypedValue { time: None, seconds: Some(seconds) });
+    }
+    let name = typed.zone.as_deref().unwrap_or("UTC");
+    let zone = zone(name).ok_or_else(|| unreadable(&format!("unknown time zone '{name}'")))?;
+    let when: When = typed.text.parse().map_err(|why: BadWhen| unreadable(&why))?;
+    // A clock beyond the calendar of people has no relative times.
+    let now = jiff::Timestamp::from_second(shared.party.clock().now().second().0).unwrap_or_default();
+    let time = when.resolve(&Clock { now, zone }).map_err(|why| unreadable(&why))?;
+    written(&api::TypedValue { time: api::Timestamp::try_from(time).ok(), seconds: None })
 }
 
 /// Whether the browser speaks TLS, to this service or to a proxy in front of it. Its origin tells: a false one harms

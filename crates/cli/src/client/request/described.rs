@@ -5,7 +5,7 @@
 use super::values::{Gap, Required, signed};
 use crate::client::dates::Reader;
 use crate::client::refusal::counted;
-use crate::client::when::When;
+use bookahead_api::when::When;
 use bookahead_api::{self as api, Length, Objective, OnLoss, Timestamp};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol as protocol;

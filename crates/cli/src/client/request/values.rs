@@ -45,8 +45,6 @@ macro_rules! read_from_text {
     };
 }
 
-pub(crate) use read_from_text;
-
 /// Deserializes a duration or an offset between parts, in whole seconds; negative with a minus in front.
 pub(crate) fn signed<'de, T: From<Length>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
     read(from, "a length of time in quotes, such as \"2h30m\"", Length::signed).map(T::from)

@@ -7,19 +7,20 @@ mod reading;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use reading::zone;
+pub use reading::zone;
 
-use super::request::values::read_from_text;
-use crate::times::written;
+use crate::length::{BadLength, Length};
 use bookahead_plan::{Seconds, Time};
 use jiff::civil::{self, Date, DateTime, Weekday};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, ToSpan, Zoned};
+use serde::de::{Deserialize, Deserializer, Visitor};
 use std::fmt;
 
 /// A time as the user wrote it, not resolved yet.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum When {
+pub enum When {
+    /// The present.
     Now,
     /// Relative to now; negative for the past.
     In(Seconds),
@@ -27,15 +28,19 @@ pub(crate) enum When {
     Exactly(Timestamp),
     /// Wall time in a zone.
     Wall {
+        /// The day.
         day: Day,
+        /// The time of day.
         time: civil::Time,
         /// None for the user's zone.
         zone: Option<TimeZone>,
     },
 }
 
+/// The day of a wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Day {
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Day {
     Yesterday,
     Today,
     Tomorrow,
@@ -51,12 +56,14 @@ pub(crate) enum Day {
     On(Date),
 }
 
+/// Why a text is not a time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadWhen {
+#[expect(missing_docs, reason = "the messages explain them")]
+pub enum BadWhen {
     #[error("'{text}' is not a time; {}", hint(nearest.as_deref()))]
     Unreadable { text: String, nearest: Option<String> },
     #[error(transparent)]
-    Length(crate::times::BadLength),
+    Length(BadLength),
     #[error("'{0}' alone is not a time; use {0}:00 or 'in {0} hours'")]
     OnlyANumber(String),
     #[error("'{0}' has no unit; add minutes, hours or days after the number")]
@@ -88,7 +95,8 @@ fn hint(nearest: Option<&str>) -> String {
 
 /// A wall time that is not one instant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unclear {
+#[expect(missing_docs, reason = "the messages explain them")]
+pub enum Unclear {
     #[error("{wall} occurs twice in {zone}, because clocks are set back then; use {first} or {second}")]
     Twice { wall: String, zone: String, first: String, second: String },
     #[error(
@@ -99,18 +107,37 @@ pub(crate) enum Unclear {
     Beyond(String),
 }
 
-read_from_text!(When, "a time in quotes, such as \"tomorrow 9:00\"");
+impl<'de> Deserialize<'de> for When {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<When, D::Error> {
+        struct Text;
+
+        impl Visitor<'_> for Text {
+            type Value = When;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time in quotes, such as \"tomorrow 9:00\"")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<When, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        from.deserialize_str(Text)
+    }
+}
 
 /// The present and the zone that times are resolved by.
 #[derive(Debug, Clone)]
-pub(crate) struct Clock {
+pub struct Clock {
     /// By the user's clock, or by the server's if that runs faster.
-    pub(crate) now: Timestamp,
+    pub now: Timestamp,
     /// The user's zone.
-    pub(crate) zone: TimeZone,
+    pub zone: TimeZone,
 }
 
-pub(crate) fn zone_name(zone: &TimeZone) -> String {
+/// The name of a zone, or its offset.
+pub fn zone_name(zone: &TimeZone) -> String {
     match (zone.iana_name(), zone.to_fixed_offset()) {
         (Some(name), _) => name.to_owned(),
         (None, Ok(offset)) => offset.to_string(),
@@ -120,27 +147,27 @@ pub(crate) fn zone_name(zone: &TimeZone) -> String {
 
 impl When {
     /// Whether it depends on the present.
-    pub(crate) fn needs_now(&self) -> bool {
+    pub fn needs_now(&self) -> bool {
         !matches!(self, When::Exactly(_) | When::Wall { day: Day::On(_), .. })
     }
 
     /// Whether it means the present itself.
-    pub(crate) fn is_now(&self) -> bool {
+    pub fn is_now(&self) -> bool {
         matches!(self, When::Now) || *self == When::In(Seconds::ZERO)
     }
 
     /// Whether it is the present, or a length of time from it.
-    pub(crate) fn is_relative(&self) -> bool {
+    pub fn is_relative(&self) -> bool {
         matches!(self, When::Now | When::In(_))
     }
 
     /// Whether it names no zone, so that the user's is assumed.
-    pub(crate) fn assumes_zone(&self) -> bool {
+    pub fn assumes_zone(&self) -> bool {
         matches!(self, When::Wall { zone: None, .. })
     }
 
     /// The instant, in Unix seconds.
-    pub(crate) fn resolve(&self, clock: &Clock) -> Result<Time, Unclear> {
+    pub fn resolve(&self, clock: &Clock) -> Result<Time, Unclear> {
         let beyond = || Unclear::Beyond(self.to_string());
         match self {
             When::Now => Ok(Time(clock.now.as_second())),
@@ -220,8 +247,8 @@ impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             When::Now => f.write_str("now"),
-            When::In(length) if length.0 < 0 => f.write_str(&written(*length)),
-            When::In(length) => write!(f, "+{}", written(*length)),
+            When::In(length) if length.0 < 0 => write!(f, "{}", Length::from(*length)),
+            When::In(length) => write!(f, "+{}", Length::from(*length)),
             When::Exactly(instant) => write!(f, "{instant}"),
             When::Wall { day, time, zone } => {
                 if *day != Day::Coming(None) {

@@ -1,7 +1,7 @@
 //! What times mean, by example and for all of them.
 
 use super::*;
-use crate::times::length;
+use crate::length::whole_seconds as length;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
@@ -102,13 +102,15 @@ fn it_is_known_what_a_time_depends_on() {
 /// `BOOKAHEAD_UPDATE=1` writes the file anew; read the difference.
 #[test]
 fn expressions_mean_what_the_table_says() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/client/when/expressions.txt");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/when/expressions.txt");
     let table = std::fs::read_to_string(path).unwrap();
     let told = |line: &str| {
         let (kind, text) = line.split_once('|').map_or((line, ""), |(left, _)| left.split_at(7));
         let (kind, text) = (kind.trim(), text.trim());
         let outcome = match kind {
-            "length" => length(text).map(written).map_err(|error| error.to_string()),
+            "length" => {
+                length(text).map(|length| Length::from(length).to_string()).map_err(|error| error.to_string())
+            }
             "time" => text.parse::<When>().map_err(|error| error.to_string()).and_then(|when| {
                 let time = when.resolve(&sunday()).map_err(|error| error.to_string())?;
                 let zoned = Timestamp::from_second(time.0).unwrap().to_zoned(sunday().zone);

@@ -1,7 +1,7 @@
 //! Parsing of times. The error for an unknown form suggests the nearest known one.
 
 use super::{BadWhen, Day, When};
-use crate::times::length;
+use crate::length::{BadLength, whole_seconds as length};
 use bookahead_plan::Seconds;
 use jiff::civil::{self, Date, Weekday};
 use jiff::tz::TimeZone;
@@ -67,7 +67,7 @@ fn relative(text: &str) -> Option<Result<Seconds, BadWhen>> {
         return Some(Err(BadWhen::NoUnit(text.to_owned())));
     }
     Some(length(rest).map(|length| Seconds(sign * length.0)).map_err(|error| match error {
-        crate::times::BadLength::Unreadable(_) => unreadable(text),
+        BadLength::Unreadable(_) => unreadable(text),
         ambiguous => BadWhen::Length(ambiguous),
     }))
 }
@@ -331,7 +331,7 @@ fn clock_time(word: &str) -> Option<civil::Time> {
 }
 
 /// A zone by its IANA name, `Z`, or an offset from UTC.
-pub(crate) fn zone(name: &str) -> Option<TimeZone> {
+pub fn zone(name: &str) -> Option<TimeZone> {
     if let Some(offset) = offset(name) {
         return Some(TimeZone::fixed(offset));
     }
