@@ -19,7 +19,7 @@ pub struct Command {
     pub environment: BTreeMap<String, String>,
     /// Standard input; None for `/dev/null`.
     pub input: Option<String>,
-    /// Account to run as; None for the account of the service. See [`Runner::becoming`].
+    /// Account to run as; None for the account of the service. See [`super::Runner::becoming`].
     pub account: Option<String>,
 }
 
@@ -29,9 +29,9 @@ pub struct Outcome {
     /// Exit code; None if a signal ended it. Over ssh, and under another account, a signal may show as 128 plus its
     /// number.
     pub code: Option<i32>,
-    /// Standard output, at most [`MOST_OUTPUT`] bytes.
+    /// Standard output, at most [`super::MOST_OUTPUT`] bytes.
     pub out: String,
-    /// Standard error, at most [`MOST_OUTPUT`] bytes.
+    /// Standard error, at most [`super::MOST_OUTPUT`] bytes.
     pub err: String,
 }
 

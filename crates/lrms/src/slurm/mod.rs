@@ -3,7 +3,7 @@
 //!
 //! - Slurm may grant fewer nodes than requested, and puts whole nodes over cores of others. Reservations are
 //!   therefore made in cores only, which it checks well ([`create`]); whole nodes are chosen here.
-//! - Slurm checks nothing when the times of a reservation in cores change. The check is made here ([`change`]).
+//! - Slurm checks nothing when the times of a reservation in cores change. The check is made here ([`create`]).
 //! - Slurm does not delete a reservation that jobs name, and `scancel --reservation` skips jobs that name several
 //!   ([`delete`]).
 //! - Slurm cannot change the nodes of a reservation in cores, and does not replace failed nodes of one that has
