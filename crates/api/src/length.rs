@@ -161,7 +161,7 @@ impl fmt::Display for Length {
             f.write_str("-")?;
         }
         let millis = self.0.0.unsigned_abs();
-        if millis % 1_000 != 0 {
+        if !millis.is_multiple_of(1_000) {
             return write!(f, "{millis}ms");
         }
         let mut rest = millis / 1_000;

@@ -2,7 +2,7 @@
 //! It is turned into the request of the API: times become instants and names of parts become indices. Contradictions
 //! are refused with advice. Nothing is sent here.
 
-use super::values::{Gap, Required, signed};
+use super::values::{Gap, Required, signed, signed_or_none};
 use crate::client::dates::Reader;
 use crate::client::refusal::counted;
 use bookahead_api::when::When;
@@ -20,7 +20,7 @@ pub(crate) struct Described {
     /// Default latest end of parts.
     pub(crate) until: Option<When>,
     /// Default duration of parts.
-    #[serde(default, deserialize_with = "signed")]
+    #[serde(default, deserialize_with = "signed_or_none")]
     pub(crate) duration: Option<Length>,
     /// How to choose among solutions.
     #[serde(default)]
@@ -53,7 +53,7 @@ pub(crate) struct Part {
     /// Kind of resource. Default: processors.
     pub(crate) kind: Option<String>,
     pub(crate) capacity: u32,
-    #[serde(default, deserialize_with = "signed")]
+    #[serde(default, deserialize_with = "signed_or_none")]
     pub(crate) duration: Option<Length>,
     pub(crate) from: Option<When>,
     pub(crate) until: Option<When>,

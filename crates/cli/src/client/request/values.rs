@@ -4,6 +4,7 @@
 
 use bookahead_api::{AttributeValue, BadLength, Length, Requirement};
 use bookahead_plan::Seconds;
+use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::fmt;
 use std::str::FromStr;
@@ -46,8 +47,15 @@ macro_rules! read_from_text {
 }
 
 /// Deserializes a duration or an offset between parts, in whole seconds; negative with a minus in front.
-pub(crate) fn signed<'de, T: From<Length>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-    read(from, "a length of time in quotes, such as \"2h30m\"", Length::signed).map(T::from)
+pub(crate) fn signed<'de, D: Deserializer<'de>>(from: D) -> Result<Length, D::Error> {
+    read(from, "a length of time in quotes, such as \"2h30m\"", Length::signed)
+}
+
+/// As [`signed`]; `null` in JSON counts as left out.
+pub(crate) fn signed_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Length>, D::Error> {
+    #[derive(Deserialize)]
+    struct Signed(#[serde(deserialize_with = "signed")] Length);
+    Ok(Option::<Signed>::deserialize(from)?.map(|Signed(length)| length))
 }
 
 /// Parses a duration of at least one second, for options that mean nothing with zero.
@@ -229,6 +237,10 @@ mod tests {
         assert_eq!(Length::signed("-15m"), Ok(Length::of_seconds(-900)));
         assert_eq!(Length::of_seconds(-900).to_string(), "-15m");
         assert!(Length::signed("--15m").is_err());
+        let read = |json: &str| signed_or_none(&mut serde_json::Deserializer::from_str(json)).ok();
+        assert_eq!(read("null"), Some(None));
+        assert_eq!(read("\"-15m\""), Some(Some(Length::of_seconds(-900))));
+        assert_eq!(read("900"), None);
         assert_eq!(some_time("1s"), Ok(Length::of_seconds(1)));
         assert!(some_time("0s").is_err() && some_time("-15m").is_err() && some_time("soon").is_err());
     }
