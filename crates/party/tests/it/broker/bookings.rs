@@ -2,7 +2,7 @@
 
 use super::desk::{Desk, ada, caller, name};
 use bookahead_party::broker::BrokerEvent;
-use bookahead_party::queries::BlockKind;
+use bookahead_party::schedule::{BlockKind, ScheduleWindow};
 use bookahead_party::{Filter, Input, Origin, Party, PeerRequest, Queries, Viewer};
 use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
@@ -13,7 +13,8 @@ use bookahead_protocol::{
 };
 
 pub(super) const ID: ReservationId = ReservationId(0xb00c);
-const WINDOW: Interval = Interval { begin: Time(0), end: Time(1_000) };
+const WINDOW: ScheduleWindow =
+    ScheduleWindow { interval: Interval { begin: Time(0), end: Time(1_000) }, pixels: None };
 
 /// Lost parts of it are not replaced.
 fn request() -> Request {
@@ -176,7 +177,7 @@ fn what_is_only_tried_takes_no_room_in_schedules() {
     grant(&mut desk, 10);
     let viewer = Viewer { user: name("ada"), sees_all: false };
     let blocks = |desk: &Desk, viewer: &Viewer| {
-        let schedule = desk.broker.schedule(Moment(0), viewer, WINDOW, None);
+        let schedule = desk.broker.schedule(Moment(0), viewer, &WINDOW, None);
         assert_eq!((schedule.len(), schedule[0].resource.as_str()), (1, "north/cluster"));
         schedule[0].blocks.clone()
     };
@@ -188,7 +189,7 @@ fn what_is_only_tried_takes_no_room_in_schedules() {
     assert_eq!(block.reservation, Some((ID, name("ada"), State::Held)));
     let other = Viewer { user: name("bob"), sees_all: false };
     assert_eq!(blocks(&desk, &other)[0].reservation, None);
-    assert!(desk.broker.schedule(Moment(0), &viewer, WINDOW, Some(&name("other"))).is_empty());
+    assert!(desk.broker.schedule(Moment(0), &viewer, &WINDOW, Some(&name("other"))).is_empty());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Names of reservations in lists, and reservations that are shared with other users.
 
 use super::desk::{Desk, Out, ada, book, keeps, look, span, words};
+use bookahead_party::schedule::ScheduleWindow;
 use bookahead_party::{BatchOrder, Filter, Input, OrderId, Origin, Queries, Sharing, Viewer};
 use bookahead_plan::{Interval, Time};
 use bookahead_protocol::{
@@ -66,8 +67,8 @@ fn a_shared_reservation_is_seen_in_schedules_and_notices_and_used_by_others() {
     assert!(out.notices.iter().all(|(_, notice)| notice.shared_with.contains(&Name::from("bob"))));
     let named = |user: &str| {
         let viewer = Viewer { user: user.into(), sees_all: false };
-        let window = Interval::new(Time(0), Time(1_000));
-        desk.site.schedule(Moment(0), &viewer, window, None)[0].blocks[0].reservation.is_some()
+        let window = ScheduleWindow { interval: Interval::new(Time(0), Time(1_000)), pixels: None };
+        desk.site.schedule(Moment(0), &viewer, &window, None)[0].blocks[0].reservation.is_some()
     };
     assert_eq!((named("ada"), named("bob"), named("eve")), (true, true, false));
     for (user, word) in [("bob", "job"), ("eve", "not-owner")] {
