@@ -344,6 +344,7 @@ mod tests {
             id: None,
             owner: Some(owner.into()),
             state: None,
+            name: None,
         }
     }
 
@@ -357,6 +358,8 @@ mod tests {
                 block(BlockKind::RunningJob, "2026-11-15T07:00:00Z", "2026-11-15T12:00:00Z", 32, "ada"),
                 block(BlockKind::Reservation, "2026-11-15T16:00:00Z", "2026-11-15T20:00:00Z", 64, "bob"),
             ],
+            levels: None,
+            free: Vec::new(),
         }
     }
 

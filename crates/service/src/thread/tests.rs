@@ -1,12 +1,12 @@
 //! The threads of a party, tested with a toy party: order, durability and readers.
 
 use super::*;
-use bookahead_party::queries::{BatchHealth, ResourceSchedule};
+use bookahead_party::queries::BatchHealth;
 use bookahead_party::register::{Known, Role};
+use bookahead_party::schedule::{ResourceSchedule, ScheduleWindow};
 use bookahead_party::{
     BatchOrder, BatchReport, Filter, Notice, OrderId, Origin, Output, Page, PeerRequest, Queries, Viewer,
 };
-use bookahead_plan::Interval;
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{
@@ -62,7 +62,7 @@ impl Queries for Toy {
     fn list(&self, _: Moment, _: &Filter) -> Page {
         Page::default()
     }
-    fn schedule(&self, _: Moment, _: &Viewer, _: Interval, _: Option<&Name>) -> Vec<ResourceSchedule> {
+    fn schedule(&self, _: Moment, _: &Viewer, _: &ScheduleWindow, _: Option<&Name>) -> Vec<ResourceSchedule> {
         Vec::new()
     }
     fn sites(&self, _: Moment) -> Vec<Known> {
