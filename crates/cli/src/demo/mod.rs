@@ -87,7 +87,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let (sites, broker) = (grid::sites(&clock)?, grid::broker(&clock)?);
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
     let grid = runtime.block_on(Grid::start(&folder, sites, broker, Some(address)))?;
-    say!("Open {}/ in a browser: the broker of the demo, at {} times real time", grid.url(), clock.speed);
+    say!(
+        "The demo runs at {} times real time. Its broker, with a page for your browser, is at {}",
+        clock.speed,
+        grid.url()
+    );
     let account = Account::begin(&folder);
     let visitors = Visitors::begin(runtime.handle(), &grid, arguments.visitors, arguments.seed)?;
     if !arguments.no_tour && !arguments.json {

@@ -168,11 +168,14 @@ fn merge(schedule: &mut api::Schedule, mut theirs: BTreeMap<Name, api::ResourceS
     }
 }
 
+/// Path of [`what_if`], which changes nothing.
+pub(super) const TRY_SLOT: &str = "/v1/what-if";
+
 /// Try a slot
 ///
 /// What a reservation would do to the jobs that wait: their planned starts without and with it. Books nothing.
 #[utoipa::path(
-    post, path = "/v1/what-if", operation_id = "try_slot", tag = "resources",
+    post, path = TRY_SLOT, operation_id = "try_slot", tag = "resources",
     request_body = api::TrySlot,
     responses(
         (status = 200, description = "The waiting jobs", body = api::WhatIf),

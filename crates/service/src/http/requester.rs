@@ -290,9 +290,10 @@ fn admit(shared: &Shared, identity: &Identity, headers: &HeaderMap) -> Result<Vi
     through(headers, shared.about.identity.as_ref())
 }
 
-/// Whether a request may change something. A probe does not, although it is a POST.
+/// Whether a request may change something. A probe does not, and neither does trying a slot, although it is a POST.
 pub(super) fn changes(request: &Request) -> bool {
-    !matches!(*request.method(), Method::GET | Method::HEAD) && route(request) != super::reservations::PATH
+    !matches!(*request.method(), Method::GET | Method::HEAD)
+        && ![super::reservations::PATH, super::queries::TRY_SLOT].contains(&route(request))
 }
 
 pub(super) fn route(request: &Request) -> &str {

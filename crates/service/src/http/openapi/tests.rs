@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 26] = [
+const ROUTES: [(&str, &[&str]); 29] = [
     ("/docs", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
@@ -32,8 +32,11 @@ const ROUTES: [(&str, &[&str]); 26] = [
     ("/v1/reservations/{id}/release", &["post"]),
     ("/v1/resources", &["get"]),
     ("/v1/schedule", &["get"]),
+    ("/v1/session", &["delete", "get", "post"]),
     ("/v1/sites", &["get", "post"]),
+    ("/v1/times", &["post"]),
     ("/v1/usage", &["get"]),
+    ("/v1/what-if", &["post"]),
 ];
 
 fn operations(document: &Value) -> impl Iterator<Item = (String, &Map<String, Value>)> {
