@@ -4,6 +4,7 @@ mod life;
 mod limits;
 mod looking;
 mod once;
+mod pages;
 mod refusals;
 mod watching;
 mod wire;
