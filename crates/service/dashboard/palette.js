@@ -10,7 +10,17 @@ export function readPalette() {
   return Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-const kept = localStorage.getItem('bookahead-theme');
+// A browser may forbid pages to keep anything; the choice then lasts as long as the page.
+function keep(theme) {
+  try {
+    if (theme) localStorage.setItem('bookahead-theme', theme);
+    return localStorage.getItem('bookahead-theme');
+  } catch {
+    return null;
+  }
+}
+
+const kept = keep();
 if (kept) document.documentElement.dataset.theme = kept;
 
 export function isDark() {
@@ -21,5 +31,5 @@ export function isDark() {
 export function toggleTheme() {
   const theme = isDark() ? 'light' : 'dark';
   document.documentElement.dataset.theme = theme;
-  localStorage.setItem('bookahead-theme', theme);
+  keep(theme);
 }

@@ -1,4 +1,4 @@
-// One reservation: its parts, state, history, jobs, and what can be done with it.
+// One reservation: its parts, state, jobs, and what can be done with it.
 
 import { api } from './api.js';
 import { stateBadge } from './badges.js';
@@ -22,15 +22,15 @@ export function showReservation(main, id) {
 
   async function load() {
     try {
-      const [reservation, history, jobs] = await busy(page, Promise.all([
-        api.reservation(id), api.history(id).catch(() => ({ events: [] })), api.jobs({ limit: 100 }).catch(() => ({ jobs: [] }))]));
-      draw(reservation, history.events || [], jobs.jobs.filter((job) => job.reservation === id));
+      const [reservation, jobs] = await busy(page, Promise.all([
+        api.reservation(id), api.jobs({ limit: 100 }).catch(() => ({ jobs: [] }))]));
+      draw(reservation, jobs.jobs.filter((job) => job.reservation === id));
     } catch (error) {
       fill(page, h('p', null, h('a', { href: '#/mine' }, '‹ My bookings')), h('h1', null, 'Reservation'), h('p.error', { role: 'alert' }, error.message));
     }
   }
 
-  function draw(reservation, events, jobs) {
+  function draw(reservation, jobs) {
     const { slots } = reservation;
     const labels = Object.entries(reservation.labels || {}).map(([key, value]) => h('span.label', null, `${key}=${value}`));
     const cost = slots.reduce((sum, slot) => sum + (slot.cost || 0), 0);
@@ -54,8 +54,7 @@ export function showReservation(main, id) {
       h('dl.facts.flow', null, facts.filter(([, value]) => value).map(([key, value]) => h('div', null, h('dt', null, key), h('dd', null, value)))),
       reservation.request && [h('h2', null, 'Asked for'), h('ul.plain', null, reservation.request.parts.map((part) => h('li', null,
         `${count(part.capacity)} ${part.kind || 'processors'}${part.resource ? ` of ${part.resource}` : ''} for ${length(part.duration_seconds)}, between ${range(seconds(part.earliest_start), seconds(part.latest_end))}`)))],
-      jobs.length > 0 && [h('h2', null, 'Jobs'), jobTable(jobs)],
-      h('h2', null, 'History'), events.length ? h('ol.history', { id: 'history' }, events.map(entry)) : h('p.soft', null, 'No history is kept.'));
+      jobs.length > 0 && [h('h2', null, 'Jobs'), jobTable(jobs)]);
   }
 
   function parts(reservation) {
@@ -64,9 +63,6 @@ export function showReservation(main, id) {
     return table('Parts', heads, slots.map((slot, at) => [...(slots.length > 1 ? [at + 1] : []), slot.resource, count(slot.capacity), short(seconds(slot.begin)),
       shortEnd(seconds(slot.begin), seconds(slot.end)), length(seconds(slot.end) - seconds(slot.begin)), missing[at] ? h('span.warn', null, `⚠ ${count(missing[at])}`) : '–', slot.cost > 0 ? slot.cost.toFixed(2) : '–']), { id: 'parts' });
   }
-
-  const entry = (event) => h('li', { 'data-kind': event.kind }, h('span.time', null, short(Math.floor(seconds(event.at)))), h('strong', null, event.kind),
-    event.job && h('span', null, event.job_state || ''), event.because && h('span.soft', null, event.because), event.version > 1 && h('span.soft', null, `version ${event.version}`));
 
   load();
   const stop = on('event', (event) => {
