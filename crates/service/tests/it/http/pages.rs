@@ -118,9 +118,7 @@ async fn times_are_read_as_on_the_command_line() {
 async fn a_slot_is_tried_without_being_booked() {
     let north = North::start().await;
     let ada = north.ada();
-    let slot = |resource: &str, capacity: u32| {
-        json!({ "resource": resource, "begin": ahead(3_600), "end": ahead(7_200), "capacity": capacity })
-    };
+    let slot = |resource: &str, capacity: u32| json!({ "resource": resource, "begin": ahead(3_600), "end": ahead(7_200), "capacity": capacity });
     let tried = ada.post("/v1/what-if", &slot("cluster", 4)).await.document(200);
     assert_eq!(tried, json!({ "resource": "cluster", "jobs": [] }));
     assert_eq!(ada.post("/v1/what-if", &slot("other", 4)).await.problem(), (404, "not-found".into()));

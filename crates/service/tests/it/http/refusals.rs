@@ -42,7 +42,7 @@ fn cases() -> Vec<Case<'static>> {
     let bad = (400, "bad-request");
     let json = (400, "bad-json");
     vec![
-        case("GET", "/", "", (404, "not-found")),
+        case("GET", "/v1", "", (404, "not-found")),
         case("GET", "/v1/reservations/rsv_1/", "", (404, "not-found")),
         case("PATCH", "/v1/reservations", "", (405, "method-not-allowed")),
         case("POST", "/v1/resources", "{}", (405, "method-not-allowed")),
