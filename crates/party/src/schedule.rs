@@ -31,7 +31,7 @@ pub struct ResourceSchedule {
     pub now: Time,
     /// Failed capacity.
     pub lost: Capacity,
-    /// Everything that takes capacity, by start, except for what is in `levels`.
+    /// Everything that takes capacity, by start, except for those in `levels`.
     pub blocks: Vec<Block>,
     /// Blocks that are too narrow or too many to draw each.
     pub levels: Option<Levels>,
@@ -94,7 +94,7 @@ impl ResourceSchedule {
         ResourceSchedule { resource, capacity, now, lost, blocks: Vec::new(), levels: None, free: Vec::new() }
     }
 
-    /// Adds the blocks, reduced to what is drawn.
+    /// Adds the blocks, combining those that the picture cannot show one by one.
     pub fn with_blocks(mut self, mut blocks: Vec<Block>, window: &ScheduleWindow) -> ResourceSchedule {
         let by_begin = |block: &Block| (block.span.interval.begin, block.span.interval.end);
         if let Some(pixels) = window.pixels {
@@ -172,7 +172,7 @@ impl Steps {
             let seconds = self.within(block).map_or(0, |within| within.length().0);
             std::cmp::Reverse(i128::from(seconds) * i128::from(block.span.capacity.0))
         };
-        // Reservations are looked for; of jobs the density tells enough.
+        // A user searches for reservations. For jobs the density is enough.
         let is_narrow = |block: &Block| {
             matches!(block.kind, BlockKind::RunningJob | BlockKind::WaitingJob)
                 && self.within(block).is_none_or(|part| part.length().0 < 2 * self.length)

@@ -61,7 +61,7 @@ struct First {
     service: About,
     #[serde(flatten)]
     session: api::Session,
-    /// Present and null if nobody is signed in: the page need not ask.
+    /// Null if no user is signed in, so that the page need not ask.
     user: Option<api::SessionUser>,
     now: api::Timestamp,
     clock_rate: u32,
@@ -89,7 +89,7 @@ async fn index(State(shared): State<Arc<Shared>>, mut request: Request) -> Resul
     let user = shared.session_user(&mut request).await;
     let viewer = match &user {
         Some(identity) => Some(identity.clone()),
-        // Without authentication anybody may look.
+        // Without authentication every caller may see the schedule.
         None if shared.authenticator.is_open() => {
             shared.identify(super::serve::peer(request.extensions()), request.headers()).await.ok()
         }

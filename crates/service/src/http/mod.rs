@@ -105,7 +105,8 @@ pub fn router(served: Served, stop: Stop) -> Router {
     let shared = Arc::new(Shared::new(served, stop));
     // `route_layer` runs the guard only for paths that exist, so that an unknown path is 404 and not 401.
     let guard = from_fn_with_state(shared.clone(), requester::guard);
-    let routes = openapi::open_routes().merge(openapi::guarded_routes().route_layer(guard));
+    let open = openapi::open_routes().layer(DefaultBodyLimit::max(MOST_OPEN_BODY));
+    let routes = open.merge(openapi::guarded_routes().route_layer(guard));
     let origins = browser_origins(&shared.limits);
     let router = Router::from(routes)
         .merge(dashboard::routes())
@@ -149,6 +150,10 @@ fn browser_origins(limits: &Limits) -> Option<CorsLayer> {
 
 /// How long a browser may keep the answer to its preflight request. Browsers allow at most two hours.
 const PREFLIGHT_KEPT: Duration = Duration::from_secs(600);
+
+/// Largest body on a route without authentication: a token or a time. The bodies of callers that are not known yet must
+/// not take the memory that is kept for requests.
+const MOST_OPEN_BODY: usize = 16 * 1024;
 
 /// Most bodies that are read at the same time. Those of honest clients arrive at once, and each may take
 /// `most_body` bytes of memory.

@@ -45,7 +45,7 @@ pub(super) fn apply(shared: &Shared, request: &mut Request) -> Result<(), Refusa
     let bad = |_| Refusal::bad_request(format!("the cookie of the session is not a {name}; sign in again"));
     if is_open {
         let user = HeaderValue::from_str(&value).map_err(bad)?;
-        // An operator is whoever chooses that name: there is no authentication, and the demo has such a user.
+        // Without authentication any caller can have all roles; the name `operator` selects that one.
         let roles = if value == "operator" { "user, operator" } else { "user" };
         request.headers_mut().insert(header::USER, user);
         request.headers_mut().entry(header::ROLES).or_insert(HeaderValue::from_static(roles));

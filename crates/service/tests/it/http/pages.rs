@@ -126,3 +126,13 @@ async fn a_slot_is_tried_without_being_booked() {
     assert_eq!(ada.get("/v1/reservations").await.document(200)["total"], 0);
     north.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_that_are_not_known_send_small_documents_only() {
+    let north = North::start().await;
+    let nobody = Wire::new(north.address, None);
+    let large = json!({ "token": "x".repeat(20_000) });
+    assert_eq!(nobody.post("/v1/session", &large).await.status, 413);
+    assert_eq!(nobody.post("/v1/times", &large).await.status, 413);
+    north.end().await;
+}
