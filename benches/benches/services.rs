@@ -83,6 +83,7 @@ fn about() -> Heartbeat {
         attributes: Default::default(),
         loads: Vec::new(),
         hold_takes: None,
+        batch: None,
         version: None,
     }
 }

@@ -56,4 +56,4 @@ pub use site::{
     Reachability, Resource, Resources, Role, Site, Sites, Status,
 };
 pub use time::{FineTimestamp, OutOfCalendar, Timestamp};
-pub use usage::{Usage, UsageQuery, UsageRow};
+pub use usage::{History, Usage, UsageQuery, UsageRow};

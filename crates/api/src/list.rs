@@ -199,6 +199,7 @@ pub const EVENT_KINDS: &[&str] = &[
     "not-granted",
     "held",
     "held-longer",
+    "request-changed",
     "refused",
     "commit-requested",
     "committed",

@@ -87,6 +87,8 @@ pub struct Block {
     pub state: Option<State>,
     /// Name of the reservation, if it has one and the caller may see it.
     pub name: Option<String>,
+    /// Capacity that the reservation was promised and does not have, because machines failed.
+    pub missing: Option<u32>,
 }
 
 /// What occupies capacity.

@@ -50,6 +50,8 @@ pub struct Heartbeat {
     /// Recent duration of a hold at the sender, in seconds. Most of it is the wait for a batch system.
     #[schema(value_type = Option<f64>, example = 0.85)]
     pub hold_takes_seconds: Option<FineSeconds>,
+    /// Whether the batch system of the sender answers, if it has one.
+    pub batch: Option<BatchState>,
     /// Recent changes of reservations. A broker queries those that it booked.
     pub changes: Option<Changes>,
     /// Software version of the sender.
@@ -116,6 +118,8 @@ pub struct Site {
     /// Recent duration of a hold, in seconds, if it reports one.
     #[schema(value_type = Option<f64>, example = 0.85)]
     pub hold_takes_seconds: Option<FineSeconds>,
+    /// Whether its batch system answers, if it has one.
+    pub batch: Option<BatchState>,
     /// Recent changes of reservations. Only present for the service that answers.
     pub changes: Option<Changes>,
     /// Whether it is reachable.

@@ -1,6 +1,7 @@
-//! Usage by user, project, site, resource and month.
+//! Usage by user, project, site, resource and month, and what happened to one reservation.
 
 use crate::description::NameText;
+use crate::list::Event;
 use crate::time::Timestamp;
 use bookahead_protocol::Name;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,19 @@ pub struct Usage {
     pub rows: Vec<UsageRow>,
     /// Sums over all rows, one for each kind of resource. A reservation in several rows is counted once.
     pub totals: Vec<UsageRow>,
+}
+
+/// What happened to a reservation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "events": [{"sequence": 17, "at": "2026-11-17T09:00:00.250Z", "kind": "held", "owner": "ada", "state": "held", "version": 1}],
+    "complete": true
+}))]
+pub struct History {
+    /// Its events and those of jobs in it, oldest first.
+    pub events: Vec<Event>,
+    /// Whether these are all. Otherwise earlier ones are no longer known.
+    pub complete: bool,
 }
 
 /// Usage of one group, on resources of one kind. Reservations and jobs of which only a part lies within the interval

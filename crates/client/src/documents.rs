@@ -5,6 +5,7 @@ use crate::error::ClientError;
 use crate::message::{Reply, value_of};
 use crate::options::Options;
 use reqwest::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{RequestBuilder, Url};
 use std::time::Duration;
 
 /// Posts JSON documents. Clones share their connections.
@@ -37,7 +38,7 @@ impl Poster {
     }
 }
 
-/// Gets documents, within [`Options::timeout`] and up to [`Options::most_bytes`] each. Does not follow redirects.
+/// Gets documents and posts forms, within [`Options::timeout`] and up to [`Options::most_bytes`] each. Does not follow redirects.
 #[derive(Debug, Clone)]
 pub struct Getter {
     http: reqwest::Client,
@@ -65,7 +66,27 @@ impl Getter {
 
     /// Gets a document with one attempt.
     pub async fn get(&self, url: &str) -> Result<Document, ClientError> {
-        let request = self.http.get(url).header(ACCEPT, "application/json").timeout(self.within);
+        self.send(url, self.http.get(url)).await
+    }
+
+    /// Posts a form with one attempt. `basic` is a user name and password (RFC 7617), both already form-encoded.
+    pub async fn post_form(
+        &self,
+        url: &str,
+        form: String,
+        basic: Option<(&str, &str)>,
+    ) -> Result<Document, ClientError> {
+        let request =
+            self.http.post(url).header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form);
+        let request = match basic {
+            Some((user, password)) => request.basic_auth(user, Some(password)),
+            None => request,
+        };
+        self.send(url, request).await
+    }
+
+    async fn send(&self, url: &str, request: RequestBuilder) -> Result<Document, ClientError> {
+        let request = request.header(ACCEPT, "application/json").timeout(self.within);
         let response = request.send().await.map_err(|why| ClientError::of_failure(url, self.within, &why))?;
         let values = response.headers().get_all(CACHE_CONTROL);
         // The smallest is the safe one: a document fetched too early costs a call, but one kept for too long
@@ -74,6 +95,13 @@ impl Getter {
         let Reply { status, body, .. } = Reply::read(response, self.within, self.most_bytes).await?;
         Ok(Document { status, body, max_age })
     }
+}
+
+/// Names and values as a form (`application/x-www-form-urlencoded`).
+pub fn form(pairs: &[(&str, &str)]) -> String {
+    // The query of a URL has the same encoding.
+    let url = Url::parse_with_params("form:", pairs).ok();
+    url.and_then(|url| url.query().map(str::to_owned)).unwrap_or_default()
 }
 
 fn max_age(text: &str) -> Option<Duration> {
@@ -86,6 +114,12 @@ fn max_age(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_form_escapes_what_would_end_a_value() {
+        let form = form(&[("a", "b c&d=é"), ("e", "")]);
+        assert_eq!(form, "a=b+c%26d%3D%C3%A9&e=");
+    }
 
     #[test]
     fn the_age_of_a_document_is_found_among_other_directives() {

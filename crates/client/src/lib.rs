@@ -20,7 +20,7 @@ mod routes;
 mod watch;
 
 pub use client::Client;
-pub use documents::{Document, Getter, Poster};
+pub use documents::{Document, Getter, Poster, form};
 pub use error::ClientError;
 pub use message::{JobOutput, ServerClock};
 pub use options::{Identity, Options, TokenMinter};

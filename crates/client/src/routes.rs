@@ -116,6 +116,11 @@ impl Client {
         if reply.is_success() { reply.document() } else { Err(reply.refusal()) }
     }
 
+    /// What happened to a reservation.
+    pub async fn history(&self, id: ReservationId) -> Result<api::History, ClientError> {
+        self.get(Order::get(format!("/v1/reservations/{id}/history"))).await
+    }
+
     /// Usage by user, project, site, resource and month.
     pub async fn usage(&self, query: &api::UsageQuery) -> Result<api::Usage, ClientError> {
         self.get(Order::get("/v1/usage").with_query(query)?).await

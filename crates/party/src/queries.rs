@@ -1,6 +1,7 @@
 //! Read-only queries. Readers query copies of a party, so they never wait for a batch system or a long
 //! computation.
 
+pub use crate::register::BatchState;
 use crate::register::{Known, Role};
 use crate::schedule::{ResourceSchedule, ScheduleWindow, WhatIf};
 use bookahead_plan::{Capacity, Span, Time};
@@ -103,17 +104,6 @@ pub struct BatchHealth {
     pub since: Option<Moment>,
     /// Age of the last successful look.
     pub look_age: Option<Millis>,
-}
-
-/// State of a batch system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BatchState {
-    /// It answers.
-    Ok,
-    /// It takes long to answer.
-    Slow,
-    /// It does not answer.
-    Silent,
 }
 
 /// Selection of reservations. All conditions must hold.

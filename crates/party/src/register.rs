@@ -38,10 +38,23 @@ pub struct Heartbeat {
     pub loads: Vec<Load>,
     /// How long a hold takes it recently, if it reports that.
     pub hold_takes: Option<Millis>,
+    /// Whether its batch system answers, if it has one.
+    pub batch: Option<BatchState>,
     /// Recent changes of its reservations, if it reports them.
     pub changes: Option<Arc<Changes>>,
     /// Software version.
     pub version: Option<String>,
+}
+
+/// State of a batch system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BatchState {
+    /// It answers.
+    Ok,
+    /// It takes long to answer.
+    Slow,
+    /// It does not answer.
+    Silent,
 }
 
 impl Heartbeat {

@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 /// Most blocks of one resource in a schedule: no diagram shows more, and the size of an answer must be bounded.
 pub const MOST_BLOCKS: usize = 10_000;
 
-/// A picture with no more blocks than this shows each of them, however narrow: a short reservation must be found.
+/// Blocks of one resource that a picture shows however narrow they are: a short reservation must be found.
 const SHOWN_ALWAYS: usize = 1_000;
+
+/// Most blocks of all resources in a picture: more cannot be told apart, and take a browser longer to read than to draw.
+const MOST_DRAWN: usize = 8_000;
 
 /// The part of a schedule to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +21,16 @@ pub struct ScheduleWindow {
     pub interval: Interval,
     /// Width of the picture. With it, narrow blocks are combined into [`Levels`], and the free capacity is included.
     pub pixels: Option<u32>,
+}
+
+impl ScheduleWindow {
+    /// Most blocks of a resource, by the number of resources in the picture.
+    fn most_blocks(&self, resources: usize) -> usize {
+        match self.pixels {
+            None => MOST_BLOCKS,
+            Some(_) => (MOST_DRAWN / resources.max(1)).clamp(SHOWN_ALWAYS, MOST_DRAWN),
+        }
+    }
 }
 
 /// The schedule of one resource.
@@ -50,6 +63,8 @@ pub struct Block {
     pub reservation: Option<(ReservationId, Name, State)>,
     /// Its name, if it has one and the viewer may see it.
     pub name: Option<String>,
+    /// Capacity that it was promised and does not have.
+    pub missing: Capacity,
 }
 
 /// Kinds of blocks.
@@ -94,16 +109,22 @@ impl ResourceSchedule {
         ResourceSchedule { resource, capacity, now, lost, blocks: Vec::new(), levels: None, free: Vec::new() }
     }
 
-    /// Adds the blocks, combining those that the picture cannot show one by one.
-    pub fn with_blocks(mut self, mut blocks: Vec<Block>, window: &ScheduleWindow) -> ResourceSchedule {
+    /// Adds the blocks, combining those that the picture cannot show one by one. `resources` are in it.
+    pub fn with_blocks(
+        mut self,
+        mut blocks: Vec<Block>,
+        window: &ScheduleWindow,
+        resources: usize,
+    ) -> ResourceSchedule {
+        let most = window.most_blocks(resources);
         let by_begin = |block: &Block| (block.span.interval.begin, block.span.interval.end);
         if let Some(pixels) = window.pixels {
             let steps = Steps::new(window.interval, pixels);
             self.free = self.free_in(&blocks, steps);
-            (blocks, self.levels) = steps.reduced(blocks);
+            (blocks, self.levels) = steps.reduced(blocks, most);
         }
         blocks.sort_by_key(by_begin);
-        blocks.truncate(MOST_BLOCKS);
+        blocks.truncate(most);
         self.blocks = blocks;
         self
     }
@@ -163,7 +184,7 @@ impl Steps {
     }
 
     /// Blocks to draw one by one, and the others as levels.
-    fn reduced(self, mut blocks: Vec<Block>) -> (Vec<Block>, Option<Levels>) {
+    fn reduced(self, mut blocks: Vec<Block>, most: usize) -> (Vec<Block>, Option<Levels>) {
         if blocks.len() <= SHOWN_ALWAYS {
             return (blocks, None);
         }
@@ -177,9 +198,10 @@ impl Steps {
             matches!(block.kind, BlockKind::RunningJob | BlockKind::WaitingJob)
                 && self.within(block).is_none_or(|part| part.length().0 < 2 * self.length)
         };
-        blocks.sort_by_cached_key(|block| (is_narrow(block), area(block)));
+        // Those that the viewer may see first: most viewers see only their own.
+        blocks.sort_by_cached_key(|block| (is_narrow(block), block.reservation.is_none(), area(block)));
         let wide = blocks.iter().take_while(|block| !is_narrow(block)).count();
-        let combined = blocks.split_off(wide.clamp(SHOWN_ALWAYS, MOST_BLOCKS).min(blocks.len()));
+        let combined = blocks.split_off(wide.clamp(SHOWN_ALWAYS, most).min(blocks.len()));
         let levels = (!combined.is_empty()).then(|| self.levels(&combined));
         (blocks, levels)
     }
@@ -260,12 +282,18 @@ mod tests {
 
     fn block(kind: BlockKind, begin: i64, length: i64, capacity: u32) -> Block {
         let interval = Interval::new(Time(begin), Time(begin + length));
-        Block { kind, span: Span { interval, capacity: Capacity(capacity) }, reservation: None, name: None }
+        Block {
+            kind,
+            span: Span { interval, capacity: Capacity(capacity) },
+            reservation: None,
+            name: None,
+            missing: Capacity::ZERO,
+        }
     }
 
     fn schedule(capacity: u32, blocks: Vec<Block>, pixels: Option<u32>) -> ResourceSchedule {
         let empty = ResourceSchedule::new("cluster".into(), Capacity(capacity), Time(0), Capacity::ZERO);
-        empty.with_blocks(blocks, &ScheduleWindow { interval: WINDOW, pixels })
+        empty.with_blocks(blocks, &ScheduleWindow { interval: WINDOW, pixels }, 1)
     }
 
     /// Capacity in use at a second.
@@ -304,6 +332,29 @@ mod tests {
         let levels = seen.levels.unwrap();
         assert_eq!((levels.begin, levels.step), (Time(100), Seconds(10)));
         assert_eq!(levels.used[&BlockKind::WaitingJob].len(), 100);
+    }
+
+    #[test]
+    fn a_picture_of_many_resources_has_no_more_blocks_than_one_of_few() {
+        let seen = |resources: usize| {
+            let many = (0..12_000).map(|at| block(BlockKind::Reservation, 100 + at % 900, 100, 1)).collect();
+            let empty = ResourceSchedule::new("cluster".into(), Capacity(9), Time(0), Capacity::ZERO);
+            let window = ScheduleWindow { interval: WINDOW, pixels: Some(1_000) };
+            let seen = empty.with_blocks(many, &window, resources);
+            assert_eq!(seen.levels.is_some(), seen.blocks.len() < 12_000);
+            seen.blocks.len()
+        };
+        assert_eq!((seen(1), seen(4), seen(100)), (8_000, 2_000, 1_000));
+    }
+
+    #[test]
+    fn what_the_viewer_may_see_is_drawn_before_what_is_larger() {
+        let mut many: Vec<Block> =
+            (0..9_000).map(|at| block(BlockKind::Reservation, 100 + at % 900, 100, 5)).collect();
+        let own = Some((ReservationId(7), Name::from("ada"), State::Committed));
+        many.push(Block { reservation: own, ..block(BlockKind::Reservation, 500, 1, 1) });
+        let seen = schedule(9, many, Some(1_000));
+        assert!(seen.blocks.iter().any(|block| block.reservation.is_some()));
     }
 
     proptest! {

@@ -1,11 +1,12 @@
 // Buttons of a reservation. Each asks for what it needs in a dialog, and shows a refusal beside the buttons.
 
 import { api } from './api.js';
-import { announce, ask, busy, field, h, select } from './dom.js';
+import { announce, ask, busy, field, h, isLocked, lock, select } from './dom.js';
+import { slotText } from './details.js';
 import { refreshHeld, refreshSchedule } from './live.js';
 import { condition, counted } from './refusal.js';
 import { state } from './state.js';
-import { clockRate, count, length, seconds, stamp, typed } from './time.js';
+import { clockRate, countdown, length, moment, seconds, stamp, typed } from './time.js';
 
 // The document of the answer, as PUT wants it: `webhook` is secret and never sent back.
 function requestOf(reservation) {
@@ -15,16 +16,17 @@ function requestOf(reservation) {
 
 export function actionsFor(reservation, reload, fault) {
   const { id, state: now, version, slots, owner } = reservation;
-  const mine = !state.user || state.user.operator || state.user.name === owner;
+  const mine = state.user?.operator || state.user?.name === owner;
   if (!mine || !slots.length) return [];
   const last = Math.max(...slots.map((slot) => seconds(slot.end)));
 
   // Runs an action: the dialog, the call, the reload; a refusal is shown with what would fit.
   const button = (name, text, kind, act) => h(`button.button${kind ? `.${kind}` : ''}`, {
     type: 'button', 'data-action': name, onclick: async (event) => {
-      fault.hidden = true;
       const { target } = event;
-      target.disabled = true;
+      if (isLocked(target)) return;
+      fault.hidden = true;
+      lock(target, true);
       try {
         const done = await busy(target, act());
         if (done) announce(done);
@@ -33,16 +35,16 @@ export function actionsFor(reservation, reload, fault) {
         if (done) await reload();
       } catch (error) {
         const offers = (error.document?.counter_offers || []).map((one) => condition(one.change));
-        fault.textContent = counted(error.message, slots.length) + (offers.length ? ` It would fit ${offers.join(', or ')}.` : '');
+        fault.textContent = counted(error.message, slots.length) + (offers.length ? `. It would fit ${offers.join(', or ')}.` : '');
         fault.hidden = false;
       }
-      target.disabled = false;
+      lock(target, false);
     },
   }, text);
 
   const extend = async () => {
     const by = h('input', { id: 'extend-by', value: '1h', autocomplete: 'off' });
-    if (await ask('Extend', field('By', by, `It ends ${typed(last)} now.`), [['', 'Close'], ['extend', 'Extend', 'primary']]) !== 'extend') return '';
+    if (await ask('Extend', field('By', by, `Now it ends ${moment(last)}.`), [['', 'Close'], ['extend', 'Extend', 'primary']]) !== 'extend') return '';
     const { seconds: more } = await api.read(by.value, 'length');
     await api.extend(id, version, stamp(last + more));
     return `extended by ${length(more)}`;
@@ -52,21 +54,31 @@ export function actionsFor(reservation, reload, fault) {
     const by = h('input', { id: 'hold-for', value: '5m', autocomplete: 'off' });
     if (await ask('Hold longer', field('From now, for', by), [['', 'Close'], ['hold', 'Hold', 'primary']]) !== 'hold') return '';
     const { seconds: wanted } = await api.read(by.value, 'length');
-    await api.holdLonger(id, wanted * clockRate());
+    const { held_for_seconds: left } = await api.holdLonger(id, wanted * clockRate());
+    // Services limit holds, and none outlasts the begin of what it holds.
+    fault.hidden = left > wanted * clockRate() * 0.95;
+    fault.textContent = `It can be held for ${countdown(left / clockRate())} only.`;
     return 'held longer';
   };
 
   const change = async () => {
     const request = requestOf(reservation);
-    // An extension is not part of the request; without this a change would undo it.
-    request.parts.forEach((part, at) => {
+    // Extensions and releases are not part of the request; without this a change would undo them.
+    const parts = structuredClone(request.parts);
+    parts.forEach((part, at) => {
       const [begin, end] = [seconds(slots[at].begin), seconds(slots[at].end)];
+      part.capacity = slots[at].capacity;
       part.duration_seconds = Math.max(part.duration_seconds, end - begin);
       if (seconds(part.latest_end) < end) part.latest_end = slots[at].end;
     });
     const isActive = now === 'active';
-    const rows = request.parts.map((part, at) => {
-      const input = (key, value, extra) => h('input', { id: `change-${key}-${at}`, value, autocomplete: 'off', ...extra });
+    const shown = new Map();
+    const rows = parts.map((part, at) => {
+      const input = (key, value, extra) => {
+        const one = h('input', { id: `change-${key}-${at}`, value, autocomplete: 'off', ...extra });
+        shown.set(one, value);
+        return one;
+      };
       return {
         part, capacity: input('capacity', String(part.capacity), { inputmode: 'numeric' }), length: input('length', length(part.duration_seconds).replace(' ', '')),
         from: input('from', typed(seconds(part.earliest_start)), { disabled: isActive }), until: input('until', typed(seconds(part.latest_end))),
@@ -79,14 +91,19 @@ export function actionsFor(reservation, reload, fault) {
       h('div.row', null, field('Capacity', row.capacity), field('How long', row.length)), h('div.row', null, field('From', row.from), field('Until', row.until)))),
     field('Name', name), field('Note', note), field('Labels', labels, 'key=value, key=value')];
     if (await ask('Change', body, [['', 'Close'], ['change', 'Change', 'primary']]) !== 'change') return '';
-    // Only fields that were touched are read again, so that seconds which the form does not show are kept.
-    const touched = (input) => input.value !== input.defaultValue && input.value !== input.getAttribute('value');
-    for (const row of rows) {
-      row.part.capacity = Number(row.capacity.value.replaceAll(',', ''));
-      if (row.length.value !== length(row.part.duration_seconds).replace(' ', '')) row.part.duration_seconds = (await api.read(row.length.value, 'length')).seconds;
-      for (const [key, input] of [['earliest_start', row.from], ['latest_end', row.until]]) {
-        if (touched(input) && input.value !== typed(seconds(row.part[key]))) row.part[key] = (await api.read(input.value, 'time')).time;
-      }
+    // Only fields that were touched are read again, so that seconds which the form does not show are kept. If none was,
+    // the terms are sent as they came, and nothing is planned anew.
+    for (const { part, ...fields } of rows) {
+      const read = async (key, take) => {
+        const { value } = fields[key];
+        if (value === shown.get(fields[key])) return;
+        await take(value);
+        request.parts = parts;
+      };
+      await read('capacity', (text) => { part.capacity = Number(text.replaceAll(',', '')); });
+      await read('length', async (text) => { part.duration_seconds = (await api.read(text, 'length')).seconds; });
+      await read('from', async (text) => { part.earliest_start = (await api.read(text, 'time')).time; });
+      await read('until', async (text) => { part.latest_end = (await api.read(text, 'time')).time; });
     }
     request.name = name.value.trim() || null;
     request.note = note.value.trim() || null;
@@ -96,7 +113,7 @@ export function actionsFor(reservation, reload, fault) {
   };
 
   const release = async () => {
-    const part = select(slots.map((slot, at) => [String(at), `part ${at + 1}: ${slot.resource} ${count(slot.capacity)}`]), '0', { id: 'release-part' });
+    const part = select(slots.map((slot, at) => [String(at), `part ${at + 1}: ${slotText(slot)}`]), '0', { id: 'release-part' });
     const keep = h('input', { id: 'release-keep', value: '0', inputmode: 'numeric' });
     const from = h('input', { id: 'release-from', value: 'now', autocomplete: 'off' });
     const body = [slots.length > 1 && field('Part', part), field('Keep', keep, 'Capacity that stays booked; 0 ends it.'), field('From', from)];

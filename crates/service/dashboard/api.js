@@ -105,6 +105,7 @@ export const api = {
   reserve: (request, holdFor) => post('v1/reservations', { request, hold_for_seconds: holdFor }),
   reservations: (values) => call('GET', `v1/reservations${query(values)}`),
   reservation: (id) => call('GET', one(id)),
+  history: (id) => call('GET', `${one(id)}/history`),
   commit: (id) => post(`${one(id)}/commit`),
   holdLonger: (id, forSeconds) => post(`${one(id)}/hold`, { hold_for_seconds: forSeconds }),
   extend: (id, version, end) => post(`${one(id)}/extend`, { end }, { version }),

@@ -2,7 +2,7 @@
 
 import { api } from './api.js';
 import { announce, busy, fill, h, select } from './dom.js';
-import { detailsOf } from './details.js';
+import { detailsOf, slotText } from './details.js';
 import { heldCards } from './holds.js';
 import { requestForm } from './form.js';
 import { refreshHeld, refreshSchedule, timed } from './live.js';
@@ -10,7 +10,7 @@ import { counted, showRefusal } from './refusal.js';
 import { formOf, groupOffers, makeRequest, requestFor, sortOffers } from './request.js';
 import { go } from './route.js';
 import { change, on, state } from './state.js';
-import { clockRate, count, length, plural, range, seconds, short, stamp } from './time.js';
+import { clockRate, hourMinute, length, nowSeconds, plural, range, seconds, short, stamp } from './time.js';
 
 // By the clock of the person who looks at the page.
 const HOLD_FOR = 300;
@@ -18,12 +18,16 @@ const HOLD_FOR = 300;
 const ASKED = 24, LEAST = 3, SHOWN = 6;
 const SORTS = [['least-impact', 'least delay'], ['earliest-end', 'earliest'], ['lowest-cost', 'cheapest']];
 
-export const costText = (cost) => (cost > 0 ? `cost ${cost.toFixed(2)}` : 'free of charge');
+export const costText = (cost) => (cost > 0 ? `cost ${cost.toFixed(2)}` : 'no cost');
 
 export function delayText(offer) {
   if (!offer.delayed) return 'nobody waits longer';
   return `${plural(offer.delayed, 'job')} later${offer.longest ? `, up to ${length(offer.longest)}` : ''}`;
 }
+
+// Whole minutes for which an offer can be held: a hold does not outlast the begin of what it holds. What begins sooner
+// than in a minute is committed at once, because nobody could decide in that time.
+const minutesOf = ({ begin }) => Math.floor(Math.min(HOLD_FOR, (begin - nowSeconds()) / clockRate()) / 60);
 
 export function askPanel() {
   let request = null, objective = 'least-impact', number = 0;
@@ -32,7 +36,7 @@ export function askPanel() {
   const results = h('div.results', { id: 'results' });
   const details = h('div', { id: 'details' });
   const holds = heldCards();
-  const element = h('aside.side', { id: 'ask', 'aria-label': 'Ask' }, details, holds, h('h2', null, 'Ask'), form.element, results);
+  const element = h('aside.side', { id: 'ask', 'aria-label': 'Ask', tabindex: '-1' }, details, holds, h('h2', null, 'Ask'), form.element, results);
 
   async function send(values) {
     const mine = ++number;
@@ -124,9 +128,8 @@ export function askPanel() {
     const hold = h('button.button.primary.wide', { type: 'button', id: 'hold', disabled: true, onclick: take }, 'Choose an offer');
     fill(results, h('div.title-row', null, h('h3', null, plural(offers.length, 'offer')), h('label.sort', null, 'by: ', sort)),
       h('div.offers', { id: 'offers', role: 'radiogroup', 'aria-label': 'Offers', onkeydown: arrows }, offers.map(card)),
-      // Below the button, so that its text never moves the button away from the pointer.
-      hold, h('p.note', { id: 'effect', 'aria-live': 'polite', hidden: true }),
-      answer.looked_seconds_ago > 0 && h('p.soft', null, `as of ${length(answer.looked_seconds_ago)} ago`));
+      answer.looked_seconds_ago > 0 && h('p.soft', null, `as of ${length(answer.looked_seconds_ago)} ago`),
+      h('div.take', null, h('p.note', { id: 'effect', 'aria-live': 'polite', hidden: true }), hold));
   }
 
   function card(offer, at) {
@@ -137,10 +140,10 @@ export function askPanel() {
       onfocus: () => hover(offer.key), onblur: () => hover(null),
     },
     h('span.line', null, h('strong', null, range(offer.begin, offer.end)), offer.slots.length === 1 && h('span', null, sites)),
-    offer.slots.length > 1 && offer.slots.map((slot) => h('span.line.soft', null, h('span', null, `${count(slot.capacity)} of ${slot.resource}`),
+    offer.slots.length > 1 && offer.slots.map((slot) => h('span.line.soft', null, h('span', null, slotText(slot)),
       h('span', null, offer.slots.every((one) => one.begin === slot.begin) ? '' : short(seconds(slot.begin))))),
     h('span.line', null, h('span.delay', null, h('span', { 'aria-hidden': 'true' }, offer.delayed ? '◷ ' : '✓ '), delayText(offer)), h('span', null, costText(offer.cost))),
-    offer.similar > 0 && h('span.line.soft', null, `${plural(offer.similar, 'more start')} until ${short(offer.latest)}`));
+    offer.similar > 0 && h('span.line.soft', null, offer.similar === 1 ? `or at ${hourMinute(offer.latest)}` : `or ${offer.similar} other starts until ${hourMinute(offer.latest)}`));
   }
 
   function arrows(event) {
@@ -170,7 +173,9 @@ export function askPanel() {
     }
     const hold = results.querySelector('#hold');
     hold.disabled = false;
-    hold.textContent = state.user ? `Hold for ${Math.round(HOLD_FOR / 60)} minutes` : 'Sign in to hold';
+    const minutes = minutesOf(offer);
+    hold.textContent = !state.user ? 'Sign in to hold' : minutes > 0 ? `Hold for ${plural(minutes, 'minute')}` : 'Book now';
+    hold.dataset.book = minutes > 0 ? 'later' : 'now';
     showEffect();
   }
 
@@ -191,11 +196,12 @@ export function askPanel() {
     if (key !== (state.hovered || state.chosen)) return;
     change('effect', { effect });
     const delays = effect.flatMap((one) => one.delayed || []);
-    note.hidden = key !== state.chosen || !effect.length;
+    // It stays once it is there, so that the button below it does not move away from the pointer.
+    note.hidden = !state.chosen;
     const longest = Math.max(0, ...delays.map((one) => one.delay_seconds));
     note.textContent = delays.length
-      ? `Of the jobs planned now, ${plural(delays.length, 'job')} would start later, by up to ${length(longest)}. The arrows show where they would go.`
-      : 'All planned jobs keep their start.';
+      ? `${plural(delays.length, 'planned job')} would start later, by up to ${length(longest)}. The arrows show where they would go.`
+      : effect.length ? 'All planned jobs keep their start.' : 'The effect on planned jobs is not known.';
   }
 
   // If someone else was faster, a similar start of the same offer is as good.
@@ -216,17 +222,20 @@ export function askPanel() {
       return;
     }
     const hold = results.querySelector('#hold');
+    const isNow = hold.dataset.book === 'now';
     hold.disabled = true;
     try {
-      const reservation = await busy(element, reserve(offer));
-      change('held', { held: [timed(reservation), ...state.held.filter((one) => one.reservation.id !== reservation.id)] });
+      const reservation = await busy(element, reserve(offer).then((one) => (isNow ? api.commit(one.id) : one)));
+      if (isNow) change('selected', { selected: { id: reservation.id, lane: offer.slots[0].resource } });
+      else change('held', { held: [timed(reservation), ...state.held.filter((one) => one.reservation.id !== reservation.id)] });
       clear();
       refreshSchedule();
       refreshHeld();
-      announce('held; commit it before the time is up');
-      element.querySelector('[data-action="commit"]')?.focus();
+      announce(isNow ? 'committed' : 'held; commit it before the time is up');
+      (element.querySelector('[data-action="commit"]') || element).focus();
     } catch (error) {
       refuse(error, offer.slots.length);
+      results.querySelector('button')?.focus();
     }
   }
 

@@ -7,10 +7,15 @@ const TONE = {
   ready: 'good', done: 'quiet', completed: 'quiet', expired: 'quiet', cancelled: 'quiet', rejected: 'bad', terminated: 'bad', silent: 'bad', lost: 'bad',
   slow: 'held', waiting: 'held', placing: 'held', claiming: 'held', 'out-of-time': 'bad', 'could-not-start': 'bad', 'reservation-over': 'quiet',
 };
+// States of jobs that are no words of their own.
+const WORDS = {
+  claiming: 'waiting for permission to start', 'out-of-time': 'out of time', 'reservation-over': 'ended with its reservation', 'could-not-start': 'could not start',
+};
+export const stateWord = (state) => WORDS[state] || state;
 const SIGN = { good: '●', held: '◔', bad: '!', quiet: '○' };
 
 export function badge(word, tone = TONE[word] || 'quiet') {
-  return h(`span.badge.${tone}`, { 'data-state': word }, h('span', { 'aria-hidden': 'true' }, SIGN[tone]), ` ${word}`);
+  return h(`span.badge.${tone}`, { 'data-state': word }, h('span', { 'aria-hidden': 'true' }, SIGN[tone]), ` ${stateWord(word)}`);
 }
 
 export function stateBadge(reservation) {

@@ -14,27 +14,45 @@ const kindOf = (block) => {
 };
 
 // Lanes with more boxes than this are packed in whole tracks: faster, and at that size a box is a few pixels high at most.
-const MOST_EXACT = 4000;
+const MOST_EXACT = 2000;
 const TRACKS = 256;
 
-export function buildLanes(schedule, before) {
-  const old = new Map((before || []).map((lane) => [lane.name, lane]));
-  const lanes = schedule.resources.map((one) => buildLane(one, old.get(one.resource)));
-  lanes.sort((a, b) => order(a.site, b.site) || order(a.name, b.name));
-  return lanes;
+// One lane at a time, so that the caller can stop in between. `before` are the lanes of the last schedule.
+export function* buildLanes(schedule, before) {
+  const old = new Map(before.map((lane) => [lane.name, lane]));
+  const lanes = [];
+  for (const one of schedule.resources) {
+    lanes.push(buildLane(one, old.get(one.resource)));
+    yield;
+  }
+  return lanes.sort((a, b) => order(a.site, b.site) || order(a.name, b.name));
 }
 const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
+// `2026-11-16T09:00:00Z` in seconds since 1970, without the cost of Date.parse: a schedule has very many times.
+const midnights = new Map();
+const two = (text, at) => text.charCodeAt(at) * 10 + text.charCodeAt(at + 1) - 528;
+export function instant(text) {
+  if (text.length !== 20 || text[19] !== 'Z') return seconds(text);
+  const date = ((two(text, 0) * 100 + two(text, 2)) * 100 + two(text, 5)) * 100 + two(text, 8);
+  let midnight = midnights.get(date);
+  if (midnight === undefined) midnights.set(date, midnight = seconds(`${text.slice(0, 11)}00:00:00Z`));
+  return midnight + two(text, 11) * 3600 + two(text, 14) * 60 + two(text, 17);
+}
 
 function buildLane(one, old) {
   const blocks = one.blocks || [];
   const count = blocks.length;
-  const begins = new Float64Array(count);
-  const ends = new Float64Array(count);
+  const begins = new Float64Array(count), ends = new Float64Array(count), sorted = new Uint32Array(count);
+  let isSorted = true;
   for (let at = 0; at < count; at++) {
-    begins[at] = seconds(blocks[at].begin);
-    ends[at] = seconds(blocks[at].end);
+    begins[at] = instant(blocks[at].begin);
+    ends[at] = instant(blocks[at].end);
+    sorted[at] = at;
+    if (begins[at] < begins[at - 1]) isSorted = false;
   }
-  const sorted = Uint32Array.from({ length: count }, (_, at) => at).sort((a, b) => begins[a] - begins[b]);
+  // Services sort them by begin, but do not promise it for those of peers.
+  if (!isSorted) sorted.sort((a, b) => begins[a] - begins[b]);
   const resource = resourceNamed(one.resource);
   const lane = {
     name: one.resource, site: siteOf(one.resource), short: shortName(one.resource),
@@ -42,26 +60,27 @@ function buildLane(one, old) {
     places: new Map(), levels: readLevels(one.levels),
     free: readFree(one.free),
   };
-  pack(lane, sorted, begins, ends, old);
+  (sorted.length > MOST_EXACT ? packTracks : pack)(lane, sorted, begins, ends, old?.places || new Map());
+  // The latest end so far grows with the index, so the first box that reaches into a window is found by bisection.
+  let reach = -Infinity;
+  lane.reach = lane.end.map((end) => (reach = Math.max(reach, end)));
   return lane;
 }
 
+// A box stays where it was in the last schedule, if there is still room for it. Jobs of others have no id.
+const keyOf = (block, kind) => block.id || `${kind} ${block.end} ${block.capacity}`;
+
 // First fit by begin: jobs from the bottom, reservations from the top, so both stay readable and nothing overlaps.
 // A box with no gap wide enough is cut into strips, as the papers do; its area stays capacity × time.
-function pack(lane, sorted, begins, ends, old) {
-  if (sorted.length > MOST_EXACT) {
-    packTracks(lane, sorted, begins, ends);
-    return;
-  }
+function pack(lane, sorted, begins, ends, places) {
   const pieces = { begin: [], end: [], low: [], high: [], kind: [], ref: [] };
-  let active = [];
+  const active = [];
   for (const ref of sorted) {
     const block = lane.blocks[ref];
     const begin = begins[ref], end = ends[ref], kind = kindOf(block);
-    active = active.filter((one) => one.end > begin);
     const fromTop = kind >= RESERVED || lane.levels !== null;
-    const key = `${kind} ${block.id || `${block.end} ${block.capacity}`}`;
-    const parts = fit(gapsOf(active, lane.capacity), block.capacity, fromTop, old?.places?.get(key));
+    const key = keyOf(block, kind);
+    const parts = fit(gapsOf(active, lane.capacity, begin), block.capacity, fromTop, places.get(key));
     const placed = parts.length ? parts : [[Math.max(0, lane.capacity - block.capacity), lane.capacity]];
     lane.places.set(key, placed[0][0]);
     for (const [low, high] of placed) {
@@ -74,18 +93,14 @@ function pack(lane, sorted, begins, ends, old) {
       pieces.ref.push(ref);
     }
   }
-  lane.count = pieces.begin.length;
-  lane.begin = Float64Array.from(pieces.begin);
-  lane.end = Float64Array.from(pieces.end);
-  lane.low = Float32Array.from(pieces.low);
-  lane.high = Float32Array.from(pieces.high);
-  lane.kindAt = Uint8Array.from(pieces.kind);
-  lane.ref = Uint32Array.from(pieces.ref);
-  setReach(lane);
+  Object.assign(lane, {
+    count: pieces.begin.length, begin: Float64Array.from(pieces.begin), end: Float64Array.from(pieces.end), low: Float32Array.from(pieces.low),
+    high: Float32Array.from(pieces.high), kindAt: Uint8Array.from(pieces.kind), ref: Uint32Array.from(pieces.ref),
+  });
 }
 
 // First fit in tracks of equal capacity. A box without room lies over others, each time a little further up.
-function packTracks(lane, sorted, begins, ends) {
+function packTracks(lane, sorted, begins, ends, places) {
   const count = sorted.length;
   Object.assign(lane, {
     count, begin: new Float64Array(count), end: new Float64Array(count), low: new Float32Array(count), high: new Float32Array(count),
@@ -96,30 +111,31 @@ function packTracks(lane, sorted, begins, ends) {
   let spill = 0;
   for (let at = 0; at < count; at++) {
     const ref = sorted[at], block = lane.blocks[ref];
-    const begin = begins[ref], end = ends[ref];
+    const begin = begins[ref], end = ends[ref], kind = kindOf(block), key = keyOf(block, kind);
     const wanted = Math.min(TRACKS, Math.max(1, Math.round(block.capacity / size)));
-    let run = 0, track = 0;
-    for (; track < TRACKS && run < wanted; track++) run = taken[track] <= begin ? run + 1 : 0;
-    let first = track - wanted;
-    if (run < wanted) {
-      first = spill;
-      spill = (spill + wanted * 3 + 1) % Math.max(1, TRACKS - wanted);
+    const fromTop = kind >= RESERVED || lane.levels !== null;
+    const isFree = (first) => {
+      for (let track = first; track < first + wanted; track++) if (!(taken[track] <= begin)) return false;
+      return true;
+    };
+    let first = Math.round(places.get(key) / size);
+    if (!(first >= 0 && isFree(first))) {
+      let run = 0, track = 0;
+      for (; track < TRACKS && run < wanted; track++) run = taken[fromTop ? TRACKS - 1 - track : track] <= begin ? run + 1 : 0;
+      first = fromTop ? TRACKS - track : track - wanted;
+      if (run < wanted) {
+        first = spill;
+        spill = (spill + wanted * 3 + 1) % Math.max(1, TRACKS - wanted);
+      }
     }
-    for (track = first; track < first + wanted && track < TRACKS; track++) taken[track] = Math.max(taken[track], end);
+    for (let track = first; track < first + wanted && track < TRACKS; track++) taken[track] = Math.max(taken[track], end);
     lane.begin[at] = begin;
     lane.end[at] = end;
     lane.low[at] = first * size;
     lane.high[at] = Math.min(lane.capacity, first * size + block.capacity);
-    lane.kindAt[at] = kindOf(block);
+    lane.kindAt[at] = kind;
+    lane.places.set(key, lane.low[at]);
   }
-  setReach(lane);
-}
-
-function setReach(lane) {
-  // The latest end so far grows with the index, so the first box that reaches into a window is found by bisection.
-  lane.reach = new Float64Array(lane.count);
-  let reach = -Infinity;
-  for (let at = 0; at < lane.count; at++) lane.reach[at] = reach = Math.max(reach, lane.end[at]);
 }
 
 function insert(active, one) {
@@ -128,13 +144,17 @@ function insert(active, one) {
   active.splice(at, 0, one);
 }
 
-function gapsOf(active, capacity) {
+// Drops what has ended from `active`, which is sorted by `low`, and returns the gaps between the rest.
+function gapsOf(active, capacity, begin) {
   const gaps = [];
-  let from = 0;
-  for (const { low, high } of active) {
-    if (low > from) gaps.push([from, low]);
-    if (high > from) from = high;
+  let from = 0, kept = 0;
+  for (const one of active) {
+    if (one.end <= begin) continue;
+    active[kept++] = one;
+    if (one.low > from) gaps.push([from, one.low]);
+    if (one.high > from) from = one.high;
   }
+  active.length = kept;
   if (from < capacity) gaps.push([from, capacity]);
   return gaps;
 }
@@ -159,11 +179,11 @@ function fit(gaps, wanted, fromTop, place) {
 function readLevels(levels) {
   if (!levels) return null;
   const used = KINDS.map((kind) => levels.used?.[kind] || []);
-  return { begin: seconds(levels.begin), step: levels.step_seconds, used };
+  return { begin: instant(levels.begin), step: levels.step_seconds, used };
 }
 
 function readFree(free) {
-  return free ? free.map((one) => [seconds(one.begin), one.capacity]) : null;
+  return free ? free.map((one) => [instant(one.begin), one.capacity]) : null;
 }
 
 // Indices [first, last) of the boxes that may overlap the window.
@@ -186,7 +206,7 @@ function bisect(values, value) {
 export function freeSteps(lane) {
   lane.steps ||= lane.free
     ? { at: Float64Array.from(lane.free, (one) => one[0]), free: Float64Array.from(lane.free, (one) => Math.max(0, one[1])) }
-    : lane.count > MOST_EXACT ? summedSorted(lane) : summed(lane.capacity - lane.lost, lane.blocks.flatMap(({ begin, end, capacity }) => [[seconds(begin), -capacity], [seconds(end), capacity]]));
+    : lane.count > MOST_EXACT ? summedSorted(lane) : summed(lane.capacity - lane.lost, lane.blocks.flatMap(({ begin, end, capacity }) => [[instant(begin), -capacity], [instant(end), capacity]]));
   return lane.steps;
 }
 

@@ -1,7 +1,9 @@
-// The picture on the screen: two canvases (boxes below, marks above), rows of lanes, and a cached bitmap while it moves.
+// The picture on the screen. Boxes are drawn on a canvas that is larger than the view: while the view moves, the browser
+// shifts and stretches it, and the next one is drawn lane by lane, for some milliseconds of each frame. Axis and marks
+// lie on a second canvas, which is drawn in each frame.
 
 import { freeAt, freeLine, pieceAt, sumFree } from './boxes.js';
-import { drawAxis, drawLanes } from './draw.js';
+import { drawAxis, laneSteps } from './draw.js';
 import { drawOverlay, piece } from './overlay.js';
 import { h } from './dom.js';
 import { CanvasPen } from './pens.js';
@@ -11,13 +13,19 @@ import { nowSeconds } from './time.js';
 export const AXIS = 48;
 // Lanes of one site stand closer together than those of two.
 const GAP = 6, SITE_GAP = 14;
-// A drawing cheaper than this many milliseconds is made anew in every frame, which is sharper than a moved bitmap.
-const CHEAP = 9;
-// A moved bitmap is replaced by a sharp drawing after the picture has rested for this many milliseconds.
-const REST = 110;
-// How far the bitmap reaches beyond each edge, as a share of the view.
-const MARGIN = 0.5;
-export const SHORTEST = 300, LONGEST = 400 * 86400;
+// The view rests if it has not moved for this many milliseconds. Then the exact picture is drawn.
+const REST = 50;
+// Milliseconds of a frame for drawing boxes: while the view moves half a frame, so that slow machines keep up.
+const BUDGET = 7, BUDGET_AT_REST = 50;
+// How far a picture reaches beyond the edges of the view: as a share of its width, and in pixels of height.
+const BESIDE = 0.5, BELOW = 120;
+// A picture that is stretched or shrunk further than this is replaced while the view still moves.
+const MOST_STRETCH = 2, LEAST_STRETCH = 0.62;
+// No service shows more than a year by default.
+export const SHORTEST = 300, LONGEST = 366 * 86400;
+
+// Sums of times are rounded, so the length of a view changes a little when it moves.
+const isOne = (stretch) => Math.abs(stretch - 1) < 1e-6;
 
 // Height grows with the square root of capacity. Other kinds than processors have units that do not compare.
 export function laneHeight(lane) {
@@ -27,12 +35,14 @@ export function laneHeight(lane) {
 
 export class Chart {
   constructor({ onView }) {
-    this.base = h('canvas.base', { 'aria-hidden': 'true' });
+    this.picture = h('canvas');
+    this.window = h('div.window', { 'aria-hidden': 'true' }, this.picture);
     this.top = h('canvas.marks', { id: 'timeline-canvas', role: 'img', tabindex: '0', 'aria-label': 'Timeline', 'aria-describedby': 'timeline-summary' });
-    this.element = h('div.plot', null, h('div.sheet', null, this.base, this.top));
+    this.element = h('div.plot', null, h('div.sheet', null, this.window, this.top));
     Object.assign(this, {
-      lanes: [], rows: [], free: null, from: 0, until: 1, width: 0, height: 0, scroll: 0, ratio: 1, version: 0,
-      bitmap: null, cost: 0, movedAt: 0, onView, pending: false, dirty: true, marks: null, palette: readPalette(), me: null,
+      lanes: [], rows: [], from: 0, until: 1, width: 0, height: 0, scroll: 0, ratio: 1,
+      // The picture that is shown, and the one that is being drawn.
+      shown: null, next: null, isCurrent: false, movedAt: 0, onView, pending: false, marks: null, palette: readPalette(), me: null,
     });
   }
 
@@ -68,30 +78,23 @@ export class Chart {
     const ratio = Math.min(3, devicePixelRatio || 1);
     if (width === this.width && height === this.height && ratio === this.ratio) return;
     Object.assign(this, { width, height, ratio });
-    for (const canvas of [this.base, this.top]) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
-    }
-    this.pens = [this.base, this.top].map((canvas) => new CanvasPen(canvas.getContext('2d'), ratio));
+    this.top.width = Math.round(width * ratio);
+    this.top.height = Math.round(height * ratio);
+    Object.assign(this.top.style, { width: `${width}px`, height: `${height}px` });
+    Object.assign(this.window.style, { top: `${AXIS}px`, width: `${width}px`, height: `${Math.max(0, height - AXIS)}px` });
+    this.pen = new CanvasPen(this.top.getContext('2d'), ratio);
     this.layout();
   }
 
   setTheme() {
     this.palette = readPalette();
-    this.pens?.forEach((pen) => pen.hatches.clear());
     this.changed();
   }
 
-  // Data or geometry has changed: the bitmap is useless.
+  // Data or geometry has changed. The old picture stays until the new one is drawn.
   changed() {
-    this.version++;
-    this.refresh();
-  }
-
-  refresh() {
-    this.dirty = true;
+    this.next = null;
+    this.isCurrent = false;
     this.paint();
   }
 
@@ -101,7 +104,7 @@ export class Chart {
     this.from = middle - span / 2;
     this.until = middle + span / 2;
     this.movedAt = performance.now();
-    this.refresh();
+    this.paint();
     this.onView?.(byUser);
   }
 
@@ -121,19 +124,21 @@ export class Chart {
     return this.from + (x * (this.until - this.from)) / this.width;
   }
 
-  view(from = this.from, until = this.until, width = this.width) {
-    const rows = this.rows.map((row) => ({ lane: row.lane, top: row.y - this.scroll, height: row.height }));
+  // The view, or a larger part of the chart: seconds, pixels, and the upper and lower edge in pixels of the content.
+  view(from = this.from, until = this.until, width = this.width, top = this.scroll, bottom = top + this.height) {
+    const rows = this.rows.map((row) => ({ lane: row.lane, top: row.y - top, height: row.height }));
     let free = null;
     if (this.freeRow) {
       const most = this.summed.reduce((sum, lane) => sum + lane.capacity, 0);
-      free = { top: this.freeRow.y - this.scroll, height: this.freeRow.height, most, line: () => freeLine(this.freeSteps, from, until, width) };
+      free = { top: this.freeRow.y - top, height: this.freeRow.height, most, line: () => freeLine(this.freeSteps, from, until, width) };
     }
     return {
-      from, until, width, axis: AXIS, bottom: this.height, rows, free, palette: this.palette, now: nowSeconds(),
+      from, until, width, axis: AXIS, bottom: bottom - top, rows, free, palette: this.palette, now: nowSeconds(),
       me: this.me, heldIds: this.heldIds,
     };
   }
 
+  // At most one drawing in each frame.
   paint() {
     if (this.pending || !this.width) return;
     this.pending = true;
@@ -144,74 +149,79 @@ export class Chart {
   }
 
   draw() {
-    if (!this.pens) return;
+    if (!this.pen) return;
+    this.drawBoxes();
+    this.shift();
     const view = this.view();
-    if (this.dirty) {
-      this.dirty = false;
-      this.drawBase(view);
-    }
-    const [, pen] = this.pens;
-    this.clear(pen);
-    if (this.marks) drawOverlay(pen, view, this.marks());
-    this.frames = (this.frames || 0) + 1;
-  }
-
-  clear({ context }) {
-    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    const { context } = this.pen;
     context.clearRect(0, 0, this.width, this.height);
+    drawAxis(this.pen, view);
+    if (this.marks) drawOverlay(this.pen, view, this.marks());
   }
 
-  drawBase(view) {
-    const [pen] = this.pens;
-    const isMoving = performance.now() - this.movedAt < REST;
-    this.clear(pen);
-    if (this.cost < CHEAP || !isMoving) {
-      const begun = performance.now();
-      pen.clip(0, AXIS, this.width, this.height - AXIS, () => drawLanes(pen, view));
-      this.cost = performance.now() - begun;
-      this.bitmap = null;
-    } else {
-      this.blit(pen, view);
-      // One sharp drawing as soon as the picture rests.
-      clearTimeout(this.sharpen);
-      this.sharpen = setTimeout(() => this.refresh(), REST + 10);
+  drawBoxes() {
+    const rested = performance.now() - this.movedAt - REST;
+    if (rested < 0) {
+      this.restTimer ||= setTimeout(() => {
+        this.restTimer = 0;
+        this.paint();
+      }, 1 - rested);
     }
-    drawAxis(pen, view);
+    // The first picture is drawn at once: there is nothing else to show.
+    const stop = performance.now() + (!this.shown ? Infinity : rested < 0 ? BUDGET : BUDGET_AT_REST);
+    if (!this.next && this.needsPicture(rested >= 0)) this.next = this.beginPicture();
+    if (!this.next) return;
+    const { steps, ...picture } = this.next;
+    let isDone = false;
+    do isDone = steps.next().done; while (!isDone && performance.now() < stop);
+    if (isDone) this.show(picture);
+    // Another one may be needed by now.
+    if (!isDone || this.needsPicture(rested >= 0)) this.paint();
   }
 
-  blit(pen, view) {
-    const { bitmap } = this;
-    const span = view.until - view.from;
-    const fits = bitmap && bitmap.version === this.version && bitmap.scroll === this.scroll
-      && bitmap.from <= view.from && bitmap.until >= view.until && bitmap.span / span < 2.2;
-    // A zoom leaves the bitmap soon. Until the next one its edges stay blank, which is better than a late frame.
-    const age = bitmap ? performance.now() - bitmap.made : Infinity;
-    if (!bitmap || bitmap.version !== this.version || (!fits && age > Math.max(150, this.cost * 5))) this.makeBitmap(view);
-    const { canvas, from, until } = this.bitmap;
-    const scale = canvas.width / (until - from);
-    const y = Math.round(AXIS * this.ratio), height = canvas.height - y;
-    pen.context.setTransform(1, 0, 0, 1, 0, 0);
-    pen.context.imageSmoothingEnabled = false;
-    pen.context.drawImage(canvas, (view.from - from) * scale, y, span * scale, height, 0, y, this.base.width, height);
-    pen.context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+  needsPicture(isResting) {
+    const { shown, from, until, scroll, width } = this;
+    if (!shown || !this.isCurrent) return true;
+    const span = until - from, stretch = shown.span / span;
+    if (isResting && (!isOne(stretch) || shown.viewFrom !== from)) return true;
+    // Soon enough, so that the next one is ready when the view leaves this one. A zoom is limited by the stretch.
+    const near = !isResting && isOne(stretch) ? (span * BESIDE) / 2 : 0;
+    return stretch > MOST_STRETCH || stretch < LEAST_STRETCH || from - near < shown.from || until + near > shown.until
+      || scroll < shown.top || Math.min(this.content, scroll + this.height) > shown.top + shown.height || shown.width !== width;
   }
 
-  // Zooming out leaves the bitmap quickly, so it is made larger than the view at half the detail in time.
-  makeBitmap(view) {
-    const span = view.until - view.from;
-    const isZoomingOut = this.bitmap && span > this.bitmap.span * 1.02;
-    const margin = isZoomingOut ? span * 1 : span * MARGIN;
-    const from = view.from - margin, until = view.until + margin;
-    const width = Math.round(this.width * (1 + 2 * MARGIN));
-    const canvas = this.bitmap?.canvas || document.createElement('canvas');
-    canvas.width = Math.round(width * this.ratio);
-    canvas.height = this.base.height;
-    const pen = new CanvasPen(canvas.getContext('2d'), this.ratio);
-    pen.context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    const begun = performance.now();
-    drawLanes(pen, this.view(from, until, width));
-    this.cost = performance.now() - begun;
-    this.bitmap = { canvas, from, until, span, scroll: this.scroll, version: this.version, made: performance.now() };
+  beginPicture() {
+    const { from, until, ratio, width, scroll } = this;
+    const span = until - from;
+    // Whole pixels, so that boxes are as sharp as in a picture without margins.
+    const beside = Math.round(width * BESIDE), wide = width + 2 * beside;
+    const top = Math.max(0, Math.round(scroll) - BELOW);
+    const height = Math.max(1, Math.ceil(Math.min(this.content, scroll + this.height + BELOW)) - top);
+    const margin = (span * beside) / width;
+    const canvas = new OffscreenCanvas(Math.round(wide * ratio), Math.round(height * ratio));
+    const view = { ...this.view(from - margin, until + margin, wide, top, top + height), axis: 0, edge: beside };
+    this.isCurrent = true;
+    const steps = laneSteps(new CanvasPen(canvas.getContext('2d'), ratio), view);
+    return { canvas, steps, from: view.from, until: view.until, viewFrom: from, span, top, height, width, wide };
+  }
+
+  // An image is handed to the browser once; a canvas with a drawing context would be copied in each frame.
+  show({ canvas, ...picture }) {
+    this.next = null;
+    this.shown = picture;
+    this.picture.getContext('bitmaprenderer').transferFromImageBitmap(canvas.transferToImageBitmap());
+    Object.assign(this.picture.style, { width: `${picture.wide}px`, height: `${picture.height}px` });
+  }
+
+  // Puts the picture where its times and rows belong.
+  shift() {
+    const { from, until, scroll, width, shown } = this;
+    const scale = width / (until - from);
+    const x = (shown.from - from) * scale, y = shown.top - scroll - AXIS;
+    const stretch = shown.span / (until - from) * (shown.width === width ? 1 : width / shown.width);
+    // A fraction of a pixel would blur it.
+    const left = isOne(stretch) ? Math.round(x * this.ratio) / this.ratio : x;
+    this.picture.style.transform = `translate(${left}px, ${y}px) scale(${isOne(stretch) ? 1 : stretch}, 1)`;
   }
 
   // What lies at a point: {row, piece?, at, free}.

@@ -6,7 +6,10 @@ import { hashOf, replaceRoute, route } from './route.js';
 import { describe } from './lane-table.js';
 import { stateBadge } from './badges.js';
 import { change, resourceNamed, tell } from './state.js';
-import { count, length, range, seconds } from './time.js';
+import { amount, length, range, seconds } from './time.js';
+
+// `64 processors of north/cluster`
+export const slotText = ({ resource, capacity }) => `${amount(capacity, resourceNamed(resource)?.kind || '')} of ${resource}`;
 
 export function detailsOf(selected) {
   if (!selected) return null;
@@ -14,7 +17,7 @@ export function detailsOf(selected) {
   const card = h('section.card.details', { 'data-selected': id || '' });
   if (block) fill(card, head(block.name || block.owner || (block.kind.endsWith('job') ? 'Job' : 'Booking')), facts([
     ['What', describe.word(block)], ['Owner', block.owner], ['Where', lane],
-    ['Capacity', `${count(block.capacity)} ${resourceNamed(lane)?.kind || ''}`],
+    ['Capacity', amount(block.capacity, resourceNamed(lane)?.kind || '')],
     ['When', range(seconds(block.begin), seconds(block.end))], ['Length', length(seconds(block.end) - seconds(block.begin))]]));
   if (id?.startsWith('rsv_')) whole(card, id);
   return card;
@@ -38,7 +41,7 @@ async function whole(card, id) {
     const from = Math.min(...slots.map((slot) => seconds(slot.begin))), until = Math.max(...slots.map((slot) => seconds(slot.end)));
     fill(card, head(reservation.name || reservation.owner, stateBadge(reservation)),
       facts([['Owner', reservation.owner], ['Shared with', (reservation.shared_with || []).join(', ')], ['When', range(from, until)], ['Length', length(until - from)]]),
-      h('ul.plain', null, slots.map((slot) => h('li', null, `${slot.resource} ${count(slot.capacity)}`))),
+      h('ul.plain', null, slots.map((slot) => h('li', null, slotText(slot)))),
       h('div.actions', null, h('button.link', { type: 'button', onclick: () => tell('show-range', [from - (until - from), until + (until - from)]) }, 'Zoom to it'),
         h('a.button', { href: hashOf(`reservation/${id}`), 'data-action': 'open' }, 'Open')));
   } catch {

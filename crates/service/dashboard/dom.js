@@ -28,6 +28,20 @@ export function fill(element, ...children) {
   return element;
 }
 
+// Like `fill`, but the focus stays where it was: on the element with the same id or action, or else on what is around it.
+export function refill(element, ...children) {
+  const { id, dataset } = element.contains(document.activeElement) ? document.activeElement : {};
+  fill(element, ...children);
+  if (!dataset) return;
+  const action = dataset.action && `[data-action="${dataset.action}"]${dataset.id ? `[data-id="${dataset.id}"]` : ''}`;
+  const selector = id ? `#${CSS.escape(id)}` : action;
+  ((selector && element.querySelector(selector)) || element.closest('[tabindex="-1"]'))?.focus({ preventScroll: true });
+}
+
+// Against a second click while the first is at work. Unlike `disabled` it keeps the focus.
+export const isLocked = (button) => button.getAttribute('aria-disabled') === 'true';
+export const lock = (button, locked) => button.setAttribute('aria-disabled', String(locked));
+
 export const byId = (id) => document.getElementById(id);
 
 let announcements = 0;
@@ -55,8 +69,9 @@ export function select(options, value, attributes) {
 export function ask(title, body, buttons) {
   return new Promise((resolve) => {
     const id = `dialog-title-${++fields}`;
-    const actions = buttons.map(([name, text, kind]) =>
-      h(`button.button${kind ? `.${kind}` : ''}`, { type: 'submit', value: name, 'data-action': name }, text));
+    // Enter in a field takes the first button that submits, so the one that only closes is none.
+    const actions = buttons.map(([name, text, kind]) => h(`button.button${kind ? `.${kind}` : ''}`,
+      name ? { type: 'submit', value: name, 'data-action': name } : { type: 'button', 'data-action': 'close', onclick: () => dialog.close() }, text));
     const form = h('form', { method: 'dialog' }, h('h2', { id }, title), body, h('div.actions', null, actions));
     const dialog = h('dialog.dialog', { 'aria-labelledby': id }, form);
     document.body.append(dialog);
@@ -68,12 +83,14 @@ export function ask(title, body, buttons) {
   });
 }
 
+// On a phone each row becomes a block of lines, with the name of the column before each value. The roles keep it a table
+// for screen readers, because browsers drop them with the layout. A row may have `total`.
 export function table(caption, heads, rows, attributes) {
-  const cell = (value, at) => h(`td${isNumber(heads[at]) ? '.number' : ''}`, null, value);
-  const head = heads.map((one) => h(`th${isNumber(one) ? '.number' : ''}`, { scope: 'col' }, name(one)));
+  const cell = (value, at) => h(`td${isNumber(heads[at]) ? '.number' : ''}${value === '–' || value === '' ? '.none' : ''}`, { role: 'cell', 'data-head': name(heads[at]) }, h('span', null, value));
+  const head = heads.map((one) => h(`th${isNumber(one) ? '.number' : ''}`, { scope: 'col', role: 'columnheader' }, name(one)));
   return h('div.table-frame', { tabindex: '0', role: 'region', 'aria-label': caption },
-    h('table', attributes, h('caption.hidden', null, caption), h('thead', null, h('tr', null, head)),
-      h('tbody', null, rows.map((row) => row instanceof Node ? row : h('tr', null, row.map(cell))))));
+    h('table', { role: 'table', 'aria-label': caption, ...attributes }, h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, head)),
+      h('tbody', { role: 'rowgroup' }, rows.map((row) => h(`tr${row.total ? '.total' : ''}`, { role: 'row' }, row.map(cell))))));
 }
 // A head in brackets marks a column of numbers.
 const isNumber = (head) => Array.isArray(head);

@@ -1,5 +1,5 @@
 // Draws lanes, boxes, free capacity and the time axis with a pen. The view says which time lies where:
-// {from, until, width, axis, rows: [{lane, top, height}], free: {top, height, line, most} | null, palette, now, me}.
+// {from, until, width, axis, bottom, rows: [{lane, top, height}], free: {top, height, line, most} | null, palette, now, me}.
 
 import { FOREIGN, HELD, PLANNED, RESERVED, RUNNING, visible } from './boxes.js';
 import { count, ticks } from './time.js';
@@ -36,14 +36,16 @@ function batch(name) {
 
 // In drawing order, with the fill of each.
 const ORDER = [
-  ['density-4', (p) => p['foreign-line']], ['density-0', (p) => p['running-2']], ['density-1', (p) => p['planned-line']],
+  ['edge', (p) => p.line], ['ground', (p) => p.lane], ['grid', (p) => p.line],
+  ['density-4', (p) => p['foreign-line']], ['density-0', (p) => p.running], ['density-1', (p) => [p.planned, p['planned-line']]],
   ['density-2', (p) => p['reserved-line']], ['density-3', (p) => p['held-line']],
   ...SHADES.map((shade) => [shade, (p) => p[shade]]),
+  // The frame of a broken box of any kind lies below all fills.
+  ['broken', (p) => p.broken],
   ['planned-line', (p) => p['planned-line']], ['planned', (p) => p.planned],
   ['foreign-line', (p) => p['foreign-line']], ['foreign', (p) => [p.foreign, p['foreign-line']]],
   ['reserved-line', (p) => p['reserved-line']], ['reserved', (p) => p.reserved],
   ['held-line', (p) => p['held-line']], ['held', (p) => [p.held, p['held-line']]],
-  ['broken', (p) => p.broken],
 ];
 const NAMES = [null, 'planned', 'reserved', 'held', 'foreign'];
 // Looked up once: the inner loop runs for every box.
@@ -55,35 +57,34 @@ const DENSITIES = [0, 1, 2, 3, 4].map((kind) => batch(`density-${kind}`));
 export const xOf = (view, at) => ((at - view.from) * view.width) / (view.until - view.from);
 
 export function drawLanes(pen, view) {
-  const { palette } = view;
-  for (const row of view.rows) {
-    pen.frame(0.5, row.top + 0.5, view.width - 1, row.height - 1, { fill: palette.lane, stroke: palette.line });
-  }
-  drawGrid(pen, view);
-  for (const one of batches.values()) one.count = 0;
-  const labels = [];
+  for (const _ of laneSteps(pen, view));
+}
+
+// One lane for each step, so that a picture of very many boxes can be drawn in several frames.
+export function* laneSteps(pen, view) {
   for (const row of view.rows) {
     if (row.top > view.bottom || row.top + row.height < view.axis) continue;
-    collect(pen, view, row, labels);
+    drawLane(pen, view, row);
+    yield;
   }
-  pen.batches(ORDER.filter(([name]) => batches.get(name)?.count)
-    .map(([name, fill]) => [fill(palette), batches.get(name).data, batches.get(name).count]));
-  for (const label of labels) drawLabel(pen, view, label);
   if (view.free) drawFree(pen, view);
 }
 
-function drawGrid(pen, view) {
-  const lines = batch('grid');
-  lines.count = 0;
-  for (const mark of view.ticks || (view.ticks = ticksOf(view))) {
-    const x = pen.snap(xOf(view, mark.at));
-    const [first, last] = [view.rows[0], view.free || view.rows[view.rows.length - 1]];
-    if (first) lines.push(x, first.top, mark.major ? 1.5 : 1, last.top + last.height - first.top);
-  }
-  pen.rects(view.palette.line, lines.data, lines.count);
+function drawLane(pen, view, row) {
+  const { palette } = view;
+  for (const one of batches.values()) one.count = 0;
+  batch('edge').push(0, row.top, view.width, row.height);
+  batch('ground').push(0, row.top + 1, view.width, row.height - 2);
+  for (const mark of ticksOf(view)) batch('grid').push(pen.snap(xOf(view, mark.at)), row.top, mark.major ? 1.5 : 1, row.height);
+  const labels = [];
+  collect(pen, view, row, labels);
+  pen.batches(row.top, row.top + row.height, ORDER.filter(([name]) => batches.get(name)?.count)
+    .map(([name, fill]) => [fill(palette), batches.get(name).data, batches.get(name).count]));
+  for (const label of labels) drawLabel(pen, view, label);
 }
 
-const ticksOf = (view) => ticks(view.from, view.until, Math.max(2, view.width / (view.room || 92)));
+// Labels of the axis need room; a picture that is wider than the view has the same marks as the view.
+const ticksOf = (view) => (view.ticks ||= ticks(view.from, view.until, Math.max(2, view.width / (view.room || 92))));
 
 let density = new Float32Array(0);
 
@@ -129,7 +130,7 @@ function collect(pen, view, row, labels) {
       RUNS[((end + lane.low[at]) % 3) | 0].push(left, top, width, height);
     } else {
       const block = lane.blocks[lane.ref[at]];
-      const isBroken = block.condition && block.condition !== 'whole';
+      const isBroken = block.missing > 0;
       const line = width < 3 || height < 3 ? 0 : isBroken || (view.me && block.owner === view.me && kind >= RESERVED) ? 2 : 1;
       (isBroken ? batch('broken') : LINES[kind]).push(left, top, width, height);
       if (line) FILLS[kind].push(left + line, top + line, width - 2 * line, height - 2 * line);
@@ -168,16 +169,18 @@ const TEXT = ['text', 'soft', 'reserved-text', 'held-text', 'foreign-text'];
 function drawLabel(pen, view, { lane, at, left, top, width, height }) {
   const block = lane.blocks[lane.ref[at]];
   const kind = lane.kindAt[at];
-  const shift = Math.max(0, -left);
+  // The name of a box that began before the view stands at the edge of the view.
+  const edge = view.edge || 0;
+  const shift = left + width > edge + 30 ? Math.max(0, edge - left) : Math.max(0, -left);
   const x = left + shift + 7, room = width - shift - 12;
   const fill = view.palette[TEXT[kind]];
   if (room < 24) return;
-  const isBroken = block.condition && block.condition !== 'whole';
+  const isBroken = block.missing > 0;
   let title = block.name || block.owner || '';
   if (kind === FOREIGN) title = block.name || (block.kind === 'maintenance' ? 'Maintenance' : '');
   // A hold shows its countdown, which the overlay draws.
   if (kind === HELD && view.heldIds?.has(block.id)) return;
-  if (isBroken) title = `⚠ ${block.condition} ${title}`;
+  if (isBroken) title = `⚠ ${block.missing} missing ${title}`;
   if (!title) return;
   pen.text(x, top + Math.min(16, height / 2 + 4), title, { fill, size: 11.5, weight: kind >= RESERVED ? 600 : 400, room });
   if (height > 34 && kind !== PLANNED) {
@@ -190,7 +193,7 @@ function drawFree(pen, view) {
   const { free, palette } = view;
   const unit = (free.height - 8) / Math.max(1, free.most);
   const floor = free.top + free.height - 0.5;
-  pen.frame(0.5, free.top + 0.5, view.width - 1, free.height - 1, { fill: palette.lane, stroke: palette.line });
+  pen.frame(-1, free.top + 0.5, view.width + 2, free.height - 1, { fill: palette.lane, stroke: palette.line });
   const line = [];
   for (const [x, capacity] of free.line()) {
     const y = floor - Math.max(0, capacity) * unit;
@@ -208,12 +211,12 @@ export function drawAxis(pen, view) {
   // The line below the labels belongs to the time at the now-line.
   const y = view.axis - 33;
   let end = -Infinity;
-  for (const mark of view.ticks || (view.ticks = ticksOf(view))) {
+  for (const mark of ticksOf(view)) {
     const x = xOf(view, mark.at);
     const half = mark.text.length * 3.3;
     // A label never touches the one before it, nor is it cut off at the edge.
     const middle = Math.max(half, x);
-    if (middle - half < end || x + half > view.width + 8) continue;
+    if (middle - half < end || x + half > view.width) continue;
     end = middle + half + 10;
     pen.text(middle, y, mark.text, { fill: mark.major ? palette.text : palette.soft, size: 11.5, weight: mark.major ? 600 : 400, align: 'center' });
   }

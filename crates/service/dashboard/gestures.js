@@ -45,8 +45,10 @@ export function listen(chart, actions) {
     }
     dragged += Math.hypot(after.x - before.x, after.y - before.y);
     if (dragged < 4) return;
-    canvas.classList.add('dragging');
-    actions.leave();
+    if (!canvas.classList.contains('dragging')) {
+      canvas.classList.add('dragging');
+      actions.leave();
+    }
     chart.pan(before.x - after.x);
     actions.scroll(before.y - after.y);
   });

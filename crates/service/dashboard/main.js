@@ -3,11 +3,11 @@
 import './palette.js';
 import { api } from './api.js';
 import { ask, byId, fill, h } from './dom.js';
-import { connect, reconnect, refreshAll, refreshHeld, setFirst, startRefreshing } from './live.js';
+import { connect, disconnect, reconnect, refreshAll, refreshHeld, setFirst, startRefreshing } from './live.js';
 import { toggleTheme } from './palette.js';
-import { go, route } from './route.js';
+import { go, hashOf, route } from './route.js';
 import { change, on, state, tell } from './state.js';
-import { hourMinute, setClock } from './time.js';
+import { clockRate, hourMinute, setClock } from './time.js';
 import { askPanel } from './ask.js';
 import { showTimeline } from './timeline.js';
 import { showPhone } from './phone.js';
@@ -35,10 +35,15 @@ const VIEWS = {
 };
 const TITLES = { timeline: 'Timeline', mine: 'My bookings', reservation: 'Reservation', jobs: 'Jobs', job: 'Job', sites: 'Sites', usage: 'Usage', 'sign-in': 'Sign in' };
 
-let leave = null, shown = '';
+let leave = null, shown = '', isSessionKnown = false;
 
 function render() {
   const where = route();
+  if (mustSignIn() && where.view !== 'sign-in') {
+    // In place of the view, so that the way back does not lead here again.
+    location.replace(hashOf('sign-in', { back: location.hash.slice(1) }));
+    return;
+  }
   const view = VIEWS[where.view] ? where.view : 'timeline';
   const key = `${view}/${where.id || ''}`;
   if (where.params.select && where.params.select !== state.selected?.id) change('selected', { selected: { id: where.params.select } });
@@ -63,20 +68,25 @@ function drawHead() {
   byId('zone').textContent = state.zone;
   const user = byId('user');
   const name = state.user?.name;
-  fill(user, name ? [h('span.avatar', { 'aria-hidden': 'true' }, name.slice(0, 1).toUpperCase()), h('span', null, name)] : 'Sign in');
-  user.setAttribute('aria-label', name ? `Signed in as ${name}` : 'Sign in');
+  fill(user, name ? [h('span.avatar', { 'aria-hidden': 'true' }, name.slice(0, 1).toUpperCase()), h('span', null, h('span.hidden', null, 'Signed in as '), name)] : 'Sign in');
 }
 
 on('session', () => {
   drawHead();
+  if (mustSignIn()) {
+    disconnect();
+    return;
+  }
   refreshHeld();
   reconnect();
+  if (!state.resources.length) fetchMissing({ service: state.service, user: state.user });
 });
 on('signed-out', () => {
+  change('session', { user: null });
   if (route().view !== 'sign-in') go('sign-in', { back: location.hash.slice(1) });
 });
 on('live', (since) => {
-  byId('live-text').textContent = since === null ? 'live' : `offline since ${hourMinute(since)}`;
+  byId('live-text').textContent = since === null ? 'live' : clockRate() > 1 ? 'offline' : `offline since ${hourMinute(since)}`;
 });
 
 byId('theme').addEventListener('click', () => {
@@ -112,7 +122,7 @@ document.addEventListener('keydown', (event) => {
   } else if (route().view === 'timeline') {
     const key = { '=': '+', _: '-', '−': '-' }[event.key] || event.key;
     tell('keys', key);
-    if ((key === 'ArrowLeft' || key === 'ArrowRight') && !event.target.closest?.('canvas, button, a, .table-frame')) {
+    if ((key === 'ArrowLeft' || key === 'ArrowRight') && !event.target.closest?.('canvas, .table-frame')) {
       byId('timeline-canvas')?.focus();
       byId('timeline-canvas')?.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: false }));
     }
@@ -132,14 +142,19 @@ async function start() {
   drawHead();
   render();
   document.documentElement.dataset.ready = 'true';
-  connect();
   startRefreshing();
+  if (mustSignIn()) return;
+  connect();
   await fetchMissing(first);
   refreshHeld();
 }
 
+// Without a user the service would refuse every call, and the browser would log each of them.
+const mustSignIn = () => !state.user && !state.signIn.choose_user && isSessionKnown;
+
 function takeSession({ user, sign_in: signIn }) {
   if (user !== undefined) state.user = user;
+  isSessionKnown ||= !!signIn;
   if (signIn) state.signIn = signIn;
 }
 

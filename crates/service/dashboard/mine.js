@@ -2,16 +2,21 @@
 
 import { api } from './api.js';
 import { busy, fill, h, select } from './dom.js';
+import { slotText } from './details.js';
 import { heldCards } from './holds.js';
 import { stateBadge } from './badges.js';
-import { go, hashOf, replaceRoute, route } from './route.js';
+import { hashOf, replaceRoute, route } from './route.js';
 import { on, state } from './state.js';
-import { count, plural, range, seconds } from './time.js';
+import { plural, range, seconds } from './time.js';
 
 const STATES = [['', 'now and later'], ['all', 'all states'], ...['held', 'committed', 'active', 'completed', 'cancelled', 'expired', 'rejected', 'terminated'].map((one) => [one, one])];
-const OPEN = 'requested,held,committed,change-requested,active';
+// Own holds are shown as cards above the list.
+const OPEN = 'requested,committed,change-requested,active';
+
+let holds;
 
 export function showMine(main) {
+  holds ||= heldCards();
   const { params } = route();
   const search = h('input', { id: 'search', type: 'search', value: params.name || '', placeholder: 'name, or label key=value', 'aria-label': 'Search by name or label' });
   const states = select(STATES, params.state || '', { id: 'search-state', 'aria-label': 'State' });
@@ -22,16 +27,20 @@ export function showMine(main) {
   let cursor, number = 0;
   fill(main, h('div.page', null, h('div.page-head', null, h('h1', null, 'My bookings'), total, h('span.spring'),
     h('a.button', { href: 'v1/calendar.ics', id: 'calendar', title: feed }, 'Calendar feed'), h('a.button.primary', { href: '#/timeline' }, 'Ask')),
-  heldCards(), h('form.filters', { role: 'search', onsubmit: (event) => { event.preventDefault(); load(); } }, search, states, state.user?.operator && owner), list));
+  holds, h('form.filters', { role: 'search', onsubmit: (event) => { event.preventDefault(); load(); } }, search, states, state.user?.operator && owner), list));
 
   async function load(more) {
     const mine = ++number;
     const text = search.value.trim();
     const isLabel = text.includes('=');
     replaceRoute({ name: text, state: states.value, owner: owner.value });
-    if (!state.user && state.signIn.choose_user === false) return;
+    if (!state.user) {
+      fill(list, empty());
+      total.textContent = '';
+      return;
+    }
     const wanted = {
-      owner: owner.value === 'all' ? undefined : state.user?.name, state: states.value === 'all' ? undefined : states.value || OPEN,
+      owner: owner.value === 'all' ? undefined : state.user?.name, state: states.value === 'all' ? undefined : states.value || (owner.value === 'all' ? `held,${OPEN}` : OPEN),
       [isLabel ? 'label' : 'name']: text, limit: 50, cursor: more ? cursor : undefined,
     };
     try {
@@ -51,7 +60,7 @@ export function showMine(main) {
   }
 
   const empty = () => h('div.empty', null, h('p', null, state.user ? 'No bookings here.' : 'Sign in to see your bookings.'),
-    state.user ? h('a.button.primary', { href: '#/timeline' }, 'Ask for one') : h('button.button.primary', { type: 'button', onclick: () => go('sign-in', { back: '/mine' }) }, 'Sign in'));
+    state.user ? h('a.button.primary', { href: '#/timeline' }, 'Ask for one') : h('a.button.primary', { href: hashOf('sign-in', { back: '/mine' }) }, 'Sign in'));
 
   let timer = 0;
   const later = () => {
@@ -72,13 +81,13 @@ export function showMine(main) {
 }
 
 export function item(reservation) {
-  const { slots, id } = reservation;
+  const { slots, id, name, owner } = reservation;
   const from = Math.min(...slots.map((slot) => seconds(slot.begin))), until = Math.max(...slots.map((slot) => seconds(slot.end)));
   const labels = Object.entries(reservation.labels || {});
+  const what = slots.map(slotText).join(', ');
+  const more = [name && what, owner !== state.user?.name && owner].filter(Boolean).join(', ');
   return h('a.booking', { href: hashOf(`reservation/${id}`), 'data-reservation': id, 'data-state': reservation.state },
-    h('span.line', null, h('strong', null, reservation.name || slots.map((slot) => slot.resource).join(' + ') || id), stateBadge(reservation)),
-    slots.length > 0 && h('span.line', null, h('span.time', null, range(from, until)),
-      h('span.soft', null, slots.map((slot) => `${slot.resource} ${count(slot.capacity)}`).join(', '))),
-    (labels.length > 0 || reservation.owner !== state.user?.name) && h('span.line.soft', null,
-      h('span', null, labels.map(([key, value]) => h('span.label', null, `${key}=${value}`))), h('span', null, reservation.owner !== state.user?.name && reservation.owner)));
+    h('span.line', null, h('strong', null, name || what || id), stateBadge(reservation)),
+    (slots.length > 0 || more) && h('span.line', null, h('span.time', null, slots.length > 0 && range(from, until)), h('span.soft', null, more)),
+    labels.length > 0 && h('span.line', null, h('span', null, labels.map(([key, value]) => h('span.label', null, `${key}=${value}`)))));
 }

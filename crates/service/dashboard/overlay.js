@@ -1,7 +1,8 @@
 // Draws what lies above the boxes and changes often: now, selection, offers, delayed jobs, blockers, countdowns.
 
-import { RESERVED, visible } from './boxes.js';
+import { RESERVED } from './boxes.js';
 import { xOf } from './draw.js';
+import { state } from './state.js';
 import { countdown, hourMinute, length, plural, seconds } from './time.js';
 
 export function drawOverlay(pen, view, marks) {
@@ -13,9 +14,11 @@ export function drawOverlay(pen, view, marks) {
     const isStrong = (offer) => offer.key === marks.chosenKey || offer.key === marks.hoveredKey;
     for (const offer of marks.offers) if (!isStrong(offer)) drawOffer(pen, view, offer, marks);
     for (const offer of marks.offers) if (isStrong(offer)) drawOffer(pen, view, offer, marks);
-    // One label is enough to read the arrows: the longest delay.
+    // One label is enough to read the arrows: the longest delay. It is drawn last, above the other arrows.
     const longest = Math.max(...marks.moves.map((move) => move.delay));
-    for (const move of marks.moves) drawMove(pen, view, move, move.delay === longest);
+    const labelled = marks.moves.find((move) => move.delay === longest);
+    for (const move of marks.moves) if (move !== labelled) drawMove(pen, view, move, false);
+    if (labelled) drawMove(pen, view, labelled, true);
     for (const [piece, look] of [[marks.hovered, 'soft'], [marks.selected, 'accent'], [marks.focused, 'accent']]) {
       if (piece) outline(pen, view, piece, view.palette[look], piece === marks.hovered ? 1.5 : 2.5);
     }
@@ -68,24 +71,26 @@ function outline(pen, view, one, stroke, line) {
   }
 }
 
+// Searched once for each piece: there may be very many boxes.
 function family(view, one) {
   const row = rowOf(view, one.lane);
   if (!row) return [];
   const id = row.lane.blocks[row.lane.ref[one.at]]?.id;
   if (!id) return [[row, one]];
-  return view.rows.flatMap((other) => {
-    const [first, last] = visible(other.lane, view.from, view.until);
-    const found = [];
-    for (let at = first; at < last; at++) {
-      if (other.lane.blocks[other.lane.ref[at]].id === id) found.push([other, piece(other.lane, at)]);
-    }
-    return found;
-  });
+  one.family ||= view.rows.flatMap(({ lane }) => Array.from(lane.ref.keys())
+    .filter((at) => lane.blocks[lane.ref[at]].id === id).map((at) => piece(lane, at)));
+  return one.family.map((part) => [rowOf(view, part.lane), part]).filter(([found]) => found);
 }
 
-// A co-reservation is one thing: a thin line joins its parts across lanes.
-function drawLinks(pen, view, marks) {
-  for (const [id, parts] of marks.joined) {
+// A co-reservation is one thing: a thin line joins its parts across lanes. Many lines would be a tangle, and slow; then
+// only the selected one has a line.
+const MOST_LINKS = 100;
+
+function drawLinks(pen, view, { joined, selectedId }) {
+  const isSeen = ({ begin, end }) => begin < view.until && end > view.from;
+  let links = [...joined].filter(([, parts]) => parts.some(isSeen));
+  if (links.length > MOST_LINKS) links = links.filter(([id]) => id === selectedId);
+  for (const [id, parts] of links) {
     const points = [];
     for (const part of parts) {
       const row = rowOf(view, part.lane);
@@ -94,7 +99,7 @@ function drawLinks(pen, view, marks) {
       if (box) points.push([Math.min(view.width, box.x + box.width) - Math.min(10, box.width / 2), box.y + box.height / 2]);
     }
     if (points.length < 2) continue;
-    const strong = id === marks.selectedId;
+    const strong = id === selectedId;
     pen.path(points, { stroke: view.palette['reserved-line'], line: strong ? 2.5 : 1.25, alpha: strong ? 1 : 0.65 });
     for (const [x, y] of points) pen.frame(x - 2.5, y - 2.5, 5, 5, { fill: view.palette['reserved-line'], radius: 2.5 });
   }
@@ -173,19 +178,25 @@ function drawBlocker(pen, view, { lane, begin, end, low, high }) {
   }
 }
 
-// Parts of bookings that have boxes in several lanes, by id.
+// Parts of bookings that have boxes in several lanes, by id. A site books one part at a time, so only brokers have such.
 export function findJoined(lanes) {
-  const found = new Map();
-  for (const lane of lanes) {
+  const first = new Map(), found = new Map();
+  if (state.service.role === 'site') return found;
+  lanes.forEach((lane, number) => {
     for (let at = 0; at < lane.count; at++) {
       const { id } = lane.kindAt[at] >= RESERVED ? lane.blocks[lane.ref[at]] : {};
       if (!id) continue;
-      if (!found.has(id)) found.set(id, []);
+      // One number for lane and box: most bookings have one part, and an object for each would take long.
+      const known = first.get(id);
+      if (known === undefined) first.set(id, number * 1e7 + at);
+      const before = Math.floor(known / 1e7);
+      if (known === undefined || before === number) continue;
+      if (!found.has(id)) found.set(id, [piece(lanes[before], known % 1e7)]);
       const parts = found.get(id);
-      if (parts[parts.length - 1]?.lane !== lane.name) parts.push(piece(lane, at));
+      if (parts[parts.length - 1].lane !== lane.name) parts.push(piece(lane, at));
     }
-  }
-  return new Map([...found].filter(([, parts]) => parts.length > 1));
+  });
+  return found;
 }
 
 // Boxes in the lanes that a refusal names as blockers.

@@ -1,18 +1,14 @@
 // Two pens with the same methods: one draws on a canvas, one writes SVG. The drawing code does not know which it has.
 
-import { Pixels } from './pixels.js';
+import { writePixels } from './pixels.js';
 
 export const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
-
-// Above this many rectangles, writing pixels is faster than calling the canvas.
-const MOST_CALLS = 1500;
-let pixels = null;
 
 export class CanvasPen {
   constructor(context, ratio) {
     this.context = context;
     this.ratio = ratio;
-    this.hatches = new Map();
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.textBaseline = 'alphabetic';
   }
 
@@ -21,53 +17,11 @@ export class CanvasPen {
     return Math.round(value * this.ratio) / this.ratio;
   }
 
-  // `data` holds x, y, width, height for each of `count` rectangles.
-  rects(fill, data, count) {
-    this.context.fillStyle = this.paint(fill);
-    for (let at = 0; at < count * 4; at += 4) this.context.fillRect(data[at], data[at + 1], data[at + 2], data[at + 3]);
-  }
-
-  // Many batches of rectangles, in this order.
-  batches(list) {
-    const total = list.reduce((sum, [, , count]) => sum + count, 0);
-    if (total < MOST_CALLS) {
-      for (const [fill, data, count] of list) this.rects(fill, data, count);
-      return;
-    }
-    pixels ||= new Pixels();
-    pixels.begin(this.context.canvas.width, this.context.canvas.height);
-    for (const [fill, data, count] of list) pixels.rects(fill, data, count, this.ratio);
-    pixels.end(this.context, this.ratio);
-  }
-
-  paint(fill) {
-    return Array.isArray(fill) ? this.hatch(fill) : fill;
-  }
-
-  // [ground, line] is a diagonal hatch.
-  hatch(colours) {
-    const key = colours.join();
-    if (!this.hatches.has(key)) {
-      const size = Math.round(7 * this.ratio);
-      const tile = document.createElement('canvas');
-      tile.width = tile.height = size;
-      const context = tile.getContext('2d');
-      context.fillStyle = colours[0];
-      context.fillRect(0, 0, size, size);
-      context.strokeStyle = colours[1];
-      context.lineWidth = 1.1 * this.ratio;
-      context.beginPath();
-      // Three strokes, so that the corners continue in the next tile.
-      for (const shift of [-size, 0, size]) {
-        context.moveTo(shift - 1, size + 1);
-        context.lineTo(shift + size + 1, -1);
-      }
-      context.stroke();
-      const pattern = this.context.createPattern(tile, 'repeat');
-      pattern.setTransform(new DOMMatrix().scale(1 / this.ratio));
-      this.hatches.set(key, pattern);
-    }
-    return this.hatches.get(key);
+  // Rectangles of one lane: batches of a fill, an array with x, y, width, height of each, and their number. In this order,
+  // and only between `top` and `bottom`; the first covers all of that. A fill of two colours is a diagonal hatch.
+  batches(top, bottom, list) {
+    const first = Math.round(top * this.ratio);
+    writePixels(this.context, this.ratio, first, Math.round(bottom * this.ratio) - first, list);
   }
 
   frame(x, y, width, height, { fill, stroke, line = 1, dash, radius = 0, alpha = 1 }) {
@@ -76,7 +30,7 @@ export class CanvasPen {
     context.beginPath();
     context.roundRect(x, y, Math.max(0, width), Math.max(0, height), Math.min(radius, width / 2, height / 2));
     if (fill) {
-      context.fillStyle = this.paint(fill);
+      context.fillStyle = fill;
       context.fill();
     }
     if (stroke) this.stroke(stroke, line, dash);
@@ -164,7 +118,7 @@ export class SvgPen {
     if (path) this.parts.push(`<path fill="${this.paint(fill)}" d="${path}"/>`);
   }
 
-  batches(list) {
+  batches(top, bottom, list) {
     for (const [fill, data, count] of list) this.rects(fill, data, count);
   }
 

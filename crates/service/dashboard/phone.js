@@ -6,7 +6,6 @@ import { drawLanes } from './draw.js';
 import { drawOverlay, findBlockers, piece } from './overlay.js';
 import { placeMoves, placeOffers } from './places.js';
 import { fill, h } from './dom.js';
-import { describe } from './lane-table.js';
 import { want } from './live.js';
 import { item } from './mine.js';
 import { readPalette } from './palette.js';
@@ -20,7 +19,7 @@ export function showPhone(main, side) {
   const own = h('section', { 'aria-label': 'My next bookings', id: 'next-bookings' });
   const list = h('div.days', { id: 'days' });
   fill(main, h('div.phone', null, h('h1.hidden', null, 'Ask and timeline'), side, own, h('section', { 'aria-label': 'Days' }, h('h2', null, 'Days'), list)));
-  let lanes = [], palette = readPalette();
+  let lanes = [], packed = null, palette = readPalette();
 
   function days() {
     const found = [];
@@ -34,7 +33,12 @@ export function showPhone(main, side) {
   }
 
   function draw() {
-    lanes = buildLanes(state.schedule, lanes);
+    if (packed !== state.schedule) {
+      const steps = buildLanes(state.schedule, lanes);
+      let step;
+      do step = steps.next(); while (!step.done);
+      [packed, lanes] = [state.schedule, step.value];
+    }
     palette = readPalette();
     const all = days();
     if (list.children.length !== all.length || list.dataset.from !== String(all[0][0])) {
@@ -68,7 +72,6 @@ export function showPhone(main, side) {
     canvas.style.width = `${width}px`;
     canvas.style.height = `${view.bottom}px`;
     const pen = new CanvasPen(canvas.getContext('2d'), ratio);
-    pen.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     drawLanes(pen, view);
     // A day's strip has no head for the now-line's time.
     drawOverlay(pen, view, { ...marks, joined: new Map(), held: [], hoveredKey: state.hovered, chosenKey: state.chosen });

@@ -1,22 +1,22 @@
 // A refusal in the words of the command line, with what is in the way and what would fit instead.
 
 import { h } from './dom.js';
-import { length, nowSeconds, range, seconds, short, wall } from './time.js';
+import { length, moment, nowSeconds, range, seconds } from './time.js';
 
 const KIND = { 'running-job': 'a running job', 'waiting-job': 'a waiting job with a promised start', reservation: 'a reservation' };
 
 function blocker({ kind, begin, end }) {
   const what = KIND[kind] || kind;
-  if (begin && end) return seconds(begin) <= nowSeconds() ? `${what} until ${short(seconds(end))}` : `${what}, ${range(seconds(begin), seconds(end))}`;
-  if (end) return `${what} until ${short(seconds(end))}`;
-  return begin ? `${what} from ${short(seconds(begin))} on, with no known end` : what;
+  if (begin && end) return seconds(begin) <= nowSeconds() ? `${what} until ${moment(seconds(end))}` : `${what}, ${range(seconds(begin), seconds(end))}`;
+  if (end) return `${what} until ${moment(seconds(end))}`;
+  return begin ? `${what} from ${moment(seconds(begin))} on, with no known end` : what;
 }
 
 export function condition(change) {
   if (change.type === 'later') return `if it may end ${length(change.by_seconds)} later`;
   if (change.type === 'shorter') return `if it is ${length(change.by_seconds)} shorter`;
   if (change.type === 'fewer') return `with ${change.by} fewer`;
-  return change.type === 'earlier' ? `if it may begin at ${wall(seconds(change.begin))}` : 'with a change';
+  return change.type === 'earlier' ? `if it may begin ${moment(seconds(change.begin))}` : 'with a change';
 }
 
 // `parts[0]` of the API is part 1 for people, and the only part is not named.
@@ -28,7 +28,7 @@ export function counted(detail, parts) {
 // `onTake(request)` is called with the counter-offer that was chosen.
 export function showRefusal(error, parts, onTake) {
   const problem = error.document || { title: 'Refused', detail: error.message };
-  const blockers = problem.blockers || [];
+  const blockers = [...(problem.blockers || [])].sort((a, b) => seconds(a.begin || a.end) - seconds(b.begin || b.end));
   const offers = problem.counter_offers || [];
   const shown = blockers.slice(0, 4);
   return h('section.refusal', { id: 'refusal', role: 'alert', 'data-code': problem.code || '' },

@@ -34,7 +34,8 @@ async function read(text, kind, name, at) {
     const answer = await api.read(text.trim(), kind);
     return kind === 'length' ? answer.seconds : answer.time;
   } catch (error) {
-    throw Object.assign(new Error(error.message), { field: name, part: at });
+    // Only what was typed is a fault of the field.
+    throw [400, 422].includes(error.status) ? Object.assign(new Error(error.message), { field: name, part: at }) : error;
   }
 }
 

@@ -2,8 +2,17 @@
 
 export function route() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
-  const [view, id] = path.split('/').map(decodeURIComponent);
+  const [view, id] = path.split('/').map(decode);
   return { view: view || 'timeline', id, params: Object.fromEntries(new URLSearchParams(query || '')) };
+}
+
+// An address that was cut off in a mail may end in half a character.
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 export function hashOf(view, params = {}) {

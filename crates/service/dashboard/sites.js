@@ -5,7 +5,7 @@ import { badge } from './badges.js';
 import { busy, fill, h, table } from './dom.js';
 import { hashOf } from './route.js';
 import { state } from './state.js';
-import { count, length, nowSeconds, plural, seconds } from './time.js';
+import { clockRate, count, length, nowSeconds, plural, seconds } from './time.js';
 
 export function showSites(main) {
   const list = h('div.cards', { id: 'sites' });
@@ -32,23 +32,24 @@ export function showSites(main) {
   function card(site, health) {
     const status = health?.status && health.status !== 'ready' ? badge(health.status, 'bad') : badge(site.state);
     const loads = new Map((site.loads || []).map((load) => [load.resource, load]));
+    const words = (attributes) => Object.entries(attributes || {}).map(([key, value]) => `${key}=${value}`).join(', ');
     const facts = [
-      ['Role', site.role], ['Round trip', site.round_trip_seconds !== undefined && milliseconds(site.round_trip_seconds)],
-      ['Last heard', site.last_heard && ago(site.last_heard)], ['Holding takes', site.hold_takes_seconds > 0 && milliseconds(site.hold_takes_seconds)],
-      ['Batch system', health?.batch && [badge(health.batch.state), health.batch.looked_seconds_ago !== undefined && ` ${length(health.batch.looked_seconds_ago)} ago`]],
+      ['Role', site.role === 'broker' && 'broker'], ['Round trip', site.round_trip_seconds !== undefined && milliseconds(site.round_trip_seconds)],
+      // The service that answers has just been heard.
+      ['Last heard', site.last_heard && !health && ago(site.last_heard)], ['A hold takes', site.hold_takes_seconds > 0 && milliseconds(site.hold_takes_seconds)],
+      ['Batch system', health?.batch ? [badge(health.batch.state), health.batch.looked_seconds_ago !== undefined && ` polled ${length(health.batch.looked_seconds_ago)} ago`] : site.batch && badge(site.batch)],
       ['Identity provider', health?.identity_provider && badge(health.identity_provider.state)],
-      ['Problem', health?.problem], ['Version', site.version], ['Address', site.url],
-      ['Attributes', Object.entries(site.attributes || {}).map(([key, value]) => `${key}=${value}`).join(', ')]];
+      ['Problem', health?.problem], ['Version', site.version], ['Address', site.url], ['Attributes', words(site.attributes)]];
     const rows = site.role === 'broker' ? [] : site.resources.map((one) => {
       const load = loads.get(one.name);
       const name = state.service.role === 'broker' ? `${site.name}/${one.name}` : one.name;
-      return [h('a', { href: hashOf('timeline', { resource: name }) }, one.name), count(one.capacity), one.kind,
-        load ? count(load.running_jobs) : '–', load ? count(load.waiting_jobs) : '–', load ? bar(load.requested / one.capacity) : '–',
-        Object.entries(one.attributes || {}).map(([key, value]) => `${key}=${value}`).join(', '), one.price > 0 ? String(one.price) : '–'];
+      return [h('a', { href: hashOf('timeline', { resource: name }) }, one.name), `${count(one.capacity)} ${one.kind}`,
+        load?.running_jobs || load?.waiting_jobs ? `${count(load.running_jobs)} running, ${count(load.waiting_jobs)} waiting` : '–',
+        load?.requested ? bar(load.requested / one.capacity) : '–', words(one.attributes) || '–', one.price > 0 ? String(one.price) : '–'];
     });
     return h('section.card.site', { 'data-site': site.name }, h('div.title-row', null, h('h2', null, site.name), status),
       h('dl.facts.flow', null, facts.filter(([, value]) => value).map(([key, value]) => h('div', null, h('dt', null, key), h('dd', null, value)))),
-      rows.length > 0 && table(`Resources of ${site.name}`, ['resource', ['capacity'], 'kind', ['running'], ['waiting'], 'requested', 'attributes', ['price']], rows));
+      rows.length > 0 && table(`Resources of ${site.name}`, ['resource', 'capacity', 'jobs', 'requested by jobs', 'attributes', ['price per hour']], rows));
   }
 
   load();
@@ -57,7 +58,8 @@ export function showSites(main) {
 }
 
 const milliseconds = (value) => `${Math.max(1, Math.round(value * 1000))} ms`;
-const ago = (at) => `${length(Math.max(0, nowSeconds() - seconds(at)))} ago`;
+// The connection is real even if the clock of the service is faster, so its age is in seconds of the clock on the wall.
+const ago = (at) => `${length(Math.max(0, nowSeconds() - seconds(at)) / clockRate())} ago`;
 
 // Requested capacity compared with what is there: above 100 % jobs wait.
 function bar(share) {

@@ -11,6 +11,8 @@ export const state = {
   // Seconds since 1970 that `schedule` covers.
   covered: { from: 0, until: 0 },
   held: [],
+  // Own holds that ran out while the page was open.
+  expired: [],
   // Offers of the last request, the one under the pointer, the chosen one, and what the chosen one would delay.
   offers: [],
   hovered: null,

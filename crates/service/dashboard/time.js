@@ -102,6 +102,9 @@ function dayName(at) {
   return name;
 }
 
+// Without seconds.
+export const moment = (at) => `${dayName(at)} ${hourMinute(at)}`;
+
 // The end of an interval, without its day if it is the day of the begin.
 export function shortEnd(begin, end) {
   return dayNumber(begin) === dayNumber(end) ? wallClock(end) : short(end);
@@ -109,8 +112,7 @@ export function shortEnd(begin, end) {
 
 // Minutes only: for cards and labels, where seconds would be noise.
 export function range(begin, end) {
-  const last = dayNumber(begin) === dayNumber(end) ? hourMinute(end) : `${dayName(end)} ${hourMinute(end)}`;
-  return `${dayName(begin)} ${hourMinute(begin)} – ${last}`;
+  return `${moment(begin)} – ${dayNumber(begin) === dayNumber(end) ? hourMinute(end) : moment(end)}`;
 }
 
 // `Mon 2026-11-16 09:00+01:00`
@@ -151,6 +153,8 @@ export function countdown(value) {
 }
 
 export const count = (number) => Math.round(number).toLocaleString('en-US');
+// `1 processor`, `64 processors`; kinds are named in the plural where they have one.
+export const amount = (number, kind) => `${count(number)} ${number === 1 ? kind.replace(/s$/, '') : kind}`.trim();
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
 
 const STEPS = [60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];

@@ -2,7 +2,7 @@
 
 import { buildLanes, visible } from './boxes.js';
 import { Chart, AXIS } from './chart.js';
-import { byId, announce, fill, h } from './dom.js';
+import { announce, fill, h } from './dom.js';
 import { listen } from './gestures.js';
 import { leftOf, want } from './live.js';
 import { findBlockers, findJoined, piece } from './overlay.js';
@@ -16,12 +16,14 @@ import { replaceRoute, route } from './route.js';
 const DAY = 86400;
 // Where the now-line stands in a view that follows it, and how far it may run before the view moves on.
 const NOW_AT = 0.14, NOW_MOST = 0.34;
+// Milliseconds of a frame for packing.
+const BUILD_BUDGET = 8;
 
 export function showTimeline(main, side) {
   const chart = new Chart({ onView });
   const marks = { hovered: null, selected: null, focused: null, joined: new Map(), blockers: [], offers: [], moves: [] };
-  let all = { of: null, lanes: [] };
-  let follows = true, span = DAY, addressTimer = 0, table = false;
+  let all = { of: null, lanes: [] }, building = null, held = [];
+  let follows = true, span = DAY, addressTimer = 0, rangeTimer = 0, rangeShown = 0, table = false;
   const date = h('strong.date', { id: 'timeline-date' });
   const scale = h('span.soft', { id: 'timeline-span' });
   const names = h('div.names');
@@ -32,11 +34,12 @@ export function showTimeline(main, side) {
   const filter = h('select', { id: 'timeline-filter', 'aria-label': 'Resources shown', onchange: () => setFilter(filter.value) });
   const tool = (id, text, label, act, extra) => h('button.tool', { id, type: 'button', title: label, 'aria-label': label, onclick: act, ...extra }, text);
   const tableButton = tool('show-table', 'Table', 'Show the same as a table', toggleTable, { 'aria-pressed': 'false' });
+  const sizes = [['day', 'Day', 'One day (d)', 1], ['week', 'Week', 'One week (w)', 7], ['month', 'Month', 'One month (m)', 30]]
+    .map(([id, text, label, days]) => [tool(`show-${id}`, text, label, () => show(days * DAY)), days * DAY]);
   const bar = h('div.toolbar', null, h('div.when', null, date, ' ', scale),
     h('div.group', null, tool('go-back', '‹', 'Earlier (left arrow)', () => chart.pan(-chart.width / 2)),
       tool('go-today', 'Today', 'Today (t)', today), tool('go-on', '›', 'Later (right arrow)', () => chart.pan(chart.width / 2))),
-    h('div.group', null, tool('show-day', 'Day', 'One day (d)', () => show(DAY)), tool('show-week', 'Week', 'One week (w)', () => show(7 * DAY)),
-      tool('show-month', 'Month', 'One month (m)', () => show(30 * DAY))),
+    h('div.group', null, sizes.map(([button]) => button)),
     h('div.group', null, tool('zoom-out', '−', 'Zoom out (−)', () => chart.zoom(1.5)), tool('zoom-in', '+', 'Zoom in (+)', () => chart.zoom(1 / 1.5))),
     filter, h('span.spring'), tableButton, tool('save-svg', 'SVG', 'Save this view as SVG', () => saveSvg(chart)));
   const legend = h('ul.legend', { 'aria-label': 'Legend' }, [
@@ -47,22 +50,45 @@ export function showTimeline(main, side) {
   fill(main, h('div.split', null, frame, side));
   chart.me = state.user?.name;
   chart.marks = () => ({
-    ...marks, held: heldMarks(), hoveredKey: state.hovered, chosenKey: state.chosen, selectedId: state.selected?.id,
+    ...marks, held: held.map(({ hold, parts }) => ({ left: leftOf(hold), parts })), hoveredKey: state.hovered, chosenKey: state.chosen, selectedId: state.selected?.id,
   });
 
+  // Packing is the costly step. Of a large schedule some lanes are packed in each frame, while the old ones are shown.
   function rebuild() {
+    building = null;
+    if (all.of === state.schedule) {
+      showLanes();
+      return;
+    }
+    const of = state.schedule, steps = buildLanes(of, all.lanes);
+    building = steps;
+    const go = () => {
+      if (building !== steps) return;
+      const stop = performance.now() + BUILD_BUDGET;
+      let step;
+      do step = steps.next(); while (!step.done && performance.now() < stop);
+      if (!step.done) {
+        // After the next frame, so that each has one part of the work only.
+        requestAnimationFrame(() => setTimeout(go));
+        return;
+      }
+      building = null;
+      all = { of, lanes: step.value };
+      showLanes();
+    };
+    go();
+  }
+
+  function showLanes() {
     const wantedNames = (route().params.resource || '').split(',').filter(Boolean);
-    // Packing is the costly step; a hold that was given back does not change it.
-    const isNew = all.of !== state.schedule;
-    if (isNew) all = { of: state.schedule, lanes: buildLanes(state.schedule, all.lanes) };
     const { lanes } = all;
     const shown = wantedNames.length ? lanes.filter((lane) => wantedNames.includes(lane.name) || wantedNames.includes(lane.site)) : lanes;
     chart.heldIds = new Set(state.held.map((hold) => hold.reservation.id));
     chart.me = state.user?.name;
-    // Pieces point into the lanes of the last schedule.
-    Object.assign(marks, { hovered: null, focused: null });
     chart.setLanes(shown);
+    Object.assign(marks, { hovered: findAgain(marks.hovered), focused: findAgain(marks.focused) });
     marks.joined = findJoined(shown);
+    held = state.held.map((hold) => ({ hold, parts: hold.reservation.slots.map((slot) => findSlot(hold.reservation.id, slot)).filter(Boolean) }));
     remark();
     select();
     drawNames();
@@ -77,7 +103,7 @@ export function showTimeline(main, side) {
     marks.offers = placeOffers(chart.lanes, state.offers);
     marks.moves = placeMoves(chart.lanes, state.effect);
     marks.blockers = findBlockers(chart.lanes, state.blockers);
-    chart.refresh();
+    chart.paint();
   }
 
   function drawNames() {
@@ -97,8 +123,9 @@ export function showTimeline(main, side) {
     });
     if (chart.freeRow) {
       const total = chart.summed.reduce((sum, lane) => sum + lane.capacity, 0);
-      const label = h('div.name', null, h('strong', null, `Free ${chart.summed[0]?.kind || 'capacity'}`),
-        h('span.faint', null, `${chart.summed.length > 1 ? 'all sites' : chart.summed[0]?.name || ''}, of ${count(total)}`));
+      const [{ name, site, kind }] = chart.summed;
+      const whole = chart.summed.length === 1 ? name : chart.summed.every((lane) => lane.site === site) ? site : 'all sites';
+      const label = h('div.name', null, h('strong', null, `Free ${kind || 'capacity'}`), h('span.faint', null, `${whole}, of ${count(total)}`));
       label.style.top = `${chart.freeRow.y}px`;
       label.style.height = `${chart.freeRow.height}px`;
       labels.push(label);
@@ -109,10 +136,12 @@ export function showTimeline(main, side) {
   function listFilters(lanes, wantedNames) {
     const sites = [...new Set(lanes.map((lane) => lane.site))];
     const options = ['', ...(sites.length > 1 ? sites : []), ...lanes.map((lane) => lane.name)];
+    // An address can name several.
+    if (wantedNames.length > 1) options.push(wantedNames.join(','));
     const key = options.join();
     if (filter.dataset.key !== key) {
       filter.dataset.key = key;
-      fill(filter, options.map((name) => h('option', { value: name }, name || 'All resources')));
+      fill(filter, options.map((name) => h('option', { value: name }, name.replaceAll(',', ', ') || 'All resources')));
     }
     filter.value = wantedNames.join(',');
     filter.hidden = lanes.length < 2;
@@ -123,11 +152,12 @@ export function showTimeline(main, side) {
     rebuild();
   }
 
-  function heldMarks() {
-    return state.held.map((hold) => ({
-      left: leftOf(hold),
-      parts: hold.reservation.slots.map((slot) => findSlot(hold.reservation.id, slot)).filter(Boolean),
-    }));
+  // Pieces point into the lanes of the last schedule.
+  function findAgain(old) {
+    const lane = old && chart.lanes.find((one) => one.name === old.lane);
+    const at = lane ? lane.begin.findIndex((begin, index) => begin === old.begin && lane.end[index] === old.end
+      && lane.high[index] - lane.low[index] === old.high - old.low) : -1;
+    return at < 0 ? null : piece(lane, at);
   }
 
   function findSlot(id, slot) {
@@ -140,10 +170,13 @@ export function showTimeline(main, side) {
   function onView(byUser) {
     if (byUser) follows = false;
     span = chart.until - chart.from;
-    showRange();
     if (state.zone) want(chart.from, chart.until, chart.width);
+    // Another text makes the browser compute the layout of the page, which is too much for each step of a movement.
+    if (performance.now() - rangeShown > 100) showRange();
+    else rangeTimer ||= setTimeout(showRange, 100);
     clearTimeout(addressTimer);
     addressTimer = setTimeout(() => {
+      chart.top.setAttribute('aria-label', `Timeline of ${chart.lanes.length} resources, ${range(chart.from, chart.until)}`);
       const { from, until, ...rest } = route().params;
       replaceRoute(follows ? { ...rest, span: span === DAY ? undefined : Math.round(span) }
         : { ...rest, span: undefined, from: stamp(chart.from), until: stamp(chart.until) });
@@ -151,13 +184,12 @@ export function showTimeline(main, side) {
   }
 
   function showRange() {
+    clearTimeout(rangeTimer);
+    [rangeTimer, rangeShown] = [0, performance.now()];
     const first = chart.from, last = chart.until - 1;
     date.textContent = span <= 1.5 * DAY ? day((first + last) / 2) : `${dateOf(first)} – ${dateOf(last)}`;
-    scale.textContent = span === DAY ? '24h' : length(Math.round(span / 60) * 60);
-    chart.top.setAttribute('aria-label', `Timeline of ${chart.lanes.length} resources, ${range(chart.from, chart.until)}`);
-    for (const [id, size] of [['show-day', DAY], ['show-week', 7 * DAY], ['show-month', 30 * DAY]]) {
-      byId(id)?.setAttribute('aria-pressed', String(Math.abs(span - size) < 60));
-    }
+    scale.textContent = Math.abs(span - DAY) < 60 ? '24h' : length(Math.round(span / 60) * 60);
+    for (const [button, size] of sizes) button.setAttribute('aria-pressed', String(Math.abs(span - size) < 60));
   }
 
   function show(size) {
@@ -197,7 +229,7 @@ export function showTimeline(main, side) {
         break;
       }
     }
-    chart.refresh();
+    chart.paint();
   }
 
   function choose(lane, one) {
@@ -233,7 +265,8 @@ export function showTimeline(main, side) {
       choose(found?.lane, found?.piece);
     },
     scroll(dy) {
-      scroller.scrollTop += dy;
+      // Reading or writing the position makes the browser compute the layout.
+      if (dy) scroller.scrollTop += dy;
     },
     move: moveFocus,
     enter() {
@@ -311,7 +344,7 @@ export function showTimeline(main, side) {
 
   scroller.addEventListener('scroll', () => {
     chart.scroll = scroller.scrollTop;
-    chart.refresh();
+    chart.paint();
   });
   const observer = new ResizeObserver(measure);
   observer.observe(scroller);
@@ -350,7 +383,9 @@ export function showTimeline(main, side) {
   return () => {
     stops.forEach((stop) => stop());
     clearInterval(clock);
+    building = null;
     clearTimeout(addressTimer);
+    clearTimeout(rangeTimer);
     observer.disconnect();
     change('offer-hover', { hovered: null });
   };

@@ -4,7 +4,7 @@ import { api } from './api.js';
 import { busy, fill, h, select, table } from './dom.js';
 import { replaceRoute, route } from './route.js';
 import { state } from './state.js';
-import { day, instantOf, nowSeconds, offsetAt, seconds, stamp } from './time.js';
+import { count, day, instantOf, nowSeconds, offsetAt, seconds, stamp } from './time.js';
 
 const BY = [['user', 'by user'], ['project', 'by project'], ['month', 'by month'], ['site', 'by site'], ['resource', 'by resource'], ['user,month', 'by user and month'], ['project,month', 'by project and month']];
 const RANGES = [['0', 'this month'], ['1', 'last month'], ['3', 'last 3 months'], ['12', 'last 12 months']];
@@ -36,12 +36,13 @@ export function showUsage(main) {
       const most = Math.max(...rows.map((row) => Math.max(row.booked_unit_hours, row.job_unit_hours)), 0.001);
       const total = usage.totals.find((row) => row.kind === kind);
       const line = (row, isTotal) => [...usage.by.map((key) => (isTotal ? (key === usage.by[0] ? 'all' : '') : row[key] || '–')),
-        isTotal ? hours(row.booked_unit_hours) : bars(row, most), hours(row.kept_unit_hours), hours(row.job_unit_hours), row.reservations, row.cancelled, row.expired, row.jobs];
+        isTotal ? hours(row.booked_unit_hours) : bars(row, most), hours(row.kept_unit_hours), hours(row.job_unit_hours), whole(row.reservations), whole(row.cancelled), whole(row.expired), whole(row.jobs)];
       const heads = [...usage.by, `booked ${kind.replace(/s$/, '')}-hours`, ['kept'], ['used by jobs'], ['bookings'], ['cancelled'], ['expired'], ['jobs']];
-      return h('section', { 'data-kind': kind }, h('h2', null, kind),
-        table(`Usage of ${kind}`, heads, [...rows.slice(0, 200).map((row) => line(row)), ...(total ? [h('tr.total', null, line(total, true).map((value, at) => h(`td${Array.isArray(heads[at]) ? '.number' : ''}`, null, value)))] : [])]),
+      return h('section', { 'data-kind': kind }, h('h2', null, kind.slice(0, 1).toUpperCase() + kind.slice(1) || 'Other'),
+        table(`Usage of ${kind}`, heads, [...rows.slice(0, 200).map((row) => line(row)), ...(total && rows.length > 1 ? [Object.assign(line(total, true), { total: true })] : [])]),
         rows.length > 200 && h('p.soft', null, `${rows.length - 200} more rows; the command line lists all: bookahead usage`));
-    }), usage.complete_since && h('p.soft', null, `Complete since ${day(seconds(usage.complete_since))}.`));
+    }), kinds.length > 0 && h('p.soft', null, 'Bars: booked, and below it used by jobs. Kept is what is left of the booked hours after cancellations, early releases and failures.',
+      usage.complete_since && ` Usage before ${day(seconds(usage.complete_since))} is not recorded completely.`));
   }
 
   by.addEventListener('change', load);
@@ -49,7 +50,11 @@ export function showUsage(main) {
   load();
 }
 
-const hours = (value) => value.toLocaleString('en-US', { maximumFractionDigits: value < 10 ? 1 : 0 });
+const hours = (value) => {
+  const digits = value < 10 ? 1 : 0;
+  return value > 0 ? value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits }) : '–';
+};
+const whole = (value) => (value ? count(value) : '–');
 
 function bars(row, most) {
   const one = (value, name) => {

@@ -3,6 +3,7 @@
 
 use crate::documents::{folder_with_examples, run};
 use crate::repository::root;
+use bookahead_figure::{LinePoint, LineSeries, Lines};
 use std::fs;
 
 /// Commands, the file that they write, and its path in the repository.
@@ -71,4 +72,33 @@ pub(crate) fn assert_kept(kept: &str, current: &[u8]) {
     }
     let same = fs::read(&kept_path).is_ok_and(|bytes| bytes == current);
     assert!(same, "{kept} is out of date; run this test with BOOKAHEAD_UPDATE=1");
+}
+
+/// Pictures of the table under "Growth" in docs/performance.md: the file, its title, and the columns that it shows.
+const GROWTH: [(&str, &str, std::ops::Range<usize>); 2] = [
+    ("docs/images/growth-profile.svg", "Operations on a profile", 1..4),
+    ("docs/images/growth-ledger.svg", "Operations at a site", 4..7),
+];
+
+#[test]
+fn the_pictures_of_growth_are_drawn_from_their_table() {
+    let text = fs::read_to_string(root().join("docs/performance.md")).unwrap();
+    let table = text.split_once("### Growth").unwrap().1.split_once("![").unwrap().0;
+    let row = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let mut rows = table.lines().filter(|line| line.starts_with('|')).map(row);
+    let heads = rows.next().unwrap();
+    let rows: Vec<Vec<String>> = rows.skip(1).collect();
+    for (kept, title, columns) in GROWTH {
+        let series = columns.map(|column| {
+            let points = rows.iter().filter(|row| !row[column].is_empty()).map(|row| {
+                let number = |at: usize| row[at].parse::<f64>().unwrap();
+                LinePoint { x: number(0), y: number(column), margin: None }
+            });
+            LineSeries::new(heads[column].clone(), points.collect())
+        });
+        let chart = Lines::new(title, "spans or reservations", "µs", series.collect());
+        assert_kept(kept, Lines { x_log: true, ..chart }.to_svg().as_bytes());
+    }
 }

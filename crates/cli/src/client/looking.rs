@@ -1,19 +1,21 @@
 //! `bookahead show` and `bookahead cancel`, for one or several reservations and jobs; `bookahead sites`, which lists
 //! sites and brokers; and `bookahead calendar`, which exports the user's reservations.
 
+use super::dates::Dates;
 use super::ids::IdText;
 use super::place::Place;
 use super::reserve::show as show_reservation;
 use super::schedule::print_timeline;
 use super::session::Session;
-use super::view;
+use super::view::{self, job_state_word, state_word};
 use crate::output::{save_and_tell, say, stdout};
+use crate::table::{Column, Table};
 use anyhow::Result;
-use bookahead_api::{CalendarQuery, Job};
+use bookahead_api::{CalendarQuery, Event, History, Job};
 use bookahead_protocol::{JobId, ReservationId};
 use clap::Args;
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -35,10 +37,14 @@ pub(crate) struct ShowArguments {
     /// Also draw the parts of a reservation on a common time axis
     #[arg(long, conflicts_with = "json")]
     timeline: bool,
+
+    /// Also list what happened to a reservation and to jobs in it
+    #[arg(long, conflicts_with = "json")]
+    history: bool,
 }
 
 pub(crate) fn show(arguments: &ShowArguments) -> Result<()> {
-    let ShowArguments { what, timeline } = arguments;
+    let ShowArguments { what, timeline, history } = arguments;
     let session = Session::open(&what.place)?;
     each(&what.ids, |thing| match thing {
         Thing::Reservation(id) => {
@@ -48,6 +54,9 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<()> {
             if *timeline {
                 print_timeline(&reservation, &session.dates())?;
             }
+            if *history {
+                print_history(&session.ask("looking", session.client.history(id))?, &session)?;
+            }
             Ok(())
         }
         Thing::Job(id) => {
@@ -55,6 +64,38 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<()> {
             show_job(&session, &session.ask("looking", session.client.job(id))?)
         }
     })
+}
+
+/// The events of a reservation as a table.
+fn print_history(history: &History, session: &Session) -> io::Result<()> {
+    let dates = session.dates();
+    writeln!(stdout())?;
+    if !history.complete {
+        say!("earlier events are no longer known");
+    }
+    let heads = [format!("time ({})", dates.zone_name()), "event".into(), "then".into(), "because".into()];
+    let mut table = Table::new(heads.map(Column::left));
+    for event in &history.events {
+        let state = event.state.map(|state| state_word(state).to_owned());
+        let job = event.job.map(|id| {
+            let state = event.job_state.map(|state| job_state_word(state, event.exit));
+            format!("{} {}", session.short(id), state.unwrap_or_default())
+        });
+        let missing =
+            event.missing.filter(|missing| *missing > 0).map(|missing| format!("{missing} missing"));
+        let then: Vec<String> = [state, job, missing].into_iter().flatten().collect();
+        table.row([
+            event_time(event, &dates),
+            event.kind.replace('-', " "),
+            then.join(", "),
+            event.because.clone().unwrap_or_default(),
+        ]);
+    }
+    table.print()
+}
+
+fn event_time(event: &Event, dates: &Dates) -> String {
+    event.at.moment().second().try_into().map_or_else(|_| event.at.to_string(), |at| dates.short(at))
 }
 
 pub(crate) fn cancel(arguments: &Arguments) -> Result<()> {

@@ -345,6 +345,7 @@ mod tests {
             owner: Some(owner.into()),
             state: None,
             name: None,
+            missing: None,
         }
     }
 

@@ -7,8 +7,8 @@ use crate::client::session::Session;
 use crate::output::{count, say, stdout};
 use crate::table::{Column, NOTHING, Table, terminal_width, wrapped};
 use bookahead_api::{
-    AttributeValue, Condition, Cost, FineSeconds, Job, JobState, Load, Loss, Lost, Offer, Offers, Part,
-    Reachability, Replacement, Reservation, Resource, Role, Site, Slot, State,
+    AttributeValue, BatchState, Condition, Cost, FineSeconds, Job, JobState, Load, Loss, Lost, Offer, Offers,
+    Part, Reachability, Replacement, Reservation, Resource, Role, Site, Slot, State,
 };
 use bookahead_protocol::{self as protocol, Name, life_cycle};
 use std::collections::BTreeMap;
@@ -126,6 +126,7 @@ fn state_colour(word: &str) -> Option<&'static str> {
     let first = word.split([' ', ',', ':']).next().unwrap_or("");
     match first {
         _ if word.contains("broken") || word.contains("degraded") => Some(RED),
+        _ if word.contains("batch system") => Some(YELLOW),
         "committed" | "active" | "running" | "up" => Some(GREEN),
         "held" | "requested" | "change-requested" | "waiting" | "placing" => Some(YELLOW),
         "rejected" | "terminated" | "lost" | "silent" | "could" | "out" => Some(RED),
@@ -439,9 +440,11 @@ fn parties(sites: &[Site], dates: &Dates) -> Table {
                 Role::Site => "site".to_owned(),
                 Role::Broker => "broker".to_owned(),
             },
-            match site.state {
-                Reachability::Up => "up".to_owned(),
-                Reachability::Silent => "silent".to_owned(),
+            match (site.state, site.batch) {
+                (Reachability::Up, Some(BatchState::Slow)) => "up, batch system slow".to_owned(),
+                (Reachability::Up, Some(BatchState::Silent)) => "up, batch system silent".to_owned(),
+                (Reachability::Up, _) => "up".to_owned(),
+                (Reachability::Silent, _) => "silent".to_owned(),
             },
             site.url.clone(),
             or_nothing(site.last_heard, |at| dates.short(at)),

@@ -77,6 +77,11 @@ impl Folder {
         std::fs::write(self.path(name), bytes).unwrap();
     }
 
+    /// Makes a file readable by its owner only.
+    pub(crate) fn make_private(&self, name: &str) {
+        std::fs::set_permissions(self.path(name), Permissions::from_mode(0o600)).unwrap();
+    }
+
     pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }

@@ -6,6 +6,8 @@ mod bad_input;
 mod bad_options;
 #[cfg(unix)]
 mod batch;
+#[cfg(unix)]
+mod browser;
 mod client_commands;
 mod clock;
 mod command_reference;

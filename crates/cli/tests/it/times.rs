@@ -42,7 +42,7 @@ fn an_accelerated_clock_counts_for_times_and_not_for_the_time_to_decide() {
     // An hour ago it agreed with the real time, so that it is 25 days ahead by now.
     let begun = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second() - 3_600).unwrap();
     let clock = format!("\n[clock]\nspeed = 600\norigin = \"{begun}\"\n");
-    let asking = Asking::site(&(SITE.replace("true", "false") + &clock));
+    let asking = Asking::site(&(SITE.replace("true", "false") + clock.as_str()));
     let words = ["reserve", "--capacity", "1", "--duration", "1h", "--from", "+2d", "--hold", "2m"];
     let held = asking.ends(0, &words);
     assert!(
@@ -75,7 +75,7 @@ fn a_clock_that_is_everybodys_is_not_worth_a_word() {
 fn a_request_from_standard_input_is_sent_again_by_a_faster_clock() {
     let origin = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second() - 3_600).unwrap();
     let clock = format!("\n[clock]\nspeed = 600\norigin = \"{origin}\"\n");
-    let asking = Asking::site(&(SITE.replace("true", "false") + &clock));
+    let asking = Asking::site(&(SITE.replace("true", "false") + clock.as_str()));
     asking.folder.write("request.toml", "from = \"+1h\"\nduration = \"1h\"\n[[part]]\ncapacity = 4\n");
     let mut command = asking.command(&["probe", "--file", "-"]);
     command.stdin(std::fs::File::open(asking.folder.path("request.toml")).unwrap());

@@ -487,7 +487,9 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         Event::Committed { .. } | Event::Attached { .. } => "committed",
         Event::Changed { .. } => "change-settled",
         Event::Changing { .. } => "change-requested",
-        Event::ChangePrepared { .. } | Event::ChangeGivenUp { .. } => event.word(),
+        Event::ChangePrepared { .. } | Event::ChangeGivenUp { .. } | Event::RequestChanged { .. } => {
+            event.word()
+        }
         Event::PartSeen { .. } | Event::Replaced { .. } | Event::NotHealed { tries: 1, .. } => event.word(),
         Event::Began { .. } => "begun",
         Event::Ended { .. } => "completed",
@@ -504,7 +506,6 @@ fn told_as(event: &Event, state: Option<State>) -> Option<&'static str> {
         | Event::Decided { .. }
         | Event::ChangeDecided { .. }
         | Event::ChangeSettled { .. }
-        | Event::RequestChanged { .. }
         | Event::Answered { .. }
         | Event::Settled { .. } => return None,
     })

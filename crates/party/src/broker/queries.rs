@@ -50,18 +50,21 @@ impl Queries for Broker {
             |booking: &&Booking| booking.state.holds_capacity() && booking.state != State::Requested;
         for booking in self.head.bookings().filter(takes_room) {
             let there = |part: &usize| booking.has_part(*part);
-            for slot in booking.children.iter().enumerate().filter(|(part, _)| there(part)) {
-                let slot = slot.1.pick.slot_here();
+            for (_, child) in booking.children.iter().enumerate().filter(|(part, _)| there(part)) {
+                let slot = child.pick.slot_here();
                 let within =
                     slot.interval.begin < window.interval.end && window.interval.begin < slot.interval.end;
                 if let Some(blocks) = blocks.get_mut(&slot.resource).filter(|_| within) {
-                    blocks.push(block(booking, &slot, viewer));
+                    let missing = child.loss.map_or(Capacity::ZERO, |loss| loss.missing);
+                    blocks.push(block(booking, &slot, missing.min(slot.capacity), viewer));
                 }
             }
         }
+        let count = offered.len();
         let drawn = offered.into_iter().map(|Resource { name, capacity, .. }| {
             let blocks = blocks.remove(&name).unwrap_or_default();
-            ResourceSchedule::new(name, capacity, now.second(), Capacity::ZERO).with_blocks(blocks, window)
+            ResourceSchedule::new(name, capacity, now.second(), Capacity::ZERO)
+                .with_blocks(blocks, window, count)
         });
         let mut drawn: Vec<ResourceSchedule> = drawn.collect();
         drawn.sort_by(|one, other| one.resource.cmp(&other.resource));
@@ -136,13 +139,14 @@ impl Queries for Broker {
     }
 }
 
-fn block(booking: &Booking, slot: &Slot, viewer: &Viewer) -> Block {
+fn block(booking: &Booking, slot: &Slot, missing: Capacity, viewer: &Viewer) -> Block {
     let owner = booking.owner();
     let seen = viewer.sees_shared(&owner, booking.shared_with());
     Block {
         kind: if booking.state == State::Held { BlockKind::Hold } else { BlockKind::Reservation },
-        span: Span { interval: slot.interval, capacity: slot.capacity },
+        span: Span { interval: slot.interval, capacity: Capacity(slot.capacity.0 - missing.0) },
         reservation: seen.then_some((booking.id, owner, booking.state)),
         name: booking.request().and_then(|request| request.description.name.clone()).filter(|_| seen),
+        missing,
     }
 }

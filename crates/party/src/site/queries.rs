@@ -8,7 +8,7 @@ use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 use crate::schedule::{Block, BlockKind, ResourceSchedule, ScheduleWindow, WhatIf};
 use crate::step::{Level, Remark};
 use bookahead_plan::planner::{Cluster, Planner};
-use bookahead_plan::{Interval, Seconds, Span, Time};
+use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::ledger::{Because, Offered, View, Views, What};
 use bookahead_protocol::{
@@ -158,14 +158,22 @@ impl Site {
         viewer: &Viewer,
         window: &ScheduleWindow,
         offered: &Offered,
+        resources: usize,
     ) -> ResourceSchedule {
         let Resource { name, capacity, .. } = &offered.resource;
         let mut blocks = self.reservations_in(viewer, window.interval, name);
         let jobs = self.jobs_of(now.second(), offered, self.facts.views.on(name));
         let jobs = jobs.into_iter().filter(|(_, span)| overlap(span.interval, window.interval));
-        blocks.extend(jobs.map(|(kind, span)| Block { kind, span, reservation: None, name: None }));
+        blocks.extend(jobs.map(|(kind, span)| Block {
+            kind,
+            span,
+            reservation: None,
+            name: None,
+            missing: Capacity::ZERO,
+        }));
         let lost = self.ledger.lost_capacity(name);
-        ResourceSchedule::new(name.clone(), *capacity, now.second(), lost).with_blocks(blocks, window)
+        ResourceSchedule::new(name.clone(), *capacity, now.second(), lost)
+            .with_blocks(blocks, window, resources)
     }
 
     /// Running jobs, waiting jobs at their planned times, and foreign reservations.
@@ -182,6 +190,10 @@ impl Site {
 
     /// The waiting jobs at their planned times, in the order of the queue, with one more reservation if one is given.
     fn planned(&self, now: Time, offered: &Offered, view: &View, more: Option<Span>) -> Vec<Span> {
+        // Schedules are drawn often, and a plan without jobs would still look at every reservation.
+        if view.waiting.is_empty() {
+            return Vec::new();
+        }
         let own = self.ledger.reserved(&offered.resource.name).map(|(_, span)| span);
         let reservations: Vec<Span> = own.chain(view.foreign.iter().copied()).chain(more).collect();
         let cluster = Cluster {
@@ -201,7 +213,10 @@ impl Site {
     }
 
     fn reservations_in(&self, viewer: &Viewer, window: Interval, resource: &Name) -> Vec<Block> {
-        let spans = self.ledger.reserved(resource).filter(|(_, span)| overlap(span.interval, window));
+        let spans = self
+            .ledger
+            .reserved_before(resource, window.end)
+            .filter(|(_, span)| overlap(span.interval, window));
         let drawn = spans.filter_map(|(id, span)| {
             let entry = self.ledger.entry(id)?;
             let held = matches!(entry.state, State::Held | State::Requested);
@@ -209,7 +224,7 @@ impl Site {
             let seen = viewer.sees_shared(&entry.owner, entry.shared_with());
             let reservation = seen.then(|| (id, entry.owner.clone(), entry.state));
             let name = entry.current_request().description.name.clone().filter(|_| seen);
-            Some(Block { kind, span, reservation, name })
+            Some(Block { kind, span, reservation, name, missing: entry.missing })
         });
         drawn.collect()
     }
@@ -243,7 +258,9 @@ impl Queries for Site {
     ) -> Vec<ResourceSchedule> {
         let wanted = |offered: &&Offered| resource.is_none_or(|name| *name == offered.resource.name);
         let offered = self.rules.resources.iter().filter(wanted);
-        offered.map(|offered| self.drawn(now, viewer, window, offered)).collect()
+        let all: Vec<&Offered> = offered.collect();
+        let drawn = |offered: &&Offered| self.drawn(now, viewer, window, offered, all.len());
+        all.iter().map(drawn).collect()
     }
 
     fn what_if(&self, now: Moment, resource: &Name, more: Span) -> Option<WhatIf> {
@@ -260,7 +277,8 @@ impl Queries for Site {
         let resources = self.resources().into_iter().map(own).collect();
         let hold_takes = self.facts.hold_takes;
         let changes = Some(self.facts.changes.clone());
-        let said = Heartbeat { resources, loads, hold_takes, changes, ..self.about.clone() };
+        let batch = self.batch_health(now).map(|health| health.state);
+        let said = Heartbeat { resources, loads, hold_takes, batch, changes, ..self.about.clone() };
         vec![Known { said, last_heard: Some(now.second()), round_trip: None, up: true }]
     }
 

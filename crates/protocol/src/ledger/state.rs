@@ -142,8 +142,18 @@ impl Ledger {
     /// The spans that live reservations take on a resource, by start: the capacity that its scheduler must
     /// keep free.
     pub fn reserved<'a>(&'a self, resource: &Name) -> impl Iterator<Item = (ReservationId, Span)> + 'a {
+        self.reserved_before(resource, Time::MAX)
+    }
+
+    /// The same for reservations that begin before an instant.
+    pub fn reserved_before<'a>(
+        &'a self,
+        resource: &Name,
+        end: Time,
+    ) -> impl Iterator<Item = (ReservationId, Span)> + 'a {
         let book = self.at(resource).map(|at| &self.books[at]);
-        let ids = book.into_iter().flat_map(|book| &book.begins).map(|(_, id)| *id);
+        let begins = book.into_iter().flat_map(move |book| book.begins.range(..(end, ReservationId(0))));
+        let ids = begins.map(|(_, id)| *id);
         let entries = ids.filter_map(|id| Some((id, self.entries.get(&id)?)));
         entries.flat_map(|(id, entry)| entry.takes().into_iter().map(move |span| (id, span)))
     }

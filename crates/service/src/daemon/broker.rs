@@ -1,8 +1,8 @@
 //! Starts a broker from its configuration. Its unique number is derived from its name and a random secret, which is
 //! drawn once and kept in the state folder.
 
-use super::calls_key::calls_key;
 use super::front::{Credentials, Watched, start};
+use super::own_keys::calls_key;
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::{BrokerConfig, Calls, Common, PeerLink, url_below};
 use crate::http::JobOutputs;

@@ -1,6 +1,7 @@
 //! The network side of a site or broker: authentication, TLS, listeners, its URL and credentials, and periodic
 //! registration with brokers. A broker that does not answer is tried less often, and the log reports changes.
 
+use super::own_keys::sessions_key;
 use super::running::Running;
 use super::{DaemonError, VERSION};
 use crate::config::{BrokerLink, Calls, Common, url_below};
@@ -57,8 +58,11 @@ impl Common<'_> {
 
     /// Creates the state folder and listens, but accepts no connections yet.
     pub(super) async fn listen(&self, base: &Path, state: &Path) -> Result<Front, DaemonError> {
-        let Doorstep { authenticator, tls, brokers } = self.doorstep(base)?;
+        let Doorstep { mut authenticator, tls, brokers } = self.doorstep(base)?;
         state_folder(state)?;
+        if let Some(sign_in) = authenticator.sign_in_mut() {
+            sign_in.set_key(sessions_key(state)?);
+        }
         let mut listeners = Vec::new();
         for at in self.listeners(base) {
             let bound = at.bind(tls.clone()).await;
@@ -105,6 +109,7 @@ pub(super) fn nothing_said(name: &str, role: Role) -> Heartbeat {
         attributes: BTreeMap::new(),
         loads: Vec::new(),
         hold_takes: None,
+        batch: None,
         version: None,
     }
 }

@@ -9,9 +9,10 @@
 
 mod batch;
 mod broker;
-mod calls_key;
+
 mod compact;
 mod front;
+mod own_keys;
 mod running;
 mod site;
 

@@ -1,5 +1,6 @@
 //! The usage history: which reservations and jobs there were, and how much they took. It outlives the state of the
-//! party, which forgets ended reservations after `retention`.
+//! party, which forgets ended reservations after `retention`. Also what happened to each reservation, as long as the
+//! party knows it.
 //!
 //! - [`row`]: rows, and how they follow from what the party shows
 //! - [`store`]: the file; [`sums`]: sums over rows
@@ -21,6 +22,8 @@ pub(crate) mod sums;
 mod tests;
 
 use crate::thread::copies::{PartyReader, ReadKind};
+use crate::thread::watch::Numbered;
+use bookahead_api as api;
 use bookahead_lrms::batch::accounts::Projects;
 use bookahead_party::{Filter, Queries, Role, Subject, Viewer};
 use bookahead_plan::{Seconds, Time};
@@ -82,6 +85,10 @@ struct Waiting {
     /// Reservations to write, and whether an event committed them.
     reservations: BTreeMap<ReservationId, bool>,
     jobs: BTreeSet<JobId>,
+    /// What happened to reservations.
+    happened: Vec<Numbered>,
+    /// Whether some of it was dropped, because the file is written more slowly than things happen.
+    gap: bool,
     /// Whether all remembered reservations and jobs must be read.
     everything: bool,
     /// The last durable event.
@@ -119,6 +126,8 @@ pub(crate) struct Usage {
 struct Batch {
     reservations: Vec<(ReservationId, bool)>,
     jobs: Vec<JobId>,
+    happened: Vec<Numbered>,
+    gap: bool,
     /// Set if nothing is left: the last event that is covered then.
     up_to: Option<u64>,
 }
@@ -173,6 +182,9 @@ impl History {
             Some(covered) => Covered { seen: covered.seen.min(last), ..covered },
         };
         store.set_covered(covered)?;
+        if covered.seen < snapshot {
+            store.note_gap()?;
+        }
         // What is live in the file may have changed or be gone, if the journal was replaced.
         let (reservations, jobs) = store.live()?;
         let mut waiting = self.waiting();
@@ -184,11 +196,23 @@ impl History {
         Ok(covered.seen)
     }
 
-    /// Takes the subjects of durable events up to `last`.
-    pub(crate) fn note(&self, last: u64, subjects: impl Iterator<Item = Subject>) {
+    /// Takes the subjects and notices of durable events up to `last`.
+    pub(crate) fn note<'a>(
+        &self,
+        last: u64,
+        subjects: impl Iterator<Item = Subject>,
+        notices: impl Iterator<Item = &'a Numbered>,
+    ) {
         let mut waiting = self.waiting();
         if !waiting.usable {
             return;
+        }
+        for numbered in notices.filter(|numbered| numbered.notice.id.is_some()) {
+            if waiting.happened.len() < MOST_WAITING {
+                waiting.happened.push(numbered.clone());
+            } else {
+                waiting.gap = true;
+            }
         }
         for subject in subjects {
             match subject {
@@ -201,9 +225,10 @@ impl History {
             }
         }
         // Otherwise the queue is about to be written, and may hold all that the party remembers.
-        if waiting.failed && waiting.reservations.len() + waiting.jobs.len() > MOST_WAITING {
-            (waiting.reservations, waiting.jobs) = Default::default();
-            waiting.everything = true;
+        let queued = waiting.reservations.len() + waiting.jobs.len() + waiting.happened.len();
+        if waiting.failed && queued > MOST_WAITING {
+            (waiting.reservations, waiting.jobs, waiting.happened) = Default::default();
+            (waiting.everything, waiting.gap) = (true, true);
         }
         if last > waiting.noted {
             waiting.noted = last;
@@ -221,7 +246,13 @@ impl History {
         while let Some(batch) = self.next(failed) {
             let seen =
                 party.read(ReadKind::Short, |queries, now| self.sightings(&mut kinds, queries, now, &batch));
-            let mut written = store.write(&seen, batch.up_to);
+            let happened: Vec<api::Event> =
+                batch.happened.iter().filter_map(|numbered| numbered.event().ok()).collect();
+            let mut written = store.write(&seen, &happened, batch.up_to);
+            // After the write: the rows that it makes lack what was dropped since.
+            if written.is_ok() && batch.gap && store.note_gap().is_err() {
+                self.waiting().gap = true;
+            }
             if written.is_ok() && tidied.is_none_or(|at| at.elapsed() >= TIDY_EVERY) {
                 tidied = Some(Instant::now());
                 written = self.tidy(&mut store, seen.now, is_broker);
@@ -244,6 +275,7 @@ impl History {
         let idle = |waiting: &mut Waiting| {
             waiting.reservations.is_empty()
                 && waiting.jobs.is_empty()
+                && waiting.happened.is_empty()
                 && !waiting.everything
                 && waiting.noted == waiting.written
         };
@@ -259,7 +291,13 @@ impl History {
         if waiting.closed && (failed || idle(&mut waiting)) {
             return None;
         }
-        let mut batch = Batch { reservations: Vec::new(), jobs: Vec::new(), up_to: None };
+        let mut batch = Batch {
+            reservations: Vec::new(),
+            jobs: Vec::new(),
+            happened: std::mem::take(&mut waiting.happened),
+            gap: std::mem::take(&mut waiting.gap),
+            up_to: None,
+        };
         while batch.reservations.len() < AT_ONCE
             && let Some(first) = waiting.reservations.pop_first()
         {
@@ -292,6 +330,8 @@ impl History {
                     *waiting.reservations.entry(id).or_default() |= committed;
                 }
                 waiting.jobs.extend(batch.jobs);
+                waiting.happened.splice(0..0, batch.happened);
+                waiting.gap |= batch.gap;
                 (*failed, waiting.failed) = (true, true);
             }
         }
@@ -300,7 +340,7 @@ impl History {
 
     /// Deletes old rows, and has a broker look at its jobs again.
     fn tidy(&self, store: &mut Store, now: Time, is_broker: bool) -> rusqlite::Result<()> {
-        while store.delete_before(now - self.keep)? {}
+        while store.delete_before(now - self.keep, now - self.retention)? {}
         if is_broker {
             self.waiting().jobs.extend(store.live()?.1);
         }
@@ -365,6 +405,16 @@ impl History {
         // Older rows were deleted, if there were any.
         let complete_since = since.into_iter().chain([now - self.keep]).max();
         Ok(Usage { tally, complete_since: complete_since.filter(|since| *since > window.begin) })
+    }
+
+    /// What happened to a reservation up to the event `up_to`, oldest first, and whether that is all. Reads the file; call
+    /// it on a blocking thread.
+    pub(crate) fn happened(&self, id: ReservationId, up_to: u64) -> Result<(Vec<api::Event>, bool), NoUsage> {
+        if !self.waiting().usable {
+            return Err(NoUsage::Unusable);
+        }
+        self.settle(up_to);
+        Ok(Reader::open(&self.path)?.happened(id)?)
     }
 
     /// Permits for queries.

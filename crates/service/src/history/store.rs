@@ -3,18 +3,29 @@
 //! in the same transaction.
 
 use super::row::{Edit, JobRow, PartRow, PartState, Sighting, extent, gone, seen_again};
+use bookahead_api as api;
 use bookahead_party::BookedPart;
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use bookahead_protocol::{JobId, Name, ReservationId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 const TABLES: &str = include_str!("tables.sql");
 
 /// Version of the tables.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
+
+/// Where the table begins that version 1 did not have.
+const SINCE_TWO: &str = "CREATE TABLE happened";
+
+/// With these a reservation begins: at a broker, at a site, and if it is refused.
+const FIRST_EVENTS: [&str; 3] = ["requested", "held", "refused"];
+
+/// Longest text of what happened to one reservation, in bytes: some 250 events. Older ones are dropped.
+const MOST_HAPPENED: usize = 64 * 1024;
 
 /// Rows deleted in one transaction: a few milliseconds.
 const DELETED_AT_ONCE: u32 = 500;
@@ -76,6 +87,13 @@ impl Store {
                 filling.pragma_update(None, "user_version", FORMAT)?;
                 filling.commit()?;
             }
+            1 => {
+                let filling = connection.transaction()?;
+                let new = TABLES.find(SINCE_TWO).map_or("", |at| &TABLES[at..]);
+                filling.execute_batch(new)?;
+                filling.pragma_update(None, "user_version", FORMAT)?;
+                filling.commit()?;
+            }
             // The tables of a newer release stay unchanged. The service runs on without a history.
             newer => return Err(rusqlite::Error::IntegralValueOutOfRange(0, newer)),
         }
@@ -104,9 +122,20 @@ impl Store {
         Ok((reservations, jobs.iter().filter_map(|id| id.parse().ok()).collect()))
     }
 
-    /// Writes what was seen, and up to which event, in one transaction.
-    pub(super) fn write(&mut self, seen: &Sightings, up_to: Option<u64>) -> rusqlite::Result<()> {
+    /// Some events are in no row: no list of what happened so far is complete.
+    pub(super) fn note_gap(&mut self) -> rusqlite::Result<()> {
+        self.connection.execute("UPDATE happened SET complete = 0", ()).map(drop)
+    }
+
+    /// Writes what was seen, what happened, and up to which event, in one transaction.
+    pub(super) fn write(
+        &mut self,
+        seen: &Sightings,
+        happened: &[api::Event],
+        up_to: Option<u64>,
+    ) -> rusqlite::Result<()> {
         let writing = self.connection.transaction()?;
+        write_happened(&writing, happened)?;
         for reservation in &seen.reservations {
             write_reservation(&writing, reservation, seen.now)?;
         }
@@ -122,8 +151,9 @@ impl Store {
         writing.commit()
     }
 
-    /// Deletes some rows that ended before `oldest`. Returns whether there may be more.
-    pub(super) fn delete_before(&mut self, oldest: Time) -> rusqlite::Result<bool> {
+    /// Deletes some rows that ended before `oldest`, and what happened to reservations that the party has forgotten,
+    /// which it does when nothing happened to them since `forgotten`. Returns whether there may be more.
+    pub(super) fn delete_before(&mut self, oldest: Time, forgotten: Time) -> rusqlite::Result<bool> {
         // A subquery, because SQLite is usually built without LIMIT for DELETE. Rows that are not over stay:
         // they will be written again, and may have a past that the party no longer knows.
         let parts = self.connection.execute(
@@ -135,7 +165,12 @@ impl Store {
              AND coalesce(ended, latest, submitted) < ?1 LIMIT ?2)",
             (oldest.0, DELETED_AT_ONCE),
         )?;
-        Ok(parts.max(jobs) >= DELETED_AT_ONCE as usize)
+        let happened = self.connection.execute(
+            "DELETE FROM happened WHERE reservation IN (SELECT reservation FROM happened WHERE last < ?1 \
+             AND reservation NOT IN (SELECT reservation FROM parts WHERE over = 0) LIMIT ?2)",
+            (forgotten.0, DELETED_AT_ONCE),
+        )?;
+        Ok(parts.max(jobs).max(happened) >= DELETED_AT_ONCE as usize)
     }
 }
 
@@ -163,6 +198,17 @@ impl Reader {
 
     pub(super) fn covered(&self) -> rusqlite::Result<Option<Covered>> {
         covered(&self.connection)
+    }
+
+    /// What happened to a reservation, oldest first, and whether that is all.
+    pub(super) fn happened(&self, id: ReservationId) -> rusqlite::Result<(Vec<api::Event>, bool)> {
+        let mut query = self.connection.prepare(HAPPENED)?;
+        let row = query
+            .query_row([id.to_string()], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((events, complete)) = row else { return Ok((Vec::new(), false)) };
+        let events = events.lines().map(|line| serde_json::from_str(line).map_err(|_| unreadable(line)));
+        Ok((events.collect::<Result<_, _>>()?, complete))
     }
 
     /// Visits the parts that touch a window, by reservation, until `visit` returns false.
@@ -205,6 +251,40 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+const HAPPENED: &str = "SELECT events, complete FROM happened WHERE reservation = ?1";
+
+fn write_happened(writing: &Transaction<'_>, events: &[api::Event]) -> rusqlite::Result<()> {
+    let mut by_reservation: BTreeMap<ReservationId, Vec<&api::Event>> = BTreeMap::new();
+    for event in events {
+        if let Some(id) = event.reservation {
+            by_reservation.entry(id).or_default().push(event);
+        }
+    }
+    let mut read = writing.prepare(HAPPENED)?;
+    let mut write = writing.prepare("INSERT OR REPLACE INTO happened VALUES (?1, ?2, ?3, ?4)")?;
+    for (id, events) in by_reservation {
+        let (id, mut last) = (id.to_string(), Time::MIN);
+        let known = read.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let begins = events.first().is_some_and(|event| FIRST_EVENTS.contains(&event.kind.as_str()));
+        let (mut text, mut complete): (String, bool) = known.unwrap_or((String::new(), begins));
+        for event in events {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            // Serialization of these types cannot fail, and compact JSON has no line breaks.
+            text += &serde_json::to_string(event).unwrap_or_default();
+            last = last.max(event.at.moment().second());
+        }
+        if text.len() > MOST_HAPPENED {
+            let cut = text.len() - MOST_HAPPENED;
+            let cut = text.bytes().skip(cut).position(|byte| byte == b'\n').map_or(0, |line| cut + line + 1);
+            (text, complete) = (text.split_off(cut), false);
+        }
+        write.execute((id, last.0, complete, text))?;
+    }
+    Ok(())
 }
 
 fn covered(connection: &Connection) -> rusqlite::Result<Option<Covered>> {

@@ -39,3 +39,11 @@ CREATE TABLE jobs (
 ) STRICT;
 CREATE INDEX jobs_by_end ON jobs (ended);
 CREATE INDEX live_jobs ON jobs (job) WHERE over = 0;
+-- What happened to a reservation: one JSON document of an event in each line. Complete if the first is its beginning.
+CREATE TABLE happened (
+    reservation TEXT PRIMARY KEY,
+    last INTEGER NOT NULL,
+    complete INTEGER NOT NULL,
+    events TEXT NOT NULL
+) STRICT;
+CREATE INDEX happened_by_last ON happened (last);

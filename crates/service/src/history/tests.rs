@@ -355,15 +355,15 @@ fn old_rows_are_deleted_and_live_ones_stay() {
     let mut store = Store::open(&path).unwrap();
     for id in 0..700 {
         let over = ended(part(State::Completed, &[(100, 200, 4)]), 200);
-        store.write(&sighting(id, 300, over), None).unwrap();
+        store.write(&sighting(id, 300, over), &[], None).unwrap();
     }
     let later = ended(part(State::Completed, &[(100, 300, 4)]), 300);
-    store.write(&sighting(1_000, 300, later), None).unwrap();
-    store.write(&sighting(1_001, 110, part(State::Active, &[(100, 200, 4)])), None).unwrap();
-    assert!(!store.delete_before(Time(200)).unwrap());
+    store.write(&sighting(1_000, 300, later), &[], None).unwrap();
+    store.write(&sighting(1_001, 110, part(State::Active, &[(100, 200, 4)])), &[], None).unwrap();
+    assert!(!store.delete_before(Time(200), Time(200)).unwrap());
     assert_eq!(stored(&path).len(), 702);
-    assert!(store.delete_before(Time(201)).unwrap(), "in several steps");
-    assert!(!store.delete_before(Time(201)).unwrap());
+    assert!(store.delete_before(Time(201), Time(201)).unwrap(), "in several steps");
+    assert!(!store.delete_before(Time(201), Time(201)).unwrap());
     assert_eq!(stored(&path), [1_000, 1_001]);
     assert_eq!(store.live().unwrap().0, [ReservationId(1_001)]);
 }
@@ -381,7 +381,7 @@ fn a_history_knows_what_it_lacks() {
     assert_eq!(covered().since, None);
     let mut store = Store::open(&folder.path().join(FILE)).unwrap();
     let live = sighting(5, 1_010, part(State::Committed, &[(2_000, 3_000, 4)]));
-    store.write(&live, Some(40)).unwrap();
+    store.write(&live, &[], Some(40)).unwrap();
     drop(store);
     // Behind, but the journal has the events.
     let behind = history();
@@ -406,4 +406,74 @@ fn a_history_knows_what_it_lacks() {
     let useless = history();
     assert_eq!(useless.open(0, 10, Time(9_000)), u64::MAX);
     assert!(!useless.waiting().usable);
+}
+
+fn happening(id: u128, at: i64, kind: &str, version: u32) -> api::Event {
+    let event = api::Event::new(1, Moment::of(Time(at)), kind).unwrap();
+    api::Event { reservation: Some(ReservationId(id)), version: Some(version), ..event }
+}
+
+#[test]
+fn what_happened_is_kept_until_the_party_forgets_the_reservation() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE);
+    let mut store = Store::open(&path).unwrap();
+    let nothing = Sightings::default();
+    store
+        .write(&nothing, &[happening(1, 100, "held", 1), happening(2, 100, "change-settled", 5)], None)
+        .unwrap();
+    store.write(&nothing, &[happening(1, 200, "committed", 2)], None).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let kinds = |id: u128| {
+        let (events, complete) = reader.happened(ReservationId(id)).unwrap();
+        (events.into_iter().map(|event| event.kind).collect::<Vec<_>>().join(" "), complete)
+    };
+    assert_eq!(kinds(1), ("held committed".into(), true));
+    assert_eq!(kinds(2), ("change-settled".into(), false), "it began before");
+    assert_eq!(kinds(3), (String::new(), false));
+    let booked = SeenReservation {
+        id: ReservationId(2),
+        committed: true,
+        project: "".into(),
+        parts: vec![("processors".into(), part(State::Committed, &[(900, 1_000, 4)]))],
+    };
+    store
+        .write(&Sightings { now: Time(100), reservations: vec![booked], jobs: Vec::new() }, &[], None)
+        .unwrap();
+    assert!(!store.delete_before(Time(0), Time(200)).unwrap());
+    assert_eq!((kinds(1).0.as_str(), kinds(2).0.as_str()), ("held committed", "change-settled"));
+    assert!(!store.delete_before(Time(0), Time(201)).unwrap());
+    assert_eq!(
+        (kinds(1).0.as_str(), kinds(2).0.as_str()),
+        ("", "change-settled"),
+        "the second is still to come"
+    );
+    store.note_gap().unwrap();
+    store.write(&nothing, &[happening(4, 300, "held", 1)], None).unwrap();
+    assert_eq!(kinds(4), ("held".into(), true));
+}
+
+#[test]
+fn a_reservation_to_which_very_much_happens_keeps_what_happened_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE);
+    let mut store = Store::open(&path).unwrap();
+    let all: Vec<api::Event> = (1..=2_000).map(|at| happening(1, at, "missing", at as u32)).collect();
+    store.write(&Sightings::default(), &all, None).unwrap();
+    let (events, complete) = Reader::open(&path).unwrap().happened(ReservationId(1)).unwrap();
+    assert!(!complete && (100..2_000).contains(&events.len()), "{}", events.len());
+    assert_eq!(events.last().unwrap().version, Some(2_000));
+}
+
+#[test]
+fn a_file_of_the_first_format_gets_the_new_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(FILE);
+    drop(Store::open(&path).unwrap());
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute_batch("DROP TABLE happened; PRAGMA user_version = 1").unwrap();
+    drop(connection);
+    let mut store = Store::open(&path).unwrap();
+    store.write(&Sightings::default(), &[happening(1, 100, "held", 1)], None).unwrap();
+    assert_eq!(Reader::open(&path).unwrap().happened(ReservationId(1)).unwrap().0.len(), 1);
 }

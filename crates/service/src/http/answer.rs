@@ -254,6 +254,7 @@ pub(crate) fn heartbeat(said: Heartbeat) -> api::Heartbeat {
         attributes: api::site::attributes_from(said.attributes),
         loads: said.loads.into_iter().map(load).collect(),
         hold_takes_seconds: said.hold_takes.map(Into::into),
+        batch: said.batch.map(batch_state),
         changes: said.changes.and_then(|changes| {
             let (number, recent) = (changes.number, changes.recent.iter().copied().collect());
             Some(api::site::Changes { epoch: changes.epoch.try_into().ok()?, number, recent })
@@ -272,6 +273,7 @@ pub(crate) fn heartbeat_from(document: api::Heartbeat) -> Heartbeat {
         attributes: api::site::attributes_into(document.attributes),
         loads: document.loads.into_iter().map(load_from).collect(),
         hold_takes: document.hold_takes_seconds.map(|takes| Millis(takes.0)),
+        batch: document.batch.map(batch_state_from),
         changes: document.changes.map(|changes| {
             let api::site::Changes { epoch, number, mut recent } = changes;
             recent.drain(..recent.len().saturating_sub(MOST_CHANGES));
@@ -283,9 +285,21 @@ pub(crate) fn heartbeat_from(document: api::Heartbeat) -> Heartbeat {
 
 /// Turns a queried party into a heartbeat. `name` and `url` are those known here.
 pub(crate) fn heartbeat_of(name: &Name, url: String, itself: api::Site) -> api::Heartbeat {
-    let api::Site { role, resources, attributes, loads, hold_takes_seconds, changes, version, .. } = itself;
+    let api::Site { role, resources, attributes, loads, hold_takes_seconds, batch, changes, version, .. } =
+        itself;
     let name = name.clone();
-    api::Heartbeat { name, url, role, resources, attributes, loads, hold_takes_seconds, changes, version }
+    api::Heartbeat {
+        name,
+        url,
+        role,
+        resources,
+        attributes,
+        loads,
+        hold_takes_seconds,
+        batch,
+        changes,
+        version,
+    }
 }
 
 pub(crate) fn site(known: Known) -> api::Site {
@@ -298,6 +312,7 @@ pub(crate) fn site(known: Known) -> api::Site {
         attributes,
         loads,
         hold_takes_seconds,
+        batch,
         changes,
         version,
     } = heartbeat(said);
@@ -311,6 +326,7 @@ pub(crate) fn site(known: Known) -> api::Site {
         last_heard: last_heard.map(api::Timestamp::nearest),
         round_trip_seconds: round_trip.map(Into::into),
         hold_takes_seconds,
+        batch,
         changes,
         state: if up { api::Reachability::Up } else { api::Reachability::Silent },
         version,
@@ -404,6 +420,7 @@ fn block(block: Block) -> Option<api::Block> {
         owner,
         state,
         name: block.name,
+        missing: (block.missing > Capacity::ZERO).then_some(block.missing.0),
     })
 }
 
@@ -416,13 +433,25 @@ pub(super) fn identity_provider_health(health: ProviderHealth) -> api::IdentityP
     api::IdentityProviderHealth { state, fetched_seconds_ago: health.age.map(|age| age.as_secs()) }
 }
 
+fn batch_state(state: BatchState) -> api::BatchState {
+    match state {
+        BatchState::Ok => api::BatchState::Ok,
+        BatchState::Slow => api::BatchState::Slow,
+        BatchState::Silent => api::BatchState::Silent,
+    }
+}
+
+fn batch_state_from(state: api::BatchState) -> BatchState {
+    match state {
+        api::BatchState::Ok => BatchState::Ok,
+        api::BatchState::Slow => BatchState::Slow,
+        api::BatchState::Silent => BatchState::Silent,
+    }
+}
+
 pub(crate) fn batch_health(health: BatchHealth) -> api::BatchHealth {
     api::BatchHealth {
-        state: match health.state {
-            BatchState::Ok => api::BatchState::Ok,
-            BatchState::Slow => api::BatchState::Slow,
-            BatchState::Silent => api::BatchState::Silent,
-        },
+        state: batch_state(health.state),
         since: health.since.map(|since| api::Timestamp::nearest(since.second())),
         looked_seconds_ago: health.look_age.map(seconds),
     }

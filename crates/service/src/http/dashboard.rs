@@ -21,6 +21,7 @@ use ring::digest::{SHA256, digest};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 /// The files of the folder `dashboard`.
 macro_rules! files {
@@ -50,6 +51,10 @@ const BEFORE_NOW: Seconds = Seconds(3 * 3_600);
 const AFTER_NOW: Seconds = Seconds(21 * 3_600);
 /// Width for which the first view is prepared: twice that of usual screens, so that zooming needs no other data at once.
 const PIXELS: u32 = 2_400;
+
+/// How long the page waits for the data of its first view, such as that of slow peers. Without it the page is empty at
+/// first, and asks for it.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new().route("/", get(index)).route("/dashboard/{file}", get(file))
@@ -87,8 +92,9 @@ struct View {
 
 async fn index(State(shared): State<Arc<Shared>>, mut request: Request) -> Result<Response, Refusal> {
     let user = shared.session_user(&mut request).await;
-    let viewer = match &user {
-        Some(identity) => Some(identity.clone()),
+    let session = shared.session_of(&user);
+    let viewer = match user.identity {
+        Some(identity) => Some(identity),
         // Without authentication every caller may see the schedule.
         None if shared.authenticator.is_open() => {
             shared.identify(super::serve::peer(request.extensions()), request.headers()).await.ok()
@@ -102,12 +108,12 @@ async fn index(State(shared): State<Arc<Shared>>, mut request: Request) -> Resul
             role: shared.about.role,
             version: shared.about.version.clone(),
         },
-        user: shared.session(user.as_ref()).user,
-        session: api::Session { user: None, ..shared.session(None) },
+        user: session.user.clone(),
+        session: api::Session { user: None, ..session },
         now: api::Timestamp::nearest(clock.now().second()),
         clock_rate: clock.speed(),
         view: match viewer {
-            Some(viewer) => view(&shared, viewer).await,
+            Some(viewer) => tokio::time::timeout(PATIENCE, view(&shared, viewer)).await.ok().flatten(),
             None => None,
         },
     };

@@ -6,7 +6,7 @@
 //! - in: [`observe`] (trace, metrics, audit), [`requester`] (caller, rate, brokers), [`request`] (contents),
 //!   [`limits`]
 //! - routes: [`reservations`], [`queries`], [`jobs`], [`output`], [`watch`], [`calendar`], [`usage`], [`health`],
-//!   [`pages`], [`session`], [`dashboard`]
+//!   [`pages`], [`session`], [`sign_in`], [`dashboard`]
 //! - out: [`call`] (to the party and back), [`answer`]
 
 pub(crate) mod answer;
@@ -29,6 +29,7 @@ mod reservations;
 pub mod serve;
 mod session;
 mod shares;
+mod sign_in;
 mod usage;
 mod watch;
 
@@ -110,6 +111,7 @@ pub fn router(served: Served, stop: Stop) -> Router {
     let origins = browser_origins(&shared.limits);
     let router = Router::from(routes)
         .merge(dashboard::routes())
+        .merge(sign_in::routes())
         .fallback(answer::nothing_here)
         .method_not_allowed_fallback(answer::not_that_method)
         .layer(DefaultBodyLimit::max(shared.limits.most_body))

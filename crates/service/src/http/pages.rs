@@ -23,7 +23,7 @@ pub(super) fn page(document: &Value) -> String {
     page.add(format_args!(
         "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} API</title>\
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\
-         <h1>{title} API</h1><p>{}</p><p>For programs: <a href=\"/openapi.json\">openapi.json</a>.</p>",
+         <h1>{title} API</h1><p>{}</p><p>For programs: <a href=\"openapi.json\">openapi.json</a>.</p>",
         marked(text(&document["info"]["description"])),
     ));
     let tags = document["tags"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -5,6 +5,7 @@
 
 use super::Shared;
 use super::answer::{Refusal, written};
+use super::listener::PeerAddress;
 use super::openapi::{OfBody, Refused};
 use super::request::Document;
 use super::serve;
@@ -57,19 +58,34 @@ pub(super) fn apply(shared: &Shared, request: &mut Request) -> Result<(), Refusa
     Ok(())
 }
 
-/// The value of the cookie, if the browser sent one.
+/// The value of the session's cookie, if the browser sent one.
 fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = all.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, value)| *name == COOKIE_NAME && !value.is_empty()).map(|(_, value)| value)
+    cookie_named(headers, COOKIE_NAME)
 }
 
-/// The header that sets the cookie; without a value it removes it. `Lax`, so that a link in a mail leads to a page where
-/// the user is signed in.
-fn set(value: &str, secure: bool) -> Result<(HeaderName, HeaderValue), Refusal> {
+pub(super) fn cookie_named<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
+    let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, value)| *name == wanted && !value.is_empty()).map(|(_, value)| value)
+}
+
+/// The header that sets the cookie of a session; without a value it removes it.
+pub(super) fn set(value: &str, secure: bool) -> Result<(HeaderName, HeaderValue), Refusal> {
+    set_named(COOKIE_NAME, value, None, secure)
+}
+
+/// The header that sets a cookie; without a value it removes it. `Lax`, so that a link in a mail, or the return from an
+/// identity provider, leads to a page where the user is signed in. Without an age the cookie ends with the browser.
+pub(super) fn set_named(
+    name: &str,
+    value: &str,
+    age: Option<i64>,
+    secure: bool,
+) -> Result<(HeaderName, HeaderValue), Refusal> {
     let secure = if secure { "; Secure" } else { "" };
-    let age = if value.is_empty() { "; Max-Age=0" } else { "" };
-    let text = format!("{COOKIE_NAME}={value}; HttpOnly; SameSite=Lax; Path=/{age}{secure}");
+    let age = if value.is_empty() { Some(0) } else { age };
+    let age = age.map(|age| format!("; Max-Age={age}")).unwrap_or_default();
+    let text = format!("{name}={value}; HttpOnly; SameSite=Lax; Path=/{age}{secure}");
     if text.len() > LONGEST {
         return Err(Refusal::bad_request("the token is too long for a cookie"));
     }
@@ -79,23 +95,47 @@ fn set(value: &str, secure: bool) -> Result<(HeaderName, HeaderValue), Refusal> 
     Ok((SET_COOKIE, header))
 }
 
+/// The caller of a page, if it is known.
+pub(super) struct PageUser {
+    pub(super) identity: Option<Identity>,
+    /// Whether the browser's cookie is not what identifies it, but a proxy or an account: it cannot sign out.
+    by_other_means: bool,
+}
+
 impl Shared {
-    /// The caller of a request, if it is known.
-    pub(super) async fn session_user(&self, request: &mut Request) -> Option<Identity> {
-        apply(self, request).ok()?;
-        if self.authenticator.is_open() && !request.headers().contains_key(header::USER) {
-            return None;
-        }
-        self.identify(serve::peer(request.extensions()), request.headers()).await.ok()
+    pub(super) async fn session_user(&self, request: &mut Request) -> PageUser {
+        let peer = serve::peer(request.extensions());
+        let by_account = peer.is_some_and(|peer| matches!(peer.address, PeerAddress::Account(_)));
+        let is_open = self.authenticator.is_open();
+        let own = if is_open { header::USER } else { AUTHORIZATION.as_str() };
+        let by_other_means = by_account || request.headers().contains_key(own);
+        let known = apply(self, request).is_ok()
+            && (by_account || !is_open || request.headers().contains_key(header::USER));
+        let identity = if known { self.identify(peer, request.headers()).await.ok() } else { None };
+        PageUser { identity, by_other_means }
     }
 
-    pub(super) fn session(&self, user: Option<&Identity>) -> api::Session {
+    /// The session of a page. A user who is known by other means cannot sign in another way.
+    pub(super) fn session_of(&self, user: &PageUser) -> api::Session {
+        let session = self.session(user.identity.as_ref());
+        if !user.by_other_means {
+            return session;
+        }
+        let sign_in = api::SignInWays { token: false, oidc: false, choose_user: false };
+        api::Session { sign_in, ..session }
+    }
+
+    fn session(&self, user: Option<&Identity>) -> api::Session {
         let is_open = self.authenticator.is_open();
         let user = user.map(|identity| api::SessionUser {
             name: identity.user.clone(),
             operator: identity.roles.contains(&Role::Operator),
         });
-        let sign_in = api::SignInWays { token: !is_open, oidc: false, choose_user: is_open };
+        let sign_in = api::SignInWays {
+            token: !is_open,
+            oidc: self.authenticator.sign_in().is_some(),
+            choose_user: is_open,
+        };
         api::Session { user, sign_in }
     }
 }
@@ -112,7 +152,7 @@ pub(super) async fn show(
     mut request: Request,
 ) -> Result<Response, Refusal> {
     let user = shared.session_user(&mut request).await;
-    written(&shared.session(user.as_ref()))
+    written(&shared.session_of(&user))
 }
 
 /// Sign in

@@ -1,18 +1,21 @@
-//! Usage by user, project, site, resource and month, from the history of the service.
+//! Usage by user, project, site, resource and month, and what happened to one reservation, from the history of the
+//! service.
 
-use super::Shared;
 use super::answer::{Refusal, out_of_calendar, written};
 use super::limits::over_limit;
-use super::openapi::Refused;
-use super::request::Filters;
+use super::openapi::{OfReservation, Refused};
+use super::request::{Filters, Id};
 use super::requester::Requester;
+use super::{Shared, answer};
 use crate::history::sums::{By, Group, Question, Sums, TooMuch, this_month};
-use crate::history::{NoUsage, Usage};
+use crate::history::{History, NoUsage, Usage};
 use axum::extract::State;
 use axum::response::Response;
 use bookahead_api as api;
 use bookahead_api::Code;
+use bookahead_api::description::ReservationIdText;
 use bookahead_plan::{Interval, Time};
+use bookahead_protocol::{Call, ReservationId};
 use jiff::tz::TimeZone;
 use std::sync::Arc;
 
@@ -47,25 +50,66 @@ pub(super) async fn usage(
     requester: Requester,
     Filters(query): Filters<api::UsageQuery>,
 ) -> Result<Response, Refusal> {
-    let Some(history) = shared.party.history().cloned() else {
-        let why = "this service keeps no usage history; its operator can set history in the configuration";
-        return Err(Refusal::new(Code::Unsupported, why));
-    };
     let question = question(&shared, &requester, query)?;
-    // The sums should include a booking that was acknowledged before this request.
-    let up_to = shared.party.durable();
-    let busy = || Refusal::new(Code::Busy, "too many queries of the usage history; try again").retry_after(1);
-    let turn = history.queries().acquire_owned();
-    let turn = tokio::time::timeout(shared.limits.patience.duration(), turn).await;
-    let turn = turn.ok().and_then(Result::ok).ok_or_else(busy)?;
-    let adding = tokio::task::spawn_blocking(move || {
-        // Held until the query ends, even if the client leaves: the work cannot be aborted.
-        let _turn = turn;
-        history.usage(question, up_to)
-    });
-    let usage =
-        adding.await.map_err(|_| Refusal::internal("the query ended unexpectedly; this is a defect"))?;
-    document(usage.map_err(refusal)?)
+    let usage = shared.ask_history(|history, up_to| history.usage(question, up_to)).await?;
+    document(usage)
+}
+
+/// Show the history of a reservation
+///
+/// Its events and those of jobs in it, oldest first, as long as the reservation is known.
+#[utoipa::path(
+    get, path = "/v1/reservations/{id}/history", operation_id = "show_history", tag = "reservations",
+    params(("id" = ReservationIdText, Path, description = "Id of the reservation")),
+    responses(
+        (status = 200, description = "The history", body = api::History),
+        (status = 422, description = "No history is kept", body = api::Problem,
+            content_type = "application/problem+json"),
+        Refused, OfReservation
+    )
+)]
+pub(super) async fn history(
+    State(shared): State<Arc<Shared>>,
+    requester: Requester,
+    Id(id): Id<ReservationId>,
+) -> Result<Response, Refusal> {
+    // Refuses callers who may not see it. The history has it under the id of this service.
+    let shown = answer::reservation(shared.show(&requester, Call::Show { id }).await?)?;
+    let (events, complete) = shared.happened(shown.id).await?;
+    written(&api::History { events, complete })
+}
+
+impl Shared {
+    /// What happened to a reservation, and whether that is all.
+    pub(super) async fn happened(&self, id: ReservationId) -> Result<(Vec<api::Event>, bool), Refusal> {
+        self.ask_history(move |history, up_to| history.happened(id, up_to)).await
+    }
+
+    /// Asks the history, which then covers all that was acknowledged before.
+    async fn ask_history<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&History, u64) -> Result<T, NoUsage> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let Some(history) = self.party.history().cloned() else {
+            let why =
+                "this service keeps no usage history; its operator can set history in the configuration";
+            return Err(Refusal::new(Code::Unsupported, why));
+        };
+        let up_to = self.party.durable();
+        let busy =
+            || Refusal::new(Code::Busy, "too many queries of the usage history; try again").retry_after(1);
+        let turn = history.queries().acquire_owned();
+        let turn = tokio::time::timeout(self.limits.patience.duration(), turn).await;
+        let turn = turn.ok().and_then(Result::ok).ok_or_else(busy)?;
+        let asking = tokio::task::spawn_blocking(move || {
+            // Held until the query ends, even if the client leaves: the work cannot be aborted.
+            let _turn = turn;
+            ask(&history, up_to)
+        });
+        let told =
+            asking.await.map_err(|_| Refusal::internal("the query ended unexpectedly; this is a defect"))?;
+        told.map_err(refusal)
+    }
 }
 
 fn refusal(why: NoUsage) -> Refusal {

@@ -71,7 +71,8 @@ pub(super) async fn everything(
     responses(
         (status = 200, content_type = "text/event-stream", body = api::Event,
             description = "`id` is the sequence of an event, `event` its kind, and `data` an Event. The first is \
-                `state`, unless the client resumes after an event that is still known."),
+                `state`, unless the client resumes after an event and all since then are known; `0` is before the \
+                first."),
         Refused, OfReservation
     )
 )]
@@ -89,7 +90,15 @@ pub(super) async fn one(
     let shown = answer::reservation(shown)?;
     let goes_on = seen.is_some() && !begun.anew;
     begun.anew |= !goes_on;
-    let first = (!goes_on).then(|| Line::state(&shared, begun.up_to, &shown)).transpose()?;
+    let first = match seen {
+        _ if goes_on => None,
+        // After a restart the events are in the history.
+        Some(seen) => match shared.events_after(shown.id, seen, begun.up_to).await {
+            Some(line) => Some(line),
+            None => Some(Line::state(&shared, begun.up_to, &shown)?),
+        },
+        None => Some(Line::state(&shared, begun.up_to, &shown)?),
+    };
     Ok(begun.go_on(&shared, place, seen, first, Sees::One(shown.id)))
 }
 
@@ -205,6 +214,14 @@ impl Shared {
         })
     }
 
+    /// All events of a reservation after one, if the history has them all.
+    async fn events_after(&self, id: ReservationId, seen: u64, up_to: u64) -> Option<Line> {
+        let (events, complete) = self.happened(id).await.ok()?;
+        let missed = events.iter().filter(|event| event.sequence > seen && event.sequence <= up_to);
+        let lines = missed.flat_map(|event| Line::of(event).0);
+        complete.then(|| Line(lines.collect()))
+    }
+
     fn begin_watching(&self, seen: Option<u64>) -> Begun {
         // Read first: everything that is durable now is part of every later query.
         let up_to = self.party.durable();
@@ -269,26 +286,8 @@ impl Line {
         }))
     }
 
-    fn happened(Numbered { sequence, notice }: Numbered) -> Result<Line, Refusal> {
-        let event = event(sequence, notice.at, notice.kind)?;
-        Ok(Line::of(&api::Event {
-            reservation: notice.id,
-            job: notice.job.map(|job| job.id),
-            job_state: notice.job.map(|job| job.state.into()),
-            exit: notice.job.and_then(|job| job.exit),
-            owner: notice.owner,
-            state: notice.state.map(Into::into),
-            version: notice.version,
-            because: notice.because.map(ToOwned::to_owned),
-            missing: notice.missing.as_ref().map(|missing| missing.capacity.0),
-            could_begin: notice
-                .missing
-                .iter()
-                .flat_map(|missing| &missing.could_begin)
-                .filter_map(|begin| (*begin).try_into().ok())
-                .collect(),
-            ..event
-        }))
+    fn happened(numbered: &Numbered) -> Result<Line, Refusal> {
+        numbered.event().map(|event| Line::of(&event)).map_err(out_of_calendar)
     }
 
     fn of(event: &api::Event) -> Line {
@@ -373,7 +372,7 @@ impl Watcher {
         sender: &mpsc::Sender<Bytes>,
     ) -> Result<(), mpsc::error::SendError<Bytes>> {
         let news = numbered.sequence > self.after && self.sees.sees(&numbered.notice);
-        match Line::happened(numbered) {
+        match Line::happened(&numbered) {
             Ok(Line(line)) if news => sender.send(line).await,
             _ => Ok(()),
         }

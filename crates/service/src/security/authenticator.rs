@@ -9,6 +9,7 @@ use super::keys::Keys;
 use super::minted::TrustedBrokers;
 use super::name::user_name;
 use super::provider::{Provider, ProviderHealth};
+use super::sign_in::SignIn;
 use super::signature::signed_content;
 use super::tls::{ClientCertificate, Fingerprint, PeerCertificate};
 use super::transport::names_this_machine;
@@ -36,6 +37,7 @@ struct Guard {
     peers: BTreeMap<Fingerprint, Identity>,
     brokers: TrustedBrokers,
     broker_passes_roles: bool,
+    sign_in: Option<SignIn>,
 }
 
 /// Origin of the keys.
@@ -71,7 +73,7 @@ impl Authenticator {
 
     fn guarding(keys: Source, rules: TokenRules) -> Authenticator {
         let (peers, brokers) = (BTreeMap::new(), TrustedBrokers::default());
-        Authenticator(Some(Guard { keys, rules, peers, brokers, broker_passes_roles: true }))
+        Authenticator(Some(Guard { keys, rules, peers, brokers, broker_passes_roles: true, sign_in: None }))
     }
 
     /// Also accepts these client certificates.
@@ -103,6 +105,25 @@ impl Authenticator {
             guard.broker_passes_roles = yes;
         }
         self
+    }
+
+    /// Also accepts the sessions of users who sign in at the identity provider.
+    #[must_use]
+    pub(super) fn with_sign_in(mut self, sign_in: SignIn) -> Authenticator {
+        if let Some(guard) = &mut self.0 {
+            guard.sign_in = Some(sign_in);
+        }
+        self
+    }
+
+    /// How users sign in at the identity provider, if they can.
+    pub(crate) fn sign_in(&self) -> Option<&SignIn> {
+        self.0.as_ref().and_then(|guard| guard.sign_in.as_ref())
+    }
+
+    /// The same, to set the key of sessions.
+    pub(crate) fn sign_in_mut(&mut self) -> Option<&mut SignIn> {
+        self.0.as_mut().and_then(|guard| guard.sign_in.as_mut())
     }
 
     /// Whether there is no authentication.
@@ -272,6 +293,9 @@ impl Guard {
         now: i64,
     ) -> Result<Identity, TokenFault> {
         if let Some(token) = bearer(headers)? {
+            if let Some(user) = self.sign_in.as_ref().and_then(|sign_in| sign_in.session(token, now)) {
+                return user;
+            }
             let content = signed_content(token, &self.keys())?;
             let claims = Claims::read(&content, &self.rules, now)?;
             return Ok(Identity { user: claims.user, roles: claims.roles, through: None });

@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) const LEEWAY: i64 = 30;
 
 /// The system clock, which tokens are based on, even if the service has an accelerated clock.
-pub(super) fn wall_seconds() -> i64 {
+pub(crate) fn wall_seconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! Fetches the keys of an identity provider (OpenID Connect Discovery 1.0). The provider must use https, or http on
+//! Fetches the keys and endpoints of an identity provider (OpenID Connect Discovery 1.0). The provider must use https, or http on
 //! loopback. Answers are bounded in time and size, and redirects are not followed, so nothing is fetched from an
 //! address that neither the operator nor the provider's configuration names.
 
@@ -30,6 +30,28 @@ pub(super) struct Discovery {
 struct Configuration {
     issuer: String,
     jwks_uri: String,
+    authorization_endpoint: Option<String>,
+    token_endpoint: Option<String>,
+    #[serde(default)]
+    token_endpoint_auth_methods_supported: Vec<String>,
+}
+
+/// What a provider publishes.
+pub(super) struct Published {
+    pub(super) keys: Keys,
+    /// How long the provider allows to cache the keys.
+    pub(super) max_age: Option<Duration>,
+    /// None if the provider has no usable ones: tokens can be verified, but nobody can sign in.
+    pub(super) endpoints: Option<Endpoints>,
+}
+
+/// Where users sign in, and where codes become tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Endpoints {
+    pub(super) authorization: Url,
+    pub(super) token: Url,
+    /// Whether a client secret is sent in the form instead of the header.
+    pub(super) secret_in_form: bool,
 }
 
 impl Discovery {
@@ -58,24 +80,29 @@ impl Discovery {
         })
     }
 
-    /// The keys, and how long the provider allows to cache them.
-    pub(super) async fn fetch(&self) -> Result<(Keys, Option<Duration>), ProviderFault> {
-        let configuration = self.get(&self.document).await?;
-        let url = self.keys_url(&configuration.body)?;
+    /// Fetches what the provider publishes.
+    pub(super) async fn fetch(&self) -> Result<Published, ProviderFault> {
+        let document = self.get(&self.document).await?;
+        let configuration = self.configuration(&document.body)?;
+        let url = self.keys_url(&configuration)?;
         let document = self.get(&url).await?;
         let keys = Keys::published(&document.body).map_err(|fault| ProviderFault::Keys { url, fault })?;
-        Ok((keys, document.max_age))
+        let endpoints = self.endpoints(&configuration);
+        Ok(Published { keys, max_age: document.max_age, endpoints })
+    }
+
+    /// Posts a form to an endpoint. The answer may have any status.
+    pub(super) async fn post(
+        &self,
+        url: &Url,
+        form: String,
+        basic: Option<(&str, &str)>,
+    ) -> Result<Document, ProviderFault> {
+        self.getter.post_form(url.as_str(), form, basic).await.map_err(fault)
     }
 
     async fn get(&self, url: &str) -> Result<Document, ProviderFault> {
-        let document = self.getter.get(url).await.map_err(|why| match why {
-            ClientError::TimedOut { url, after } => ProviderFault::TimedOut { url, within: after },
-            ClientError::TooLarge { url, most } => ProviderFault::TooLarge { url, most },
-            ClientError::Broken { url, cause } => {
-                ProviderFault::Unreachable(format!("the connection to {url} was lost ({cause})"))
-            }
-            why => ProviderFault::Unreachable(why.to_string()),
-        })?;
+        let document = self.getter.get(url).await.map_err(fault)?;
         let url = || url.to_owned();
         match document.status {
             200 => Ok(document),
@@ -84,7 +111,7 @@ impl Discovery {
         }
     }
 
-    fn keys_url(&self, document: &[u8]) -> Result<String, ProviderFault> {
+    fn configuration(&self, document: &[u8]) -> Result<Configuration, ProviderFault> {
         let url = || self.document.clone();
         let said: Configuration =
             serde_json::from_slice(document).map_err(|_| ProviderFault::NotAConfiguration { url: url() })?;
@@ -93,15 +120,45 @@ impl Discovery {
             let (wanted, found) = (self.issuer.clone(), shown(&said.issuer));
             return Err(ProviderFault::OtherIssuer { url: url(), wanted, found });
         }
-        let bad = || ProviderFault::BadKeysUrl { url: url(), found: shown(&said.jwks_uri) };
-        let keys = Url::parse(&said.jwks_uri).map_err(|_| bad())?;
-        // Keys must not be fetched over a weaker transport than the configuration.
-        let is_sound = if self.is_https { keys.scheme() == "https" } else { is_plain_and_local(&keys) };
-        if is_sound && is_anonymous(&keys) { Ok(keys.into()) } else { Err(bad()) }
+        Ok(said)
+    }
+
+    fn keys_url(&self, said: &Configuration) -> Result<String, ProviderFault> {
+        let found = shown(&said.jwks_uri);
+        let bad = || ProviderFault::BadKeysUrl { url: self.document.clone(), found };
+        self.sound(&said.jwks_uri).map(Into::into).ok_or_else(bad)
+    }
+
+    fn endpoints(&self, said: &Configuration) -> Option<Endpoints> {
+        let methods = &said.token_endpoint_auth_methods_supported;
+        let has = |method: &str| methods.iter().any(|one| one == method);
+        Some(Endpoints {
+            authorization: self.sound(said.authorization_endpoint.as_ref()?)?,
+            token: self.sound(said.token_endpoint.as_ref()?)?,
+            secret_in_form: has("client_secret_post") && !has("client_secret_basic"),
+        })
+    }
+
+    /// A URL of the provider, if its transport is not weaker than that of the configuration.
+    fn sound(&self, url: &str) -> Option<Url> {
+        let url = Url::parse(url).ok()?;
+        let is_sound = if self.is_https { url.scheme() == "https" } else { is_plain_and_local(&url) };
+        (is_sound && is_anonymous(&url)).then_some(url)
     }
 }
 
-fn checked(issuer: &str) -> Result<Url, &'static str> {
+fn fault(why: ClientError) -> ProviderFault {
+    match why {
+        ClientError::TimedOut { url, after } => ProviderFault::TimedOut { url, within: after },
+        ClientError::TooLarge { url, most } => ProviderFault::TooLarge { url, most },
+        ClientError::Broken { url, cause } => {
+            ProviderFault::Unreachable(format!("the connection to {url} was lost ({cause})"))
+        }
+        why => ProviderFault::Unreachable(why.to_string()),
+    }
+}
+
+pub(super) fn checked(issuer: &str) -> Result<Url, &'static str> {
     let url = Url::parse(issuer).map_err(|_| "is not a URL")?;
     if url.scheme() != "https" && !is_plain_and_local(&url) {
         return Err("must be https, or http on loopback");
@@ -166,7 +223,7 @@ mod tests {
     fn keys_are_fetched_from_where_they_cannot_be_replaced_on_the_way() {
         let url = |discovery: &Discovery, keys: &str| {
             let said = serde_json::json!({"issuer": discovery.issuer, "jwks_uri": keys});
-            discovery.keys_url(said.to_string().as_bytes())
+            discovery.keys_url(&discovery.configuration(said.to_string().as_bytes())?)
         };
         let local = discovery("http://localhost:81").unwrap();
         assert_eq!(url(&local, "http://127.0.0.1:82/keys?a=b").unwrap(), "http://127.0.0.1:82/keys?a=b");
@@ -186,15 +243,34 @@ mod tests {
     }
 
     #[test]
+    fn users_sign_in_only_where_nobody_can_listen() {
+        let remote = Discovery { is_https: true, ..discovery("http://localhost:81").unwrap() };
+        let endpoints = |authorization: &str, token: &str, methods: &[&str]| {
+            let said = serde_json::json!({"issuer": "http://localhost:81", "jwks_uri": "https://id/keys",
+                "authorization_endpoint": authorization, "token_endpoint": token,
+                "token_endpoint_auth_methods_supported": methods});
+            remote.endpoints(&remote.configuration(said.to_string().as_bytes()).unwrap())
+        };
+        let (here, there) = ("https://id.example.org/authorize", "https://id.example.org/token");
+        assert!(!endpoints(here, there, &[]).unwrap().secret_in_form);
+        assert!(endpoints(here, there, &["client_secret_post"]).unwrap().secret_in_form);
+        assert!(
+            !endpoints(here, there, &["client_secret_post", "client_secret_basic"]).unwrap().secret_in_form
+        );
+        assert_eq!(endpoints("http://id.example.org/authorize", there, &[]), None);
+        assert_eq!(endpoints(here, "http://id.example.org/token", &[]), None);
+    }
+
+    #[test]
     fn the_configuration_of_another_issuer_is_refused() {
         let local = discovery("http://localhost:81").unwrap();
         for other in ["http://localhost:81/", "http://LOCALHOST:81", "http://localhost:82", ""] {
             let said = serde_json::json!({"issuer": other, "jwks_uri": "http://localhost:81/keys"});
-            let fault = local.keys_url(said.to_string().as_bytes()).unwrap_err();
+            let fault = local.configuration(said.to_string().as_bytes()).err().unwrap();
             assert!(matches!(fault, ProviderFault::OtherIssuer { .. }), "{other}: {fault}");
         }
         for no_configuration in ["", "[]", "{}", "<html>", "{\"issuer\": \"http://localhost:81\"}"] {
-            let fault = local.keys_url(no_configuration.as_bytes()).unwrap_err();
+            let fault = local.configuration(no_configuration.as_bytes()).err().unwrap();
             assert!(matches!(fault, ProviderFault::NotAConfiguration { .. }), "{no_configuration}: {fault}");
         }
     }

@@ -54,7 +54,7 @@ impl Secret {
         Ok(Secret(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 
-    pub(super) fn sign(&self, message: &[u8]) -> hmac::Tag {
+    pub(crate) fn sign(&self, message: &[u8]) -> hmac::Tag {
         hmac::sign(&self.0, message)
     }
 }

@@ -9,6 +9,7 @@
 //! - [`server_config`]: TLS of a listener; [`may_listen`]: addresses that need it
 //! - [`CallsKey`]: signs the tokens of a broker for its peers; [`TrustedBroker`]: a broker whose tokens are
 //!   accepted
+//! - [`sign_in`]: users of the web pages sign in at the identity provider
 //! - [`Security`]: the table `[security]`
 //!
 //! The algorithm of a signature is bound to the key and never taken from the token alone. No secret or token is
@@ -28,6 +29,7 @@ mod provider;
 #[cfg(test)]
 mod rfc_examples_for_tests;
 mod settings;
+pub(crate) mod sign_in;
 mod signature;
 pub(crate) mod tls;
 mod transport;
@@ -35,6 +37,7 @@ mod transport;
 pub use accounts::{Accounts, is_root, own_account};
 pub use authenticator::Authenticator;
 pub(crate) use authenticator::CHALLENGE;
+pub(crate) use claims::wall_seconds;
 pub use claims::{Claims, TokenRules, mint, new_secret};
 pub use error::{KeyFault, ProviderFault, SecurityError, TokenFault};
 pub use identity::{Identity, Role};
@@ -44,5 +47,6 @@ pub use minted::{CallsKey, TrustedBroker};
 pub use name::user_name;
 pub use provider::{Provider, ProviderHealth, ProviderState, Timing};
 pub use settings::{Security, Tls, may_listen};
+pub use sign_in::SignInSettings;
 pub use tls::{ClientCertificate, Fingerprint, NotAFingerprint, PeerCertificate, server_config};
 pub(crate) use transport::{carries_tokens, is_on_this_machine};

@@ -3,7 +3,7 @@
 //! in [`Timing::on_demand`] for any number of such tokens, and its caller waits at most [`Timing::wait`]. While the
 //! provider fails, the old keys stay in use for at most [`Timing::keep`].
 
-use super::discovery::Discovery;
+use super::discovery::{Discovery, Endpoints, Published};
 use super::error::{ProviderFault, SecurityError};
 use super::keys::Keys;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ impl Timing {
 /// An identity provider and its cached keys. Nothing is fetched unless [`Provider::keep_fetching`] runs.
 #[derive(Debug)]
 pub struct Provider {
-    discovery: Discovery,
+    pub(super) discovery: Discovery,
     timing: Timing,
     state: Mutex<State>,
     /// Wakes the fetching task.
@@ -81,6 +81,7 @@ struct State {
 #[derive(Debug)]
 struct Fetched {
     keys: Arc<Keys>,
+    endpoints: Option<Endpoints>,
     at: Instant,
 }
 
@@ -137,6 +138,11 @@ impl Provider {
         usable.map(|fetched| fetched.keys.clone())
     }
 
+    /// Where users sign in. `None` before the first fetch, or if the provider does not say.
+    pub(super) fn endpoints(&self) -> Option<Endpoints> {
+        self.state().fetched.as_ref().and_then(|fetched| fetched.endpoints.clone())
+    }
+
     /// Current health.
     pub fn health(&self) -> ProviderHealth {
         let state = self.state();
@@ -177,7 +183,7 @@ impl Provider {
 
     /// Fetches the keys once and returns their number, without using them.
     pub async fn examine(&self) -> Result<usize, ProviderFault> {
-        self.discovery.fetch().await.map(|(keys, _)| keys.len())
+        self.discovery.fetch().await.map(|published| published.keys.len())
     }
 
     /// Fetches the keys periodically.
@@ -188,9 +194,9 @@ impl Provider {
             self.state().under_way = true;
             let fetched = self.discovery.fetch().await;
             let pause = match &fetched {
-                Ok((_, max_age)) => {
+                Ok(published) => {
                     retry = self.timing.retry;
-                    self.timing.next_fetch(*max_age)
+                    self.timing.next_fetch(published.max_age)
                 }
                 Err(_) => {
                     let pause = retry;
@@ -198,7 +204,7 @@ impl Provider {
                     pause.min(self.timing.refresh)
                 }
             };
-            self.note(fetched.map(|(keys, _)| keys));
+            self.note(fetched);
             // `notify_one` leaves a permit, so a request that arrived during the fetch above is not lost.
             tokio::select! {
                 () = sleep(pause) => {}
@@ -208,18 +214,18 @@ impl Provider {
     }
 
     /// Stores the result of a fetch, and logs changes.
-    fn note(&self, fetched: Result<Keys, ProviderFault>) {
+    fn note(&self, fetched: Result<Published, ProviderFault>) {
         let (issuer, mut state) = (self.issuer(), self.state());
         state.under_way = false;
         match fetched {
-            Ok(keys) => {
+            Ok(Published { keys, endpoints, .. }) => {
                 let same = |old: &Fetched| old.keys.ids().eq(keys.ids());
                 if state.failing_since.is_some() || !state.fetched.as_ref().is_some_and(same) {
                     let (event, count) = ("provider_keys_fetched", keys.len());
                     tracing::info!(event, issuer, keys = count, "keys of the identity provider fetched");
                 }
                 state.failing_since = None;
-                state.fetched = Some(Fetched { keys: Arc::new(keys), at: Instant::now() });
+                state.fetched = Some(Fetched { keys: Arc::new(keys), endpoints, at: Instant::now() });
             }
             Err(fault) => self.note_failure(&mut state, &fault),
         }

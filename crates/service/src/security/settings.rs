@@ -8,6 +8,7 @@ use super::keys::Keys;
 use super::minted::{TrustedBroker, TrustedBrokers};
 use super::name::user_name;
 use super::provider::{Provider, Timing};
+use super::sign_in::SignInSettings;
 use super::tls::{PeerCertificate, server_config};
 use crate::config::Length;
 use rustls::ServerConfig;
@@ -31,6 +32,7 @@ pub struct Security {
     pub issuer_ca: Option<PathBuf>,
     pub issuer_refresh: Length,
     pub issuer_keep: Length,
+    pub sign_in: Option<SignInSettings>,
     pub tls: Option<Tls>,
     #[serde(rename = "peer")]
     pub peers: Vec<PeerCertificate>,
@@ -67,6 +69,7 @@ impl Default for Security {
             issuer_refresh: Length::of_seconds(10 * 60),
             // Long enough that an outage of the provider overnight does not stop the service.
             issuer_keep: Length::of_seconds(24 * 60 * 60),
+            sign_in: None,
             tls: None,
             peers: Vec::new(),
             brokers: Vec::new(),
@@ -126,7 +129,13 @@ impl Security {
         let timing = Timing { refresh, keep, ..Timing::default() };
         let ca = self.issuer_ca.as_ref().map(|path| base.join(path));
         let provider = Provider::new(issuer, ca, timing)?;
-        Ok(Authenticator::by_provider(Arc::new(provider), audience))
+        let provider = Arc::new(provider);
+        let authenticator = Authenticator::by_provider(provider.clone(), audience);
+        let sign_in = self.sign_in.as_ref().map(|settings| settings.read(provider, base)).transpose()?;
+        Ok(match sign_in {
+            Some(sign_in) => authenticator.with_sign_in(sign_in),
+            None => authenticator,
+        })
     }
 
     /// TLS of the listener, if configured. Relative paths start at `base`.
@@ -180,6 +189,11 @@ impl Security {
             return fault(
                 "security.issuer_ca, issuer_refresh and issuer_keep apply to fetched keys; \
                  set security.issuer and remove security.keys",
+            );
+        }
+        if self.sign_in.is_some() && !fetches {
+            return fault(
+                "security.sign_in needs an identity provider; set security.issuer and remove security.keys",
             );
         }
         let is_plain = self.issuer.as_ref().is_some_and(|issuer| issuer.starts_with("http:"));
@@ -279,6 +293,7 @@ mod tests {
         for (text, what) in [
             ("audience = \"a\"".into(), "security.keys"),
             ("issuer_keep = \"2d\"".into(), "remove security.keys"),
+            ("[sign_in]\nclient = \"a\"\nurl = \"http://localhost\"".into(), "remove security.keys"),
             (
                 "keys = \"k\"\nissuer = \"http://localhost\"\nissuer_ca = \"ca.pem\"".into(),
                 "remove security.keys",

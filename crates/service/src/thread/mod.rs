@@ -12,7 +12,7 @@ mod crash;
 mod handle;
 mod release;
 mod run;
-mod watch;
+pub(crate) mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -257,15 +257,19 @@ impl PartyOptions {
         let mut notices = Vec::new();
         for record in &events {
             party.apply(&record.event);
-            let notice = (record.sequence > told).then(|| party.notice_of(self.clock.now(), &record.event));
-            notices.extend(notice.flatten().map(|notice| (record.sequence, notice)));
+            let sequence = record.sequence;
+            let notice =
+                (sequence > told.min(recorded)).then(|| party.notice_of(self.clock.now(), &record.event));
+            notices.extend(notice.flatten().map(|notice| Numbered { sequence, notice }));
         }
         if let Some(outbox) = &self.outbox {
-            outbox.note(last, notices.iter().map(|(sequence, notice)| (*sequence, notice)));
+            let untold = notices.iter().filter(|numbered| numbered.sequence > told);
+            outbox.note(last, untold.map(|numbered| (numbered.sequence, &numbered.notice)));
         }
         if let Some(history) = &self.history {
             let unknown = events.iter().filter(|record| record.sequence > recorded);
-            history.note(last, unknown.filter_map(|record| P::subject(&record.event)));
+            let notices = notices.iter().filter(|numbered| numbered.sequence > recorded);
+            history.note(last, unknown.filter_map(|record| P::subject(&record.event)), notices);
         }
         Ok(Opened { party, journal, last, last_snapshot, newest: newest.map(Moment) })
     }

@@ -90,7 +90,7 @@ impl<P: Party> Releaser<P> {
             outbox.note(last, numbered.iter().map(|numbered| (numbered.sequence, &numbered.notice)));
         }
         if let Some(history) = &self.history {
-            history.note(last, subjects.into_iter());
+            history.note(last, subjects.into_iter(), numbered.iter());
         }
         self.shared.durable.fetch_max(last, Ordering::AcqRel);
         self.send(replies, calls, orders, wrote);

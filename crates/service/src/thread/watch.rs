@@ -2,6 +2,8 @@
 //! notices are kept in memory; a watcher that returns later than that must query everything again. The same holds
 //! for a slow watcher, which delays no others.
 
+use bookahead_api as api;
+use bookahead_api::OutOfCalendar;
 use bookahead_party::Notice;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,6 +22,28 @@ pub struct Numbered {
     pub sequence: u64,
     /// The notice.
     pub notice: Notice,
+}
+
+impl Numbered {
+    /// The notice as the API has it.
+    pub(crate) fn event(&self) -> Result<api::Event, OutOfCalendar> {
+        let Numbered { sequence, notice } = self;
+        let missing = notice.missing.as_ref();
+        let could_begin = missing.into_iter().flat_map(|missing| &missing.could_begin);
+        Ok(api::Event {
+            reservation: notice.id,
+            job: notice.job.map(|job| job.id),
+            job_state: notice.job.map(|job| job.state.into()),
+            exit: notice.job.and_then(|job| job.exit),
+            owner: notice.owner.clone(),
+            state: notice.state.map(Into::into),
+            version: notice.version,
+            because: notice.because.map(ToOwned::to_owned),
+            missing: missing.map(|missing| missing.capacity.0),
+            could_begin: could_begin.filter_map(|begin| (*begin).try_into().ok()).collect(),
+            ..api::Event::new(*sequence, notice.at, notice.kind)?
+        })
+    }
 }
 
 /// All watchers.

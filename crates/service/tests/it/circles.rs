@@ -158,6 +158,7 @@ async fn a_broker_that_names_itself_is_no_peer_of_its_own() {
         attributes: Default::default(),
         loads: Vec::new(),
         hold_takes_seconds: None,
+        batch: None,
         version: None,
     };
     let refused = asked.heartbeat(&heartbeat).await.unwrap_err();

@@ -179,6 +179,7 @@ fn about() -> Heartbeat {
         attributes: BTreeMap::new(),
         loads: Vec::new(),
         hold_takes: None,
+        batch: None,
         version: None,
     }
 }

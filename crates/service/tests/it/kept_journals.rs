@@ -41,6 +41,7 @@ fn about(name: &str, role: Role) -> Heartbeat {
         attributes: BTreeMap::new(),
         loads: Vec::new(),
         hold_takes: Some(Millis::ZERO),
+        batch: None,
         version: None,
     }
 }

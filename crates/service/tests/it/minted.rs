@@ -72,6 +72,7 @@ async fn register(broker: &Client, name: &str, url: &str) {
         attributes: Default::default(),
         loads: Vec::new(),
         hold_takes_seconds: None,
+        batch: None,
         changes: None,
         version: None,
     };

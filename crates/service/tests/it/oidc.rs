@@ -5,13 +5,15 @@ mod provider;
 
 use crate::connections::Authority;
 use crate::daemon::{eventually, north, stop, with_token};
+use crate::http::{Reply, Wire};
 use axum::http::{HeaderMap, HeaderValue};
 use bookahead_api as api;
+use bookahead_client::Url;
 use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::security::{
     Authenticator, Claims, Provider, ProviderState, Role, Secret, Timing, mint, server_config,
 };
-use provider::{Fault, IdentityProvider, PUBLISHED_SECRET, Signer};
+use provider::{CLIENT, Fault, IdentityProvider, PUBLISHED_SECRET, Signer};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -352,5 +354,99 @@ async fn a_site_starts_without_its_issuer_and_believes_it_when_it_is_there() {
     eventually("the token is believed", || async { (status(&running, &token).await == 200).then_some(()) })
         .await;
     assert_eq!(failing_seconds(&running).await, 0.0);
+    stop(running).await;
+}
+
+/// A running site whose pages are at `http://localhost:1/`, so that a test follows each step itself.
+async fn site_with_pages(folder: &TempDir, issuer: &str) -> (Running, Wire) {
+    std::fs::write(folder.path().join("secret"), CLIENT.1).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(folder.path().join("secret"), private).unwrap();
+    let security = format!(
+        "[security]\nissuer = \"{issuer}\"\naudience = \"north\"\n[security.sign_in]\nclient = \"{}\"\n\
+         secret_file = \"secret\"\nurl = \"http://localhost:1\"\n",
+        CLIENT.0
+    );
+    let running = daemon::site(&north(None, &security), folder.path(), OnLostJournal::Ask).await.unwrap();
+    let address = running.url().strip_prefix("http://").unwrap().parse().unwrap();
+    (running, Wire::new(address, None))
+}
+
+/// Begins to sign in: the cookie of the browser, and the page of the provider.
+async fn begun(browser: &Wire) -> (String, String) {
+    let reply = eventually("the provider is known", || async {
+        let reply = browser.get("/sign-in?back=%23/mine").await;
+        assert_eq!(reply.status, 303);
+        (!reply.header("location").unwrap().contains("unavailable")).then_some(reply)
+    })
+    .await;
+    let cookie = reply.header("set-cookie").unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("Max-Age=600"), "{cookie}");
+    let url = Url::parse(reply.header("location").unwrap()).unwrap();
+    let provider = Wire::new(format!("127.0.0.1:{}", url.port().unwrap()).parse().unwrap(), None);
+    let page = provider.get(&format!("{}?{}", url.path(), url.query().unwrap())).await;
+    assert_eq!(page.status, 200);
+    (cookie.split(';').next().unwrap().to_owned(), page.body)
+}
+
+/// Where a link of the provider's page leads: a path of the pages.
+fn link(page: &str, user: &str) -> String {
+    let link = page.split_once(&format!("id=\"{user}\" href=\"")).unwrap().1.split_once('"').unwrap().0;
+    link.replace("&amp;", "&").strip_prefix("http://localhost:1").unwrap().to_owned()
+}
+
+fn cookies(reply: &Reply) -> Vec<&str> {
+    reply.headers("set-cookie").map(|cookie| cookie.split(';').next().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_signs_in_at_the_provider_and_stays_signed_in_after_a_restart() {
+    let (folder, signer) = (TempDir::new().unwrap(), Signer::es256("one"));
+    let provider = IdentityProvider::start(&[&signer]).await;
+    provider.have_users(signer);
+    let (running, browser) = site_with_pages(&folder, &provider.issuer).await;
+    let ways = browser.get("/v1/session").await.document(200);
+    assert_eq!(ways["sign_in"], json!({"token": true, "oidc": true, "choose_user": false}));
+    let (cookie, page) = begun(&browser).await;
+    let done = browser.send("GET", &link(&page, "ada"), &[("cookie", &cookie)], "").await;
+    assert_eq!((done.status, done.header("location")), (303, Some("http://localhost:1/#/mine")));
+    let session = cookies(&done)[0].to_owned();
+    let shown = browser.send("GET", "/v1/session", &[("cookie", &session)], "").await.document(200);
+    assert_eq!(shown["user"], json!({"name": "ada", "operator": false}));
+    assert_eq!(browser.send("GET", "/v1/reservations", &[("cookie", &session)], "").await.status, 200);
+
+    let again = browser.send("GET", &link(&page, "ada"), &[("cookie", &cookie)], "").await;
+    assert_eq!(
+        again.header("location"),
+        Some("http://localhost:1/#/sign-in?fault=refused"),
+        "a code is redeemed once"
+    );
+    stop(running).await;
+    let (running, browser) = site_with_pages(&folder, &provider.issuer).await;
+    assert_eq!(browser.send("GET", "/v1/reservations", &[("cookie", &session)], "").await.status, 200);
+    let forged = session.replace('~', "~~");
+    assert_eq!(browser.send("GET", "/v1/reservations", &[("cookie", &forged)], "").await.status, 401);
+    stop(running).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_browser_that_began_is_signed_in() {
+    let (folder, signer) = (TempDir::new().unwrap(), Signer::ed_dsa("one", 1));
+    let provider = IdentityProvider::start(&[&signer]).await;
+    provider.have_users(signer);
+    let (running, browser) = site_with_pages(&folder, &provider.issuer).await;
+    let ((mine, page), (other, _)) = (begun(&browser).await, begun(&browser).await);
+    let back = async |path: &str, cookie: &str| {
+        let reply = browser.send("GET", path, &[("cookie", cookie)], "").await;
+        assert!(cookies(&reply).iter().all(|cookie| !cookie.starts_with("bookahead-session=~")));
+        reply.header("location").unwrap().rsplit_once('=').unwrap().1.to_owned()
+    };
+    assert_eq!(back(&link(&page, "ada"), "").await, "stale");
+    assert_eq!(back(&link(&page, "ada"), &other).await, "stale", "the state is that of another sign-in");
+    assert_eq!(back(&link(&page, "ada"), &mine.replace('=', "=x")).await, "stale");
+    assert_eq!(back(&link(&page, "nobody"), &mine).await, "denied");
+    assert_eq!(back("/sign-in/done?code=%ff", &mine).await, "stale");
+    let injected = link(&page, "ada").replace("code=code-0", "code=code-2");
+    assert_eq!(back(&injected, &mine).await, "refused", "a code of another sign-in has another challenge");
     stop(running).await;
 }

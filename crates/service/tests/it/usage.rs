@@ -4,7 +4,8 @@ use crate::daemon::{
     GRID, book, broker, client, eventually, north, private, registered, signed, site, stop, with_token,
 };
 use bookahead_api as api;
-use bookahead_client::{Client, ClientError};
+use bookahead_client::{Client, ClientError, Options};
+use bookahead_protocol::ReservationId;
 use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::history::FILE;
 use bookahead_service::security::{Keys, Role, new_secret};
@@ -166,5 +167,54 @@ async fn a_broker_counts_what_was_booked_through_it_at_each_site() {
     })
     .await;
     stop(grid).await;
+    stop(north).await;
+}
+
+/// What happened to a reservation, and whether that is all.
+async fn happened(client: &Client, id: ReservationId) -> (Vec<String>, bool) {
+    let history = client.history(id).await.unwrap();
+    (history.events.into_iter().map(|event| event.kind).collect(), history.complete)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happened_to_a_reservation_is_known_after_a_restart() {
+    let folder = TempDir::new().unwrap();
+    let north = started(folder.path(), "").await;
+    let ada = client(north.url());
+    let id = book(&ada).await;
+    let mut watch = ada.watch(Some(id), None).await.unwrap();
+    assert_eq!(watch.next().await.unwrap().unwrap().kind, "state");
+    let (first, complete) = happened(&ada, id).await;
+    assert_eq!(
+        (first.first().map(String::as_str), first.last().map(String::as_str), complete),
+        (Some("held"), Some("committed"), true)
+    );
+    stop(north).await;
+    let old = std::fs::read(&files(folder.path())[0]).unwrap();
+
+    let north = started(folder.path(), "").await;
+    let ada = client(north.url());
+    ada.cancel(id).await.unwrap();
+    let (all, complete) = happened(&ada, id).await;
+    assert!(complete && all.starts_with(&first) && all.last().unwrap() == "cancelled", "{all:?}");
+    // A client that has seen nothing gets all events, even those before the restart.
+    let mut watch = ada.watch(Some(id), Some(0)).await.unwrap();
+    for kind in &all {
+        assert_eq!(watch.next().await.unwrap().unwrap().kind, *kind);
+    }
+    let bob = Client::new(
+        north.url(),
+        Options { user: Some("bob".into()), roles: vec!["user".into()], ..Options::default() },
+    )
+    .unwrap();
+    let refused = bob.history(id).await.unwrap_err();
+    assert_eq!(refused.problem().unwrap().status, 403, "it is not his");
+    stop(north).await;
+
+    // As after a crash before the last events were written: they are in the journal.
+    files(folder.path()).iter().for_each(|path| drop(std::fs::remove_file(path)));
+    std::fs::write(&files(folder.path())[0], &old).unwrap();
+    let north = started(folder.path(), "").await;
+    assert_eq!(happened(&client(north.url()), id).await, (all, true));
     stop(north).await;
 }

@@ -154,6 +154,7 @@ pub(super) fn about(name: &Name, role: Role) -> Heartbeat {
         attributes: BTreeMap::new(),
         loads: Vec::new(),
         hold_takes: None,
+        batch: None,
         version: None,
     }
 }

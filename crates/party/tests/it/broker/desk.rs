@@ -58,6 +58,7 @@ pub(crate) fn heartbeat(site: &str, resources: Vec<Resource>) -> Heartbeat {
         attributes: BTreeMap::new(),
         loads: Vec::new(),
         hold_takes: None,
+        batch: None,
         version: None,
     }
 }

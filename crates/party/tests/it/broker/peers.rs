@@ -2,6 +2,7 @@
 
 use super::desk::{Desk, broker, heartbeat, job_rules, name, site};
 use bookahead_party::broker::Broker;
+use bookahead_party::queries::BatchState;
 use bookahead_party::{Heartbeat, Input, OfferedResource, Party, Queries, Role};
 use bookahead_protocol::broker::Rules;
 use bookahead_protocol::problem::Why;
@@ -91,6 +92,19 @@ fn a_hold_takes_the_broker_as_long_as_its_slowest_peer_and_two_trips_there() {
     assert_eq!(desk.broker.head().hold_time(&name("quiet")), Millis(10_000), "as configured");
     desk.step(0, Input::Silent { peer: name("south") });
     assert_eq!(told(&desk), Some(Millis(3 + 2 + 50)));
+}
+
+#[test]
+fn a_broker_shows_whether_the_batch_systems_of_its_sites_answer() {
+    let mut desk = Desk::with(&["plain"]);
+    let told = |desk: &Desk| {
+        let sites = desk.broker.sites(Moment(0));
+        sites.into_iter().find(|known| known.said.name == name("north")).unwrap().said.batch
+    };
+    for batch in [Some(BatchState::Ok), Some(BatchState::Silent), None] {
+        desk.hears(0, Heartbeat { batch, ..site("north", 0) }).unwrap();
+        assert_eq!(told(&desk), batch);
+    }
 }
 
 #[test]

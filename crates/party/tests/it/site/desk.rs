@@ -173,6 +173,7 @@ fn site(rules: &Rules, options: SiteOptions) -> Site {
         attributes: BTreeMap::new(),
         loads: Vec::new(),
         hold_takes: None,
+        batch: None,
         version: None,
     };
     Site::new(rules.clone(), about, options).expect("the rules make sense")

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 29] = [
+const ROUTES: [(&str, &[&str]); 30] = [
     ("/docs", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
@@ -26,6 +26,7 @@ const ROUTES: [(&str, &[&str]); 29] = [
     ("/v1/reservations/{id}/events", &["get"]),
     ("/v1/reservations/{id}/extend", &["post"]),
     ("/v1/reservations/{id}/finish", &["post"]),
+    ("/v1/reservations/{id}/history", &["get"]),
     ("/v1/reservations/{id}/hold", &["post"]),
     ("/v1/reservations/{id}/jobs", &["post"]),
     ("/v1/reservations/{id}/prepare", &["post"]),

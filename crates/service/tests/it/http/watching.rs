@@ -7,6 +7,7 @@ use bookahead_client::Watch;
 use bookahead_protocol::ReservationId;
 use bookahead_service::http::Limits;
 use bookahead_service::security::Role;
+use serde_json::json;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -90,6 +91,23 @@ async fn who_watches_one_is_first_told_how_it_is() {
     assert_eq!(next(&mut back).await.kind, "cancelled", "what was missed says how it is");
     let hers = format!("/v1/reservations/{id}/events");
     assert_eq!(north.wire("grace", Role::User).get(&hers).await.problem(), (403, "not-owner".into()));
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_note_is_told_and_the_stream_goes_on() {
+    let north = North::start().await;
+    let id = hold(&north, "ada", "1").await;
+    let client = north.client("ada", Role::User);
+    client.commit(id, &api::Commit::default()).await.unwrap();
+    let mut watch = client.watch(Some(id), None).await.unwrap();
+    assert_eq!(next(&mut watch).await.kind, "state");
+    let mut request = client.show(id).await.unwrap().request.unwrap();
+    request.note = Some("bring the samples".into());
+    client.change(id, None, &serde_json::from_value(json!({ "request": request })).unwrap()).await.unwrap();
+    assert_eq!(next(&mut watch).await.kind, "request-changed");
+    cancel(&north, "ada", id).await;
+    assert_eq!(next(&mut watch).await.kind, "cancelled");
     north.end().await;
 }
 

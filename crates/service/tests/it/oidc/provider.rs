@@ -1,20 +1,24 @@
 //! An identity provider for tests: a real server on loopback that publishes keys, replaces them, and fails in the
-//! ways of real providers.
+//! ways of real providers. With a signer of its own it also has a page where users sign in, and redeems codes as
+//! OpenID Connect and PKCE (RFC 7636) require.
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, LOCATION};
+use axum::extract::{Query, State};
+use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use bookahead_client::Url;
 use bookahead_service::http::listener::Listener;
 use bookahead_service::http::serve::{Bounds, serve};
+use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
 use rustls::ServerConfig;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
@@ -68,7 +72,17 @@ struct Published {
     fault: Option<Fault>,
     /// How often the configuration was fetched.
     asked: usize,
+    /// Signs ID tokens.
+    signer: Option<Signer>,
+    /// Sign-ins whose code was not redeemed yet, by code.
+    codes: BTreeMap<String, BTreeMap<String, String>>,
 }
+
+/// The client that the provider knows, and its secret.
+pub(super) const CLIENT: (&str, &str) = ("pages", "a secret: of the client");
+
+/// Longest lifetime of an ID token, in seconds.
+const ID_TOKEN_LASTS: i64 = 60;
 
 impl IdentityProvider {
     pub(super) async fn start(signers: &[&Signer]) -> IdentityProvider {
@@ -84,17 +98,30 @@ impl IdentityProvider {
         let port = listener.local_addr().unwrap().port();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let issuer = format!("{scheme}://localhost:{port}/realms/hpc");
-        let published =
-            Published { issuer: issuer.clone(), keys: public_keys(signers), fault: None, asked: 0 };
+        let published = Published {
+            issuer: issuer.clone(),
+            keys: public_keys(signers),
+            fault: None,
+            asked: 0,
+            signer: None,
+            codes: BTreeMap::new(),
+        };
         let published = Arc::new(Mutex::new(published));
         let router = Router::new()
             .route("/realms/hpc/.well-known/openid-configuration", get(configuration))
             .route("/keys", get(keys))
+            .route("/authorize", get(authorize))
+            .route("/token", post(redeem))
             .with_state(published.clone());
         let (stop, stopped) = oneshot::channel::<()>();
         let listeners = vec![Listener::Tcp(listener, tls)];
         tokio::spawn(serve(Bounds::default(), listeners, router, async { drop(stopped.await) }));
         IdentityProvider { issuer, published, _stop: stop }
+    }
+
+    /// Has users who sign in, with tokens by this signer.
+    pub(super) fn have_users(&self, signer: Signer) {
+        self.published.lock().unwrap().signer = Some(signer);
     }
 
     pub(super) fn publish(&self, signers: &[&Signer]) {
@@ -130,10 +157,71 @@ async fn configuration(State(published): Shared) -> Response {
         Some(Fault::KeysElsewhere) => {
             json!({"issuer": issuer, "jwks_uri": "http://192.0.2.1/keys"}).to_string().into_response()
         }
-        _ => json!({"issuer": issuer, "jwks_uri": own, "scopes_supported": ["openid"]})
-            .to_string()
-            .into_response(),
+        _ => json!({"issuer": issuer, "jwks_uri": own, "scopes_supported": ["openid"],
+            "authorization_endpoint": format!("{base}/authorize"), "token_endpoint": format!("{base}/token")})
+        .to_string()
+        .into_response(),
     }
+}
+
+/// A page with a link for each user, and one to refuse.
+async fn authorize(State(published): Shared, Query(asked): Query<BTreeMap<String, String>>) -> Response {
+    let of = |name: &str| asked.get(name).cloned().unwrap_or_default();
+    let scopes = of("scope");
+    assert_eq!((of("response_type"), of("client_id")), ("code".into(), CLIENT.0.into()));
+    assert!(scopes.split(' ').any(|scope| scope == "openid"), "{scopes}");
+    assert_eq!(of("code_challenge_method"), "S256");
+    assert!(of("nonce").len() > 20 && of("state").len() > 20 && of("code_challenge").len() == 43);
+    let back = |user: &str, more: &str| {
+        let separator = if of("redirect_uri").contains('?') { '&' } else { '?' };
+        format!(
+            "<a id=\"{user}\" href=\"{}{separator}{more}&amp;state={}\">{user}</a>\n",
+            of("redirect_uri"),
+            of("state")
+        )
+    };
+    let mut page = String::from("<!doctype html><title>Sign in</title><h1>Who are you?</h1>\n");
+    let mut published = published.lock().unwrap();
+    for user in ["ada", "bob"] {
+        let code = format!("code-{}", published.codes.len());
+        page += &back(user, &format!("code={code}"));
+        let mut begun = asked.clone();
+        begun.insert("user".into(), user.into());
+        published.codes.insert(code, begun);
+    }
+    page += &back("nobody", "error=access_denied&amp;error_description=No");
+    ([(CONTENT_TYPE, "text/html")], page).into_response()
+}
+
+/// An ID token for a code, once, for the client and browser that began.
+async fn redeem(State(published): Shared, headers: HeaderMap, body: String) -> Response {
+    let refused =
+        |error: &str| (StatusCode::BAD_REQUEST, json!({ "error": error }).to_string()).into_response();
+    let form = read_form(&body);
+    let of = |name: &str| form.get(name).cloned().unwrap_or_default();
+    // Both are encoded as in a form (RFC 6749, 2.3.1).
+    let known = STANDARD.encode(format!("{}:a+secret%3A+of+the+client", CLIENT.0));
+    let authorization = headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
+    if authorization != Some(format!("Basic {known}")) {
+        return refused("invalid_client");
+    }
+    let mut published = published.lock().unwrap();
+    let Some(begun) = published.codes.remove(&of("code")) else { return refused("invalid_grant") };
+    let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, of("code_verifier").as_bytes()));
+    if begun["redirect_uri"] != of("redirect_uri") || begun["code_challenge"] != challenge {
+        return refused("invalid_grant");
+    }
+    let now = jiff::Timestamp::now().as_second();
+    let token =
+        published.signer.as_ref().unwrap().sign(&json!({"iss": published.issuer, "sub": begun["user"],
+        "aud": CLIENT.0, "exp": now + ID_TOKEN_LASTS, "iat": now, "nonce": begun["nonce"]}));
+    json!({"access_token": "opaque", "token_type": "Bearer", "id_token": token}).to_string().into_response()
+}
+
+/// A form as names and values.
+fn read_form(form: &str) -> BTreeMap<String, String> {
+    let url = Url::parse(&format!("form:?{form}")).unwrap();
+    url.query_pairs().into_owned().collect()
 }
 
 async fn keys(State(published): Shared) -> Response {
@@ -144,7 +232,7 @@ async fn keys(State(published): Shared) -> Response {
     match fault {
         Some(Fault::Garbage) => return "<html>502 Bad Gateway</html>".into_response(),
         Some(Fault::TooLarge) => {
-            return (json!({ "keys": keys }).to_string() + &" ".repeat(1 << 20)).into_response();
+            return (json!({ "keys": keys }).to_string() + " ".repeat(1 << 20).as_str()).into_response();
         }
         Some(Fault::Oct) => {
             let secret = URL_SAFE_NO_PAD.encode(PUBLISHED_SECRET);

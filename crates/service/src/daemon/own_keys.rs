@@ -1,10 +1,10 @@
-//! The key with which a broker signs tokens for its peers. It is made at the first start and kept in the state
-//! folder, next to the public key for the peers.
+//! Keys that a service makes at its first start and keeps in its state folder: the one with which a broker signs tokens
+//! for its peers, next to its public key, and the one with which a service signs the sessions of its pages.
 
 use super::DaemonError;
 use crate::replace_file::replace_file;
 use crate::security::tls::Content;
-use crate::security::{CallsKey, SecurityError};
+use crate::security::{CallsKey, Keys, SecurityError, new_secret};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,18 +14,30 @@ const PRIVATE: &str = "calls-key.pem";
 /// Public key in PEM, for `[[security.broker]] key` of the peers.
 const PUBLIC: &str = "calls-key.pub";
 
+/// A secret, as in key files.
+const SESSIONS: &str = "sessions-key";
+
+/// The key of sessions, made at the first call.
+pub(super) fn sessions_key(state: &Path) -> Result<Keys, DaemonError> {
+    let path = state.join(SESSIONS);
+    make(&path, new_secret)?;
+    Ok(Keys::read(&path)?)
+}
+
+/// Writes a new key if there is none. After another error than that, a new key would replace one that is in use; reading
+/// the file reports that error.
+fn make(path: &Path, new: impl FnOnce() -> Option<String>) -> Result<(), DaemonError> {
+    if !std::fs::metadata(path).is_err_and(|missing| missing.kind() == ErrorKind::NotFound) {
+        return Ok(());
+    }
+    let made = new().ok_or(DaemonError::NoRandomness)?;
+    replace_file(path, made.as_bytes()).map_err(|cause| DaemonError::State { path: path.to_owned(), cause })
+}
+
 /// The key of the broker, made at the first call.
 pub(super) fn calls_key(state: &Path, name: &str) -> Result<Arc<CallsKey>, DaemonError> {
     let path = state.join(PRIVATE);
-    // Only if it is missing: after another error a new key would replace the one that peers trust. `read`
-    // below reports that error.
-    if let Err(missing) = std::fs::metadata(&path)
-        && missing.kind() == ErrorKind::NotFound
-    {
-        let made = CallsKey::generate().ok_or(DaemonError::NoRandomness)?;
-        replace_file(&path, made.as_bytes())
-            .map_err(|cause| DaemonError::State { path: path.clone(), cause })?;
-    }
+    make(&path, CallsKey::generate)?;
     let content = Content::read("the key for calls", &path)?;
     content.must_be_private()?;
     let key = CallsKey::parse(name, &content.bytes)
@@ -43,6 +55,16 @@ pub(super) fn calls_key(state: &Path, name: &str) -> Result<Arc<CallsKey>, Daemo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sessions_outlive_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let sign = |keys: &Keys| keys.secret().unwrap().sign(b"x").as_ref().to_vec();
+        let made = sessions_key(folder.path()).unwrap();
+        assert_eq!(sign(&made), sign(&sessions_key(folder.path()).unwrap()));
+        let elsewhere = tempfile::tempdir().unwrap();
+        assert_ne!(sign(&made), sign(&sessions_key(elsewhere.path()).unwrap()));
+    }
 
     #[test]
     fn a_key_is_made_once_and_a_private_key_that_others_can_read_is_refused() {

@@ -1,0 +1,144 @@
+//! Booking in the pages: from the question to a reservation, and what becomes of it.
+
+use super::driver::{ENTER, SELECT_ALL, TAB};
+use super::{Browser, demo};
+use crate::folder::Folder;
+use serde_json::Value;
+
+/// State of a reservation, as the command line shows it.
+fn state(folder: &Folder, url: &str, id: &str) -> Value {
+    folder.succeed(&format!("show {id} --server {url} --user ada --json")).json()
+}
+
+#[test]
+fn a_booking_is_asked_for_held_committed_prolonged_and_cancelled() {
+    let folder = Folder::new();
+    let (_demo, url) = demo(&folder);
+    let browser = Browser::start();
+    browser.be(&url, "ada");
+    browser.fill("#ask-name", "beamline run");
+    browser.ask("64", "2h", ("in 2 hours", "+20h"));
+    browser.click(".offer");
+    browser.until_says("#effect", "job");
+    browser.click("#hold");
+    let id = browser.attribute("[data-hold]", "data-hold");
+    assert_eq!(state(&folder, &url, &id)["state"], "held");
+    browser.click("[data-action=commit]");
+    browser.until("!document.querySelector('[data-hold]')");
+    assert_eq!(state(&folder, &url, &id)["state"], "committed");
+
+    // Selected in the timeline, with its details beside it.
+    browser.open(&format!("{url}/#/reservation/{id}"));
+    browser.click("#to-timeline");
+    browser.until("document.documentElement.dataset.view === 'timeline'");
+    browser.until_says("#details", "beamline run");
+
+    browser.open(&format!("{url}/#/reservation/{id}"));
+    let end = |shown: &Value| shown["slots"][0]["end"].as_str().unwrap().to_owned();
+    let before = end(&state(&folder, &url, &id));
+    browser.click("[data-action=extend]");
+    browser.click("dialog [data-action=extend]");
+    browser.until("!document.querySelector('dialog[open]')");
+    assert!(end(&state(&folder, &url, &id)) > before);
+    browser.click("[data-action=cancel]");
+    browser.click("dialog [data-action=cancel]");
+    browser.until("document.querySelector('.page-head .badge')?.dataset.state === 'cancelled'");
+    assert_eq!(state(&folder, &url, &id)["state"], "cancelled");
+    browser.until_says("#history", "cancelled");
+    browser.quit();
+}
+
+#[test]
+fn a_refusal_offers_what_is_possible_and_an_offer_is_accepted() {
+    let folder = Folder::new();
+    let (_demo, url) = demo(&folder);
+    let browser = Browser::start();
+    browser.be(&url, "ada");
+    browser.ask("500", "2h", ("in 20 minutes", "+3h"));
+    browser.until_there("#refusal [data-counter]");
+    browser.click("#refusal [data-counter]");
+    browser.until_there(".offer");
+    let id = browser.hold_first();
+    browser.click("[data-action=commit]");
+    browser.until("!document.querySelector('[data-hold]')");
+    assert_eq!(state(&folder, &url, &id)["state"], "committed");
+    browser.quit();
+}
+
+#[test]
+fn what_another_client_does_is_seen_at_once() {
+    let folder = Folder::new();
+    let (_demo, url) = demo(&folder);
+    let browser = Browser::start();
+    browser.be(&url, "ada");
+    browser.open(&format!("{url}/#/mine"));
+    browser.until("document.documentElement.dataset.live === 'live'");
+    let booked = folder.succeed(&format!(
+        "reserve --capacity 8 --duration 1h --from +2h --until +20h --name elsewhere --book --server {url} --user ada --json"
+    ));
+    let id = booked.json()["id"].as_str().unwrap().to_owned();
+    browser.until_there(&format!(".booking[data-reservation='{id}'][data-state=committed]"));
+    folder.succeed(&format!("cancel {id} --server {url} --user ada"));
+    browser.until(&format!(
+        "!document.querySelector(\".booking[data-reservation='{id}'][data-state=committed]\")"
+    ));
+    browser.quit();
+}
+
+#[test]
+fn all_of_it_works_with_the_keyboard_alone() {
+    let folder = Folder::new();
+    let (_demo, url) = demo(&folder);
+    let browser = Browser::start();
+    browser.be(&url, "ada");
+    // The key `/` leads to the form; from there on only Tab, Enter and letters.
+    browser.press("/");
+    browser.until("document.activeElement?.closest('#ask-form')");
+    to(&browser, "#ask-what");
+    type_over(&browser, "16");
+    to(&browser, "#ask-length");
+    type_over(&browser, "1h");
+    to(&browser, "#ask-from");
+    type_over(&browser, "in 2 hours");
+    to(&browser, "#ask-until");
+    type_over(&browser, "+20h");
+    browser.press(ENTER);
+    browser.until_there(".offer");
+    to(&browser, ".offer");
+    browser.press(ENTER);
+    browser.until_there("#hold");
+    to(&browser, "#hold");
+    browser.press(ENTER);
+    browser.until_there("[data-hold]");
+    let id = browser.attribute("[data-hold]", "data-hold");
+    to(&browser, "[data-action=commit]");
+    browser.press(ENTER);
+    browser.until("!document.querySelector('[data-hold]')");
+    assert_eq!(state(&folder, &url, &id)["state"], "committed");
+    browser.open(&format!("{url}/#/reservation/{id}"));
+    to(&browser, "[data-action=cancel]");
+    browser.press(ENTER);
+    browser.until_there("dialog[open]");
+    to(&browser, "dialog [data-action=cancel]");
+    browser.press(ENTER);
+    browser.until("document.querySelector('.page-head .badge')?.dataset.state === 'cancelled'");
+    browser.quit();
+}
+
+/// Moves the focus with Tab until it is on such an element.
+fn to(browser: &Browser, css: &str) {
+    browser.until_there(css);
+    let there = format!("document.activeElement?.matches({})", serde_json::json!(css));
+    for _ in 0..200 {
+        if browser.value(&there) == true {
+            return;
+        }
+        browser.press(TAB);
+    }
+    panic!("Tab does not lead to {css}");
+}
+
+fn type_over(browser: &Browser, text: &str) {
+    browser.press(SELECT_ALL);
+    browser.press(text);
+}
