@@ -47,7 +47,7 @@ function render() {
   const view = VIEWS[where.view] ? where.view : 'timeline';
   const key = `${view}/${where.id || ''}`;
   if (where.params.select && where.params.select !== state.selected?.id) change('selected', { selected: { id: where.params.select } });
-  if (key === shown && view !== 'timeline') return;
+  if (key === shown && view !== 'timeline' && view !== 'sign-in') return;
   leave?.();
   const isFirst = shown === '';
   shown = key;

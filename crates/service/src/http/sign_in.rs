@@ -43,7 +43,7 @@ async fn begin(
             let cookie = set_named(COOKIE_NAME, &begun.cookie, Some(TIME_TO_SIGN_IN), sign_in.is_secure())?;
             go_to(&begun.url, [cookie])
         }
-        Err(fault) => failed(sign_in, &fault),
+        Err(fault) => failed(sign_in, &fault, &back),
     }
 }
 
@@ -55,14 +55,15 @@ async fn done(
     let sign_in = configured(&shared)?;
     let returned = query.map(|Query(query)| query).unwrap_or_default();
     let cookie = cookie_named(&headers, COOKIE_NAME).unwrap_or_default();
-    match sign_in.complete(returned, cookie, wall_seconds()).await {
+    let now = wall_seconds();
+    match sign_in.complete(returned, cookie, now).await {
         Ok(signed_in) => {
             let secure = sign_in.is_secure();
             // The code cannot be redeemed again, so the cookie of the sign-in is of no use any more.
             let cookies = [set(&signed_in.session, secure)?, set_named(COOKIE_NAME, "", None, secure)?];
             go_to(&format!("{}{}", sign_in.pages(), signed_in.back), cookies)
         }
-        Err(fault) => failed(sign_in, &fault),
+        Err(fault) => failed(sign_in, &fault, &sign_in.place_to_return_to(cookie, now)),
     }
 }
 
@@ -71,8 +72,9 @@ fn configured(shared: &Shared) -> Result<&SignIn, Refusal> {
     shared.authenticator.sign_in().ok_or_else(none)
 }
 
-/// Back to the pages, with a word that they know. The text of a fault may have words of a provider or of an attacker.
-fn failed(sign_in: &SignIn, fault: &SignInFault) -> Result<Response, Refusal> {
+/// Back to the pages, with a word that they know and the place that the user came from. The text of a fault may have words
+/// of a provider or of an attacker.
+fn failed(sign_in: &SignIn, fault: &SignInFault, back: &str) -> Result<Response, Refusal> {
     let event = "sign_in_failed";
     let word = match fault {
         SignInFault::Stale => "stale",
@@ -86,7 +88,12 @@ fn failed(sign_in: &SignIn, fault: &SignInFault) -> Result<Response, Refusal> {
     } else {
         tracing::warn!(event, "a user could not sign in: {fault}");
     }
-    go_to(&format!("{}#/sign-in?fault={word}", sign_in.pages()), [])
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("fault", word);
+    if let Some(place) = back.strip_prefix('#') {
+        query.append_pair("back", place);
+    }
+    go_to(&format!("{}#/sign-in?{}", sign_in.pages(), query.finish()), [])
 }
 
 fn go_to<const N: usize>(url: &str, cookies: [(HeaderName, HeaderValue); N]) -> Result<Response, Refusal> {

@@ -262,6 +262,11 @@ impl SignIn {
         Ok(SignedIn { session: format!("{MARK}{}", mint(secret, &claims)), back })
     }
 
+    /// The place in the pages where a sign-in began; empty if the cookie is none of this service, or too old.
+    pub(crate) fn place_to_return_to(&self, cookie: &str, now: i64) -> String {
+        self.begun(cookie, now).map(|(_, back)| back).unwrap_or_default()
+    }
+
     /// The user of a session. `None` if the token is none.
     pub(super) fn session(&self, token: &str, now: i64) -> Option<Result<Identity, TokenFault>> {
         let token = token.strip_prefix(MARK)?;

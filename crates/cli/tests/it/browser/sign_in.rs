@@ -64,7 +64,7 @@ fn a_user_signs_in_at_the_identity_provider_and_returns_to_the_page() {
     browser.click("#oidc");
     browser.click("#ada");
     browser.until_says("#user", "ada");
-    browser.until("location.hash.startsWith('#/')");
+    browser.until("location.hash === '#/mine'");
     browser.until("document.documentElement.dataset.live === 'live'");
     browser.open(&format!("{url}/#/timeline"));
     browser.ask("16", "1h", ("in 2 hours", "+20h"));

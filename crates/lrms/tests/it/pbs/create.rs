@@ -354,10 +354,11 @@ fn a_scheduler_that_takes_its_time_is_waited_for_beyond_the_time_out_of_commands
     let picture = picture(&commands);
     commands.prints("pbs_rstat", 0, &four_until("11:35:00"));
     commands.prints("pbs_rsub", 0, CONFIRMED);
-    commands.takes("pbs_rsub", "1.2");
+    commands.takes("pbs_rsub", "4");
     let with = |confirm_within: i64| {
         let settings = Settings { confirm_within: Seconds(confirm_within), ..super::settings(&commands) };
-        Pbs::new(Runner::local(Duration::from_millis(600)), settings).create(&wanted(4), &picture)
+        // Long enough for a command that takes no time, on a machine that is very busy.
+        Pbs::new(Runner::local(Duration::from_secs(3)), settings).create(&wanted(4), &picture)
     };
     assert!(matches!(with(0), Err(LrmsError::Silent { .. })));
     with(45).unwrap();

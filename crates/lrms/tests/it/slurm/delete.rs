@@ -8,7 +8,7 @@ use bookahead_lrms::batch::{JobSystem, ReservationSystem};
 fn a_reservation_goes_with_its_jobs_and_no_job_is_left_waiting_for_it() {
     let mut site = plain(&cores());
     let (one, two) =
-        (site.wanted("ba.one", &cores(), -10, 300, 4), site.wanted("ba.two", &cores(), -10, 300, 4));
+        (site.wanted("ba.one", &cores(), -10, 900, 4), site.wanted("ba.two", &cores(), -10, 900, 4));
     let (one, two) = (site.create(&one).unwrap(), site.create(&two).unwrap());
     let beside = site.local_job(&["-n1", "-t5", "--reservation=ba.two"]);
     let submit = |name: &str, amount: u32, inside: &[&Handle]| {

@@ -17,7 +17,8 @@ fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
     site.by_hand("scancel", &["-u", &site.account()]);
     until("it is empty", || site.look().jobs.iter().all(|job| job.state.is_over()));
 
-    let wanted = site.wanted("ba.one", &place, 4, 8, 4);
+    // Time for the commands below, and for a job inside, on a machine that is very busy.
+    let wanted = site.wanted("ba.one", &place, 12, 16, 4);
     let handle = site.create(&wanted).unwrap();
     // Its limit exceeds the end of the reservation.
     let long = site.submission("job_long", &place, 3, &[&handle]);
@@ -32,7 +33,7 @@ fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
 
     let fact = site.until_state(&long, &FactState::Running);
     let late = fact.started.unwrap() - wanted.interval.begin;
-    assert!((Seconds(-1)..=Seconds(2)).contains(&late), "{late} late");
+    assert!((Seconds(-1)..=Seconds(6)).contains(&late), "{late} late");
     assert_eq!((fact.cores, fact.limit), (3, Some(Seconds(600))));
     assert_eq!(fact.resources, [super::cpu()]);
     let fact = site.until_state(&short, &FactState::Done { exit: 0 });
@@ -42,7 +43,7 @@ fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
     // After its end it no longer exists for us, though Slurm shows it for some seconds.
     until("it is over", || site.reserved("ba.one").is_none());
     let fact = site.until_state(&long, &FactState::OutOfTime);
-    assert!(fact.ended.unwrap() - wanted.interval.end < Seconds(20), "{fact:?}");
+    assert!(fact.ended.unwrap() - wanted.interval.end < Seconds(40), "{fact:?}");
     assert!(fact.ended.unwrap() >= wanted.interval.end);
     // A job that still waits for it waits forever, and its state says so.
     let mut orphan = None;
