@@ -54,6 +54,7 @@ pub struct Request {
     #[schema(example = json!({"course": "mpi"}))]
     pub labels: BTreeMap<String, String>,
     /// Other users that may see the reservation and run jobs in it. At most 64. They cannot change or cancel it.
+    /// `project:NAME` stands for the users of a project.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<NameText>, max_items = 64, example = json!(["bob"]))]
     pub shared_with: Vec<Name>,

@@ -25,7 +25,7 @@ pub(crate) struct About {
 #[derive(Args, Clone, Default)]
 pub(crate) struct Sharing {
     /// Other users, separated by commas, that may see the reservation and run jobs in it; only you can change or
-    /// cancel it
+    /// cancel it. project:NAME stands for the users of a project
     #[arg(long, value_name = "USERS", value_delimiter = ',', help_heading = "Description")]
     pub(crate) with: Option<Vec<String>>,
 }

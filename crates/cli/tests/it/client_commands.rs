@@ -154,6 +154,23 @@ fn reservations_and_jobs_have_names_notes_and_labels_and_are_shared() {
 }
 
 #[test]
+fn a_reservation_is_shared_with_the_users_of_a_project() {
+    let projects = "[security.projects]\nphysics = [\"ada\", \"bob\"]\nchem = [\"eve\"]\n";
+    let asking = Asking::site(&format!("{SITE}{projects}"));
+    let reserve = ["reserve", "--book", "--capacity", "8", "--duration", "1h", "--user", "ada", "--with"];
+    let booked = asking.document(&[&reserve[..], &["project:physics,grace"]].concat());
+    assert_eq!(booked["shared_with"], serde_json::json!(["bob", "grace"]));
+    let id = booked["id"].as_str().unwrap();
+    let job = ["submit", "--pretend", "1m", "--limit", "2m", "--reservation", id, "--user"];
+    asking.ends(0, &[&job[..], &["bob"]].concat());
+    asking.ends(3, &[&job[..], &["eve"]].concat());
+    let changed = asking.document(&["change", id, "--user", "ada", "--with", "project:chem"]);
+    assert_eq!(changed["shared_with"], serde_json::json!(["eve"]));
+    let unknown = asking.ends(3, &[&reserve[..], &["project:biology"]].concat());
+    assert!(unknown.err.contains("unknown project biology; there are: chem, physics"), "{unknown:?}");
+}
+
+#[test]
 fn what_is_refused_ends_with_3_and_says_what_would_do_instead() {
     let asking = Asking::site(SITE);
     let id = asking.hold("32");

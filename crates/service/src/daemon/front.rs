@@ -7,7 +7,7 @@ use super::{DaemonError, VERSION};
 use crate::config::{BrokerLink, Calls, Common, url_below};
 use crate::http::listener::{Listen, Listener, UNIX};
 use crate::http::serve::Bounds;
-use crate::http::{About, JobOutputs, Limits, Served, Stop, answer, router, serve};
+use crate::http::{About, JobOutputs, Limits, Projects, Served, Stop, answer, router, serve};
 use crate::notify::{Outbox, deliver};
 use crate::peer_answers::plain;
 use crate::peer_clock;
@@ -93,7 +93,17 @@ impl Common<'_> {
         }
         let (authenticator, accounts) = (Arc::new(authenticator), Arc::new(Accounts::new(self.security)));
         let (limits, heartbeat) = (self.limits.clone(), self.heartbeat.duration());
-        Ok(Front { about, listeners, authenticator, accounts, limits, brokers, heartbeat, identity: None })
+        Ok(Front {
+            about,
+            listeners,
+            authenticator,
+            accounts,
+            limits,
+            brokers,
+            heartbeat,
+            identity: None,
+            projects: self.security.projects.clone(),
+        })
     }
 }
 
@@ -126,6 +136,8 @@ pub(super) struct Front {
     heartbeat: std::time::Duration,
     /// Brokers only: identity in the `via` list of calls.
     pub(super) identity: Option<Name>,
+    /// Users of projects.
+    pub(super) projects: Projects,
 }
 
 /// Information about the batch system of a site, or the peers of a broker, for the routes.
@@ -160,7 +172,8 @@ impl Front {
         batch: Watched,
         outbox: Option<Arc<Outbox>>,
     ) -> Running {
-        let Front { about, listeners, authenticator, accounts, limits, brokers, heartbeat, identity } = self;
+        let Front { about, listeners, authenticator, accounts, limits, brokers, heartbeat, identity, projects } =
+            self;
         let party = thread.handle().clone();
         let addresses: Vec<Listen> = listeners.iter().filter_map(|listener| listener.local().ok()).collect();
         let (stopper, stop) = Stop::pair();
@@ -190,6 +203,7 @@ impl Front {
             look_every,
             outbox,
             outputs,
+            projects,
         };
         let router = router(served, stop.clone());
         let mut stopping = stop;

@@ -47,6 +47,9 @@ pub async fn site(
     config.check()?;
     let state = config.state(base);
     let mut front = Common::from(config).listen(base, &state).await?;
+    for (user, project) in config.batch.iter().flat_map(|batch| &batch.projects) {
+        front.projects.entry(project.as_str().into()).or_default().insert(user.clone());
+    }
     say_if_no_programs(config, &mut front.about);
     let outbox = config.notify.outbox(&config.name, base, &state)?;
     let projects = config.batch.as_ref().map(projects).unwrap_or_default();

@@ -22,6 +22,7 @@ mod observe;
 mod openapi;
 mod output;
 mod pages;
+mod projects;
 mod queries;
 mod request;
 mod requester;
@@ -36,6 +37,7 @@ mod watch;
 pub use limits::Limits;
 pub use openapi::document as openapi;
 pub use output::JobOutputs;
+pub use projects::Projects;
 pub use serve::{Stop, Stopper};
 
 use crate::notify::Outbox;
@@ -84,6 +86,8 @@ pub struct Served {
     pub outbox: Option<Arc<Outbox>>,
     /// Where the output of jobs is read.
     pub outputs: JobOutputs,
+    /// Users of projects, with which reservations are shared.
+    pub projects: Projects,
 }
 
 /// Name, role and URL of a service.
@@ -184,6 +188,7 @@ struct Shared {
     places: Shares<Name>,
     /// Where the output of jobs is read.
     outputs: JobOutputs,
+    projects: Projects,
     /// Slots for reading the output of jobs.
     output_reads: Shares<Name>,
     /// Slots for event streams.
@@ -198,8 +203,7 @@ struct Shared {
 
 impl Shared {
     fn new(served: Served, stop: Stop) -> Shared {
-        let Served { party, authenticator, accounts, limits, about, commands, look_every, outbox, outputs } =
-            served;
+        let Served { party, authenticator, accounts, limits, about, commands, look_every, outbox, outputs, projects } = served;
         Shared {
             metrics: Metrics::new(&about, commands, outbox.clone(), authenticator.provider().cloned()),
             under_way: Arc::default(),
@@ -222,6 +226,7 @@ impl Shared {
             stop,
             outbox,
             outputs,
+            projects,
             output_reads: Shares::quarters(output::MOST_READS),
         }
     }

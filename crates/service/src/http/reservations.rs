@@ -9,7 +9,7 @@ use super::openapi::{
 };
 use super::request::{Command, Document, Id, OrNothing, Required};
 use super::requester::{Changing, Requester};
-use super::{Shared, answer};
+use super::{Shared, answer, projects};
 use crate::notify::not_allowed;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -54,11 +54,12 @@ pub(super) async fn reserve(
     State(shared): State<Arc<Shared>>,
     Changing(requester): Changing,
     Required(key): Required,
-    Document(reserve): Document<api::Reserve>,
+    Document(mut reserve): Document<api::Reserve>,
 ) -> Answered {
     shared.check_webhook(&reserve.request)?;
-    // The id follows from the key, so that a repetition without an id in the body means the same reservation.
     let request = reserve.request.clone();
+    projects::replace(&shared.projects, requester.user(), &mut reserve.request)?;
+    // The id follows from the key, so that a repetition without an id in the body means the same reservation.
     let call = reserve.call(key.reservation());
     let answer = shared.command(&requester, key.key, call).await?;
     let reserved = answer::reservation(answer).map_err(|refusal| refusal.for_request(&request))?;
@@ -180,7 +181,7 @@ pub(super) async fn attach(
 pub(super) async fn change(
     command: Command<ReservationId>,
     headers: HeaderMap,
-    Document(change): Document<api::Change>,
+    Document(mut change): Document<api::Change>,
 ) -> Answered {
     let version = demanded(&headers)?;
     if change.request.webhook.is_some() {
@@ -188,6 +189,7 @@ pub(super) async fn change(
         return Err(Refusal::bad_request(why));
     }
     let request = change.request.clone();
+    projects::replace(&command.shared.projects, command.requester.user(), &mut change.request)?;
     let call = change.call(command.id, version);
     command.change(call).await.map_err(|refusal| refusal.for_request(&request))
 }
@@ -289,10 +291,11 @@ pub(super) const PATH: &str = "/v1/probes";
 pub(super) async fn probe(
     State(shared): State<Arc<Shared>>,
     requester: Requester,
-    Document(probe): Document<api::Probe>,
+    Document(mut probe): Document<api::Probe>,
 ) -> Result<Response, Refusal> {
     shared.check_webhook(&probe.request)?;
     let request = probe.request.clone();
+    projects::replace(&shared.projects, requester.user(), &mut probe.request)?;
     let (answer, look_age) = shared.probe(&requester, probe.into()).await?;
     answer::offers(answer, look_age).map_err(|refusal| refusal.for_request(&request))
 }

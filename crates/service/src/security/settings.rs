@@ -11,6 +11,9 @@ use super::provider::{Provider, Timing};
 use super::sign_in::SignInSettings;
 use super::tls::{PeerCertificate, server_config};
 use crate::config::Length;
+use crate::http::Projects;
+use bookahead_protocol::Name;
+use bookahead_protocol::request::MOST_SHARED;
 use rustls::ServerConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -43,6 +46,7 @@ pub struct Security {
     pub trust_local_users: bool,
     pub socket_operators: Vec<String>,
     pub socket_brokers: Vec<String>,
+    pub projects: Projects,
 }
 
 /// The table `[security.tls]`. All files are PEM.
@@ -78,6 +82,7 @@ impl Default for Security {
             trust_local_users: false,
             socket_operators: Vec::new(),
             socket_brokers: Vec::new(),
+            projects: Projects::new(),
         }
     }
 }
@@ -174,7 +179,24 @@ impl Security {
                 "security.peer needs security.tls.client_ca: without it clients send no certificate".into(),
             );
         }
+        self.check_projects()?;
         self.check_peers()
+    }
+
+    fn check_projects(&self) -> Result<(), SecurityError> {
+        let named = |text: &Name| user_name(text.as_str()).is_some();
+        for (project, users) in &self.projects {
+            if !named(project) || !users.iter().all(named) {
+                let why =
+                    format!("security.projects {project:?}: a name must have 1 to 255 visible characters");
+                return Err(SecurityError::Settings(why));
+            }
+            if users.is_empty() || users.len() > MOST_SHARED {
+                let why = format!("security.projects {project} has {} users; give 1 to {MOST_SHARED}", users.len());
+                return Err(SecurityError::Settings(why));
+            }
+        }
+        Ok(())
     }
 
     fn check_fetching(&self) -> Result<(), SecurityError> {

@@ -99,6 +99,7 @@ impl North {
             look_every,
             outbox: None,
             outputs: JobOutputs::None,
+            projects: Default::default(),
         };
         let router = router(served, stop.clone());
         let mut stopping = stop;
