@@ -125,7 +125,7 @@ export function actionsFor(reservation, reload, fault) {
 
   const share = async () => {
     const users = h('input', { id: 'share-with', value: (reservation.shared_with || []).join(', '), autocomplete: 'off' });
-    if (await ask('Share', field('With', users, 'Names, separated by commas. They see it and submit jobs into it.'), [['', 'Close'], ['share', 'Share', 'primary']]) !== 'share') return '';
+    if (await ask('Share', field('With', users, 'Names, or project:NAME, separated by commas. They see it and submit jobs into it.'), [['', 'Close'], ['share', 'Share', 'primary']]) !== 'share') return '';
     const request = requestOf(reservation);
     request.shared_with = users.value.split(',').map((one) => one.trim()).filter(Boolean);
     await api.change(id, version, request);

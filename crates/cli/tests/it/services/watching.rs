@@ -1,8 +1,8 @@
 //! Watching over crashes and restarts: a watcher that reconnects with its last event misses nothing, or is told that it
 //! did.
 
-use super::asking::{Asker, hold, new_id, now, part, together};
-use super::grid::{Grid, site};
+use super::asking::{Asker, book, hold, new_id, now, part, together};
+use super::grid::{Grid, Shape, knows, site};
 use super::witness::exported;
 use super::{PATIENCE, runtime, side_by_side};
 use bookahead_api as api;
@@ -131,6 +131,25 @@ fn who_watches_a_site_that_is_killed_misses_nothing_or_is_told_so() {
     });
     eprintln!("killed while watched: {crashes:?} times");
     assert!(crashes.iter().all(|crashes| *crashes >= 6), "{crashes:?}");
+}
+
+#[test]
+fn who_watches_a_broker_is_told_of_a_changed_note() {
+    runtime().block_on(async {
+        let (grid, _) = Grid::of_three(Shape::Flat, "", &[]).await;
+        let ada = grid.asker("grid");
+        knows(&ada, &Shape::Flat.offered()).await;
+        let (id, mut request) = (new_id(), together(vec![part(1, now() + Seconds(3_600), 60); 2]));
+        ada.get(book(id, request.clone())).await;
+        let mut watcher = Watcher::new(&ada).await;
+        request.description.note = Some("room 5".into());
+        ada.get(Call::Change { id, request, version: None }).await;
+        while watcher.told.last().is_none_or(|event| event.kind != "request-changed") {
+            watcher.listen().await;
+        }
+        assert_eq!(watcher.told.last().unwrap().reservation, Some(id));
+        ada.get(Call::Cancel { id }).await;
+    });
 }
 
 #[test]
