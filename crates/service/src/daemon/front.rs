@@ -172,8 +172,17 @@ impl Front {
         batch: Watched,
         outbox: Option<Arc<Outbox>>,
     ) -> Running {
-        let Front { about, listeners, authenticator, accounts, limits, brokers, heartbeat, identity, projects } =
-            self;
+        let Front {
+            about,
+            listeners,
+            authenticator,
+            accounts,
+            limits,
+            brokers,
+            heartbeat,
+            identity,
+            projects,
+        } = self;
         let party = thread.handle().clone();
         let addresses: Vec<Listen> = listeners.iter().filter_map(|listener| listener.local().ok()).collect();
         let (stopper, stop) = Stop::pair();

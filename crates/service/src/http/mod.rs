@@ -203,7 +203,18 @@ struct Shared {
 
 impl Shared {
     fn new(served: Served, stop: Stop) -> Shared {
-        let Served { party, authenticator, accounts, limits, about, commands, look_every, outbox, outputs, projects } = served;
+        let Served {
+            party,
+            authenticator,
+            accounts,
+            limits,
+            about,
+            commands,
+            look_every,
+            outbox,
+            outputs,
+            projects,
+        } = served;
         Shared {
             metrics: Metrics::new(&about, commands, outbox.clone(), authenticator.provider().cloned()),
             under_way: Arc::default(),

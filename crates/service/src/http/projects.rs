@@ -24,7 +24,7 @@ pub(super) fn replace(
         match name.as_str().strip_prefix(PREFIX) {
             None => drop(users.insert(name)),
             Some(project) => {
-                let members = projects.get(project).ok_or_else(|| unknown(project, projects))?;
+                let members = projects.get(&project.into()).ok_or_else(|| unknown(project, projects))?;
                 users.extend(members.iter().filter(|user| *user != requester).cloned());
             }
         }

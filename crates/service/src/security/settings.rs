@@ -192,7 +192,8 @@ impl Security {
                 return Err(SecurityError::Settings(why));
             }
             if users.is_empty() || users.len() > MOST_SHARED {
-                let why = format!("security.projects {project} has {} users; give 1 to {MOST_SHARED}", users.len());
+                let why =
+                    format!("security.projects {project} has {} users; give 1 to {MOST_SHARED}", users.len());
                 return Err(SecurityError::Settings(why));
             }
         }
