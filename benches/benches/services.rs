@@ -121,6 +121,7 @@ async fn serve(party: &PartyThread) -> Outcome<String> {
         look_every: None,
         outbox: None,
         outputs: JobOutputs::None,
+        projects: Default::default(),
     };
     let (stopper, stop) = http::Stop::pair();
     let router = http::router(served, stop);
