@@ -157,7 +157,8 @@ fn reservations_and_jobs_have_names_notes_and_labels_and_are_shared() {
 fn a_reservation_is_shared_with_the_users_of_a_project() {
     let projects = "[security.projects]\nphysics = [\"ada\", \"bob\"]\nchem = [\"eve\"]\n";
     let asking = Asking::site(&format!("{SITE}{projects}"));
-    let reserve = ["reserve", "--book", "--capacity", "8", "--duration", "1h", "--user", "ada", "--with"];
+    let reserve = ["reserve", "--book", "--capacity", "8", "--duration", "1h", "--until", "+9h"];
+    let reserve = [&reserve[..], &["--user", "ada", "--with"]].concat();
     let booked = asking.document(&[&reserve[..], &["project:physics,grace"]].concat());
     assert_eq!(booked["shared_with"], serde_json::json!(["bob", "grace"]));
     let id = booked["id"].as_str().unwrap();

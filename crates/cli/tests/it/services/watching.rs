@@ -139,16 +139,18 @@ fn who_watches_a_broker_is_told_of_a_changed_note() {
         let (grid, _) = Grid::of_three(Shape::Flat, "", &[]).await;
         let ada = grid.asker("grid");
         knows(&ada, &Shape::Flat.offered()).await;
-        let (id, mut request) = (new_id(), together(vec![part(1, now() + Seconds(3_600), 60); 2]));
-        ada.get(book(id, request.clone())).await;
-        let mut watcher = Watcher::new(&ada).await;
-        request.description.note = Some("room 5".into());
-        ada.get(Call::Change { id, request, version: None }).await;
-        while watcher.told.last().is_none_or(|event| event.kind != "request-changed") {
-            watcher.listen().await;
+        // A booking of one part changes in one step at its site, one of several parts at all sites together.
+        for (parts, kind) in [(1, "request-changed"), (2, "change-settled")] {
+            let (id, mut request) = (new_id(), together(vec![part(1, now() + Seconds(3_600), 60); parts]));
+            ada.get(book(id, request.clone())).await;
+            let mut watcher = Watcher::new(&ada).await;
+            request.description.note = Some("room 5".into());
+            ada.get(Call::Change { id, request, version: None }).await;
+            while watcher.told.last().is_none_or(|event| event.kind != kind) {
+                watcher.listen().await;
+            }
+            assert_eq!(watcher.told.last().unwrap().reservation, Some(id));
         }
-        assert_eq!(watcher.told.last().unwrap().reservation, Some(id));
-        ada.get(Call::Cancel { id }).await;
     });
 }
 
