@@ -93,6 +93,43 @@ pub struct Part {
     /// In a probe: reservation that gets these terms. Its capacity counts as free. Set by brokers for changes.
     #[schema(value_type = Option<ReservationIdText>)]
     pub changes: Option<ReservationId>,
+    /// How far the part may grow if there is room. Default: not at all. At most two parts of a request can grow.
+    pub up_to: Option<UpTo>,
+}
+
+/// How far a part may grow beyond `capacity` and `duration_seconds`, which are the least that it needs. The service takes
+/// as much as it has room for; offers and reservations have the terms that it took.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"capacity": 128, "duration_seconds": 14_400, "prefer": "capacity"}))]
+pub struct UpTo {
+    /// Largest capacity. Default: the capacity of the part.
+    #[schema(minimum = 1)]
+    pub capacity: Option<u32>,
+    /// Longest duration in seconds. Default: the duration of the part.
+    #[schema(minimum = 1)]
+    pub duration_seconds: Option<i64>,
+    /// Latest end if the part is longer than the least, for a part with an exact start: the end moves with the
+    /// duration up to here, and the start stays. Default: `latest_end` of the part.
+    pub latest_end: Option<Timestamp>,
+    /// What to gain first.
+    #[serde(default)]
+    pub prefer: Prefer,
+}
+
+words! {
+    /// What a part that may grow gains first.
+    #[derive(Default)]
+    Prefer = protocol::flexible::Prefer {
+        /// As much capacity as possible, then as much time as possible with it.
+        #[default]
+        Capacity,
+        /// As much time as possible, then as much capacity as possible for it.
+        Duration,
+        /// The begin that the least terms would have, then capacity, then time.
+        EarliestBegin,
+    }
 }
 
 /// A constraint between parts. Parts are counted from 0.
@@ -209,6 +246,20 @@ impl Request {
             shared_with: Vec::new(),
         }
     }
+
+    /// The parts that may grow, by their index.
+    pub fn up_to(&self) -> Vec<(usize, protocol::flexible::UpTo)> {
+        let of = |part: &Part| {
+            let up_to = part.up_to.as_ref()?;
+            Some(protocol::flexible::UpTo {
+                capacity: Capacity(up_to.capacity.unwrap_or(part.capacity)),
+                duration: Seconds(up_to.duration_seconds.unwrap_or(part.duration_seconds)),
+                latest_end: up_to.latest_end.unwrap_or(part.latest_end).time(),
+                prefer: up_to.prefer.into(),
+            })
+        };
+        self.parts.iter().enumerate().filter_map(|(at, part)| Some((at, of(part)?))).collect()
+    }
 }
 
 /// A condition on an attribute of the resource. Every resource has the attributes "site" and "name".
@@ -306,6 +357,7 @@ impl TryFrom<protocol::Part> for Part {
             resource: part.resource,
             replaces: part.replaces,
             changes: part.changes,
+            up_to: None,
         })
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! - [`clock`], [`ids`]: time in milliseconds; names and identities
 //! - [`request`]: a client's request, its parts and the constraints between them; resources and matching
+//! - [`flexible`]: requests that may be larger or longer than the least
 //! - [`description`]: name, note and labels of reservations and jobs
 //! - [`message`]: calls and answers; [`problem`]: refusals and their reasons
 //! - [`life_cycle`]: the states of a reservation and all transitions between them
@@ -22,6 +23,7 @@ pub mod deadline;
 pub mod description;
 pub mod digest;
 pub mod flaw;
+pub mod flexible;
 pub mod ids;
 pub mod jobs;
 pub mod ledger;

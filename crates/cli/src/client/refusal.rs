@@ -140,6 +140,7 @@ mod tests {
             resource: None,
             replaces: None,
             changes: None,
+            up_to: None,
         }
     }
 

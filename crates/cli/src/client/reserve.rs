@@ -4,7 +4,7 @@
 use super::about::{About, Sharing};
 use super::dates::countdown;
 use super::place::Place;
-use super::refusal::Refused;
+use super::refusal::{Refused, Usage};
 use super::request::values::some_time;
 use super::request::{Description, Wanted, flags_of};
 use super::session::{Session, by_clock, spinner};
@@ -151,6 +151,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Result<()> {
     let mut request = wanted.request(session)?;
+    if arguments.wanted.is_immediate() && !arguments.book {
+        return Err(Usage("a hold ends when its first part begins, so now; add --book".to_owned()).into());
+    }
     request.webhook = arguments.webhook.clone().or(request.webhook);
     arguments.about.describe(&mut request);
     arguments.sharing.share(&mut request);
@@ -167,6 +170,10 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
         with_commands(error, session, reserve.request.parts.len(), again)
     })?;
     show(session, &reservation)?;
+    if arguments.wanted.is_open() {
+        let release = session.command(&["cancel".to_owned(), id.to_string()]);
+        say!("it ends when you release it, at the latest at the end above:\n  {release}");
+    }
     if reservation.state != State::Held {
         return Ok(());
     }

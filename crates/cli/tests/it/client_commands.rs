@@ -172,6 +172,55 @@ fn a_reservation_is_shared_with_the_users_of_a_project() {
 }
 
 #[test]
+fn a_flexible_reservation_takes_as_much_as_there_is() {
+    let asking = Asking::site(SITE);
+    // Half of the cluster, from 9:00 to 11:00.
+    asking.hold("32");
+    let wanted = ["--capacity", "16..64", "--duration", "1h..4h"];
+    let wanted = [&wanted[..], &["--from", "tomorrow 10:00", "--until", "tomorrow 12:00"]].concat();
+    for (prefer, capacity, hours) in
+        [("capacity", 64, [11, 12]), ("duration", 32, [10, 12]), ("earliest-begin", 32, [10, 12])]
+    {
+        let offers = asking.document(&[&["probe"], &wanted[..], &["--prefer", prefer]].concat());
+        let slot = &offers["offers"][0]["slots"][0];
+        assert_eq!(slot["capacity"], capacity, "{prefer}: {slot}");
+        let hour = |name: &str| {
+            let instant: jiff::Timestamp = slot[name].as_str().unwrap().parse().unwrap();
+            i64::from(instant.in_tz("Europe/Berlin").unwrap().hour())
+        };
+        assert_eq!([hour("begin"), hour("end")], hours, "{prefer}: {slot}");
+    }
+    let reserve = [&["reserve", "--key", "flexible-1", "--id", "rsv_77"], &wanted[..]].concat();
+    let held = asking.document(&reserve);
+    assert_eq!(held["slots"][0]["capacity"], 64);
+    let again = asking.document(&reserve);
+    assert_eq!(again["slots"], held["slots"], "a repetition gets what was made, though the room is taken");
+    let too_much = ["reserve", "--capacity", "33..64", "--duration", "1h", "--from", "tomorrow 10:00"];
+    let no_room = asking.ends(3, &too_much);
+    assert!(no_room.err.contains("error: no-room: "), "{no_room:?}");
+    let wrong = asking.ends(2, &["probe", "--capacity", "64..32", "--duration", "1h", "--from", "+1h"]);
+    assert!(wrong.err.contains("write 32..64"), "{wrong:?}");
+}
+
+#[test]
+fn a_reservation_without_a_duration_lasts_until_it_is_released_and_at_most_until_the_end_that_was_told() {
+    let asking = Asking::site(SITE);
+    let immediate = ["reserve", "--capacity", "8", "--duration", "open", "--from", "now"];
+    let hold = asking.ends(2, &immediate);
+    assert!(hold.err.contains("add --book"), "{hold:?}");
+    let booked = asking.ends(0, &[&immediate[..], &["--book"]].concat());
+    assert!(booked.err.contains("it ends when you release it"), "{booked:?}");
+    let listed = asking.document(&["list"]);
+    let made = &listed["reservations"][0];
+    let day = |name: &str| made["slots"][0][name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    assert_eq!((day("end") - day("begin")).total(jiff::Unit::Hour).unwrap(), 720.0);
+    let id = made["id"].as_str().unwrap();
+    asking.until(&["show", id], |shown| shown["state"] == "active");
+    asking.ends(0, &["cancel", id]);
+    assert_eq!(asking.document(&["show", id])["state"], "terminated");
+}
+
+#[test]
 fn what_is_refused_ends_with_3_and_says_what_would_do_instead() {
     let asking = Asking::site(SITE);
     let id = asking.hold("32");

@@ -13,6 +13,7 @@ pub(crate) mod answer;
 mod calendar;
 mod call;
 mod dashboard;
+mod flexible;
 mod health;
 mod jobs;
 pub(crate) mod limits;

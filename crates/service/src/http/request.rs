@@ -197,7 +197,7 @@ impl CallKey {
         JobId(self.derived(b"job"))
     }
 
-    fn derived(&self, purpose: &[u8]) -> u128 {
+    pub(super) fn derived(&self, purpose: &[u8]) -> u128 {
         half_digest(&[self.seed.as_slice(), &[0], purpose].concat())
     }
 }

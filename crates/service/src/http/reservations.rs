@@ -57,11 +57,19 @@ pub(super) async fn reserve(
     Document(mut reserve): Document<api::Reserve>,
 ) -> Answered {
     shared.check_webhook(&reserve.request)?;
+    // The id follows from the key, so that a repetition without an id in the body means the same reservation.
+    let id = reserve.id.unwrap_or_else(|| key.reservation());
+    let mut party_key = key.key;
+    if !reserve.request.up_to().is_empty() {
+        if let Some(made) = shared.made_before(&requester, Call::Show { id }).await {
+            return Ok(Written::new(answer::reservation(made)?)?.created());
+        }
+        shared.settle(&requester, &mut reserve.request).await?;
+        party_key = key.with_terms(&reserve.request);
+    }
     let request = reserve.request.clone();
     projects::replace(&shared.projects, requester.user(), &mut reserve.request)?;
-    // The id follows from the key, so that a repetition without an id in the body means the same reservation.
-    let call = reserve.call(key.reservation());
-    let answer = shared.command(&requester, key.key, call).await?;
+    let answer = shared.command(&requester, party_key, reserve.call(id)).await?;
     let reserved = answer::reservation(answer).map_err(|refusal| refusal.for_request(&request))?;
     Ok(Written::new(reserved)?.created())
 }
@@ -188,6 +196,7 @@ pub(super) async fn change(
         let why = "the webhook cannot be changed; remove it from the request";
         return Err(Refusal::bad_request(why));
     }
+    only_fixed(&change.request)?;
     let request = change.request.clone();
     projects::replace(&command.shared.projects, command.requester.user(), &mut change.request)?;
     let call = change.call(command.id, version);
@@ -211,6 +220,7 @@ pub(super) async fn prepare_change(
     Document(change): Document<api::PrepareChange>,
 ) -> Answered {
     let version = demanded(&headers)?;
+    change.request.iter().try_for_each(only_fixed)?;
     let both = || Refusal::new(Code::BadJson, "give exactly one of request and end");
     let call = change.call(command.id, version).ok_or_else(both)?;
     command.change(call).await
@@ -294,10 +304,19 @@ pub(super) async fn probe(
     Document(mut probe): Document<api::Probe>,
 ) -> Result<Response, Refusal> {
     shared.check_webhook(&probe.request)?;
+    shared.settle(&requester, &mut probe.request).await?;
     let request = probe.request.clone();
     projects::replace(&shared.projects, requester.user(), &mut probe.request)?;
     let (answer, look_age) = shared.probe(&requester, probe.into()).await?;
     answer::offers(answer, look_age).map_err(|refusal| refusal.for_request(&request))
+}
+
+/// Refuses a change to terms that may grow: nobody could tell from the answer whether they did.
+fn only_fixed(request: &api::Request) -> Result<(), Refusal> {
+    if request.up_to().is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::bad_request("a change has fixed terms; remove up_to, and probe first to see what fits"))
 }
 
 impl Shared {

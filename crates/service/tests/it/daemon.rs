@@ -61,6 +61,7 @@ pub(crate) fn wanted() -> api::Request {
         resource: None,
         replaces: None,
         changes: None,
+        up_to: None,
     };
     api::Request::new(vec![part], Vec::new())
 }

@@ -2,11 +2,11 @@
 //! It is turned into the request of the API: times become instants and names of parts become indices. Contradictions
 //! are refused with advice. Nothing is sent here.
 
-use super::values::{Gap, Required, signed, signed_or_none};
+use super::values::{Amount, Gap, Lasting, Required, lasting_or_none, signed};
 use crate::client::dates::Reader;
 use crate::client::refusal::counted;
 use bookahead_api::when::When;
-use bookahead_api::{self as api, Length, Objective, OnLoss, Timestamp};
+use bookahead_api::{self as api, Length, Objective, OnLoss, Prefer, Timestamp};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol as protocol;
 use serde::Deserialize;
@@ -20,8 +20,11 @@ pub(crate) struct Described {
     /// Default latest end of parts.
     pub(crate) until: Option<When>,
     /// Default duration of parts.
-    #[serde(default, deserialize_with = "signed_or_none")]
-    pub(crate) duration: Option<Length>,
+    #[serde(default, deserialize_with = "lasting_or_none")]
+    pub(crate) duration: Option<Lasting>,
+    /// What parts with ranges of capacity or duration gain first.
+    #[serde(default)]
+    pub(crate) prefer: Prefer,
     /// How to choose among solutions.
     #[serde(default)]
     pub(crate) objective: Objective,
@@ -52,9 +55,9 @@ pub(crate) struct Part {
     pub(crate) name: Option<String>,
     /// Kind of resource. Default: processors.
     pub(crate) kind: Option<String>,
-    pub(crate) capacity: u32,
-    #[serde(default, deserialize_with = "signed_or_none")]
-    pub(crate) duration: Option<Length>,
+    pub(crate) capacity: Amount,
+    #[serde(default, deserialize_with = "lasting_or_none")]
+    pub(crate) duration: Option<Lasting>,
     pub(crate) from: Option<When>,
     pub(crate) until: Option<When>,
     #[serde(default)]
@@ -139,19 +142,21 @@ impl Described {
     }
 
     fn part(&self, part: &Part, reader: &Reader) -> Result<api::Part, String> {
-        let duration = part.duration.or(self.duration).ok_or("the duration is missing; add one")?;
-        let duration = duration.seconds();
+        let missing =
+            "the duration is missing; add one, or use 'open' for a reservation until you release it";
+        let lasting = part.duration.or(self.duration).ok_or(missing)?;
+        let duration = lasting.least.seconds();
         // It may be negative, because it is parsed like the offset between two parts.
         if duration < Seconds(1) {
             return Err("the duration must be at least one second".to_owned());
         }
-        if part.capacity == 0 {
+        if part.capacity.least == 0 {
             return Err("the capacity must be at least 1".to_owned());
         }
         let (earliest_start, latest_end) = self.window(part, duration, reader)?;
         Ok(api::Part {
             kind: part.kind.as_deref().unwrap_or("processors").into(),
-            capacity: part.capacity,
+            capacity: part.capacity.least,
             duration_seconds: duration.0,
             earliest_start,
             latest_end,
@@ -159,6 +164,25 @@ impl Described {
             resource: part.resource.as_deref().map(Into::into),
             replaces: None,
             changes: None,
+            up_to: self.up_to(part, lasting, latest_end),
+        })
+    }
+
+    /// How far the part may grow, if it has a range of capacity or duration.
+    fn up_to(&self, part: &Part, lasting: Lasting, end: Timestamp) -> Option<api::UpTo> {
+        let Amount { least, most } = part.capacity;
+        if least == most && lasting.least == lasting.most {
+            return None;
+        }
+        let longer = Seconds(lasting.most.seconds().0.saturating_sub(lasting.least.seconds().0));
+        let is_window = part.until.as_ref().or(self.until.as_ref()).is_some();
+        // Without a latest end the start stays as it is, and the end moves.
+        let latest_end = if is_window { None } else { ending(end, longer).ok() };
+        Some(api::UpTo {
+            capacity: (least != most).then_some(most),
+            duration_seconds: (longer > Seconds::ZERO).then_some(lasting.most.seconds().0),
+            latest_end: latest_end.filter(|_| longer > Seconds::ZERO),
+            prefer: self.prefer,
         })
     }
 
@@ -175,14 +199,9 @@ impl Described {
         let mut begin = from.map_or_else(|| Ok(reader.now()), read)?;
         let end = match (from, until) {
             (_, Some(until)) => read(until)?,
-            (Some(from), None) if !from.is_now() => ending(begin, duration)?,
-            // By the time the server has the request, an exact start of "now" is already in the past.
-            (Some(_), None) => {
-                return Err(
-                    "an exact start of 'now' is past before the server sees it; add a latest end (until)"
-                        .to_owned(),
-                );
-            }
+            // By the time that a site has the request, an exact start of "now" would be in the past.
+            (Some(from), None) if from.is_now() => ending(begin, duration + IMMEDIATE)?,
+            (Some(_), None) => ending(begin, duration)?,
             (None, None) => {
                 return Err(
                     "the time is missing; use from (exact start), until (latest end), or both for a window"
@@ -210,6 +229,9 @@ impl Described {
         Ok((begin, end))
     }
 }
+
+/// How much later an immediate reservation may begin.
+const IMMEDIATE: Seconds = Seconds(60);
 
 /// Shortest duration with a window that begins at a whole minute. A shorter reservation is a trial or a short job, for
 /// which up to a minute is a long wait.

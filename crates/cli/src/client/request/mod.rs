@@ -12,7 +12,7 @@ use crate::client::session::Session;
 use crate::times::written;
 use anyhow::{Context, Result};
 use bookahead_api::when::When;
-use bookahead_api::{self as api, Length, Objective, OnLoss};
+use bookahead_api::{self as api, Objective, OnLoss, Prefer};
 use bookahead_plan::Seconds;
 use clap::Args;
 use described::{Constraint, Described, Fault, Part, Place};
@@ -21,24 +21,30 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use toml::de::{DeTable, DeValue};
-use values::{Required, capacity, some_time};
+use values::{Amount, Lasting, Required, amount, lasting};
 
 /// Options that describe a single part. They conflict with `--part` and `--file`.
 const OF_ONE_PART: [&str; 4] = ["capacity", "kind", "require", "resource"];
 
 #[derive(Args)]
 pub(crate) struct Wanted {
-    /// Capacity to reserve, such as the number of processors
+    /// Capacity to reserve, such as the number of processors; 32..64 for as much as there is from 32 to 64
     #[arg(long, value_name = "N", required_unless_present_any = ["file", "part"], help_heading = "Request")]
-    #[arg(value_parser = capacity, allow_hyphen_values = true)]
-    capacity: Option<u32>,
+    #[arg(value_parser = amount, allow_hyphen_values = true)]
+    capacity: Option<Amount>,
 
-    /// Duration (90m, 2h30m, 1d, PT2H)
-    #[arg(long, value_name = "LENGTH", value_parser = some_time, help_heading = "Request")]
-    duration: Option<Length>,
+    /// Duration (90m, 2h30m, 1d, PT2H); 1h..4h for as long as there is room; 'open' or 1h..open until you release it,
+    /// at the latest until the end that you are told
+    #[arg(long, value_name = "LENGTH", value_parser = lasting, help_heading = "Request")]
+    duration: Option<Lasting>,
+
+    /// What to gain first with a range of capacity or duration: capacity, duration, or earliest-begin (the begin that
+    /// the least would have) [default: capacity]
+    #[arg(long, value_name = "WHICH", value_parser = word::<Prefer>, help_heading = "Request")]
+    prefer: Option<Prefer>,
 
     /// Earliest start ('tomorrow 9:00', 'monday 08:30 Europe/Berlin', '+2h', RFC 3339); without --until the exact
-    /// start
+    /// start, and 'now' within a minute
     #[arg(long, value_name = "TIME", help_heading = "Request")]
     from: Option<When>,
 
@@ -98,11 +104,22 @@ impl Wanted {
         })
     }
 
+    /// Whether it begins now, without a window.
+    pub(crate) fn is_immediate(&self) -> bool {
+        self.until.is_none() && self.from.as_ref().is_some_and(When::is_now)
+    }
+
+    /// Whether it ends when it is released.
+    pub(crate) fn is_open(&self) -> bool {
+        self.duration.is_some_and(|lasting| lasting.is_open())
+    }
+
     fn replace_defaults(&self, described: &mut Described) {
         // Only the defaults are replaced: a part of the file that has a value of its own keeps it.
         described.from = self.from.clone().or(described.from.take());
         described.until = self.until.clone().or(described.until.take());
         described.duration = self.duration.or(described.duration);
+        described.prefer = self.prefer.unwrap_or(described.prefer);
         described.objective = self.objective.unwrap_or(described.objective);
         described.on_loss = self.on_loss.unwrap_or(described.on_loss);
     }
@@ -176,15 +193,15 @@ impl FromStr for PartText {
                 "name" => part.name = Some(value.to_owned()),
                 "kind" => part.kind = Some(value.to_owned()),
                 "resource" => part.resource = Some(value.to_owned()),
-                "capacity" => part.capacity = read(value)?,
-                "duration" => part.duration = Some(Length::signed(value).map_err(|error| bad(value, error))?),
+                "capacity" => part.capacity = amount(value).map_err(BadPart)?,
+                "duration" => part.duration = Some(lasting(value).map_err(BadPart)?),
                 "from" => part.from = Some(read(value)?),
                 "until" => part.until = Some(read(value)?),
                 "require" => part.require.push(read(value)?),
                 other => return Err(BadPart(format!("'{other}' is unknown"))),
             }
         }
-        if part.capacity == 0 {
+        if part.capacity == Amount::default() {
             Err(BadPart("'capacity' is missing or 0".to_owned()))
         } else {
             Ok(PartText(part))

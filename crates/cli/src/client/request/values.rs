@@ -13,17 +13,17 @@ use std::str::FromStr;
 pub(crate) fn read<'de, T, E: fmt::Display, D: Deserializer<'de>>(
     from: D,
     expecting: &'static str,
-    parse: fn(&str) -> Result<T, E>,
+    parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<T, D::Error> {
     from.deserialize_str(Text { expecting, parse })
 }
 
-struct Text<T, E> {
+struct Text<F> {
     expecting: &'static str,
-    parse: fn(&str) -> Result<T, E>,
+    parse: F,
 }
 
-impl<T, E: fmt::Display> Visitor<'_> for Text<T, E> {
+impl<T, E: fmt::Display, P: Fn(&str) -> Result<T, E>> Visitor<'_> for Text<P> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,13 +51,6 @@ pub(crate) fn signed<'de, D: Deserializer<'de>>(from: D) -> Result<Length, D::Er
     read(from, "a length of time in quotes, such as \"2h30m\"", Length::signed)
 }
 
-/// As [`signed`]; `null` in JSON counts as left out.
-pub(crate) fn signed_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Length>, D::Error> {
-    #[derive(Deserialize)]
-    struct Signed(#[serde(deserialize_with = "signed")] Length);
-    Ok(Option::<Signed>::deserialize(from)?.map(|Signed(length)| length))
-}
-
 /// Parses a duration of at least one second, for options that mean nothing with zero.
 pub(crate) fn some_time(text: &str) -> Result<Length, String> {
     let number = text.trim();
@@ -82,6 +75,102 @@ pub(crate) fn some_time(text: &str) -> Result<Length, String> {
 pub(crate) fn capacity(text: &str) -> Result<u32, String> {
     let number = text.trim().parse::<u32>().ok().filter(|number| *number > 0);
     number.ok_or_else(|| format!("'{text}' is not a capacity; give a whole number from 1 to {}", u32::MAX))
+}
+
+/// A capacity, or the least and the most: `64`, `32..64`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) least: u32,
+    pub(crate) most: u32,
+}
+
+impl From<u32> for Amount {
+    fn from(number: u32) -> Amount {
+        Amount { least: number, most: number }
+    }
+}
+
+/// Parses a capacity or a range of capacities.
+pub(crate) fn amount(text: &str) -> Result<Amount, String> {
+    let Some((least, most)) = text.split_once("..") else { return capacity(text).map(Amount::from) };
+    let (least, most) = (capacity(least)?, capacity(most)?);
+    if most < least {
+        return Err(format!("'{text}' ends before it begins; write {most}..{least}"));
+    }
+    Ok(Amount { least, most })
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Amount, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a capacity, such as 64 or \"32..64\"")]
+        enum Written {
+            Number(u32),
+            Text(String),
+        }
+        match Written::deserialize(from)? {
+            Written::Number(number) => Ok(number.into()),
+            Written::Text(text) => amount(&text).map_err(D::Error::custom),
+        }
+    }
+}
+
+/// A duration, or the shortest and the longest: `2h`, `1h..4h`, `1h..open`, `open`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lasting {
+    pub(crate) least: Length,
+    pub(crate) most: Length,
+}
+
+/// Of a reservation without an end of its own: it ends when it is released. Whoever forgets that gives it back after a
+/// month.
+const OPEN: Length = Length::of_seconds(30 * 86_400);
+
+/// Less is hardly ever meant by a duration that is not told.
+const LEAST_OPEN: Length = Length::of_seconds(600);
+
+impl Lasting {
+    /// Whether it ends when it is released.
+    pub(crate) fn is_open(&self) -> bool {
+        self.most == OPEN && self.least != OPEN
+    }
+}
+
+impl From<Length> for Lasting {
+    fn from(length: Length) -> Lasting {
+        Lasting { least: length, most: length }
+    }
+}
+
+/// Parses a duration or a range of durations.
+pub(crate) fn lasting(text: &str) -> Result<Lasting, String> {
+    range(text, some_time)
+}
+
+fn range(text: &str, length: impl Fn(&str) -> Result<Length, String>) -> Result<Lasting, String> {
+    let longest = |text: &str| if text.trim() == "open" { Ok(OPEN) } else { length(text) };
+    let (least, most) = match text.split_once("..") {
+        None if text.trim() == "open" => (LEAST_OPEN, OPEN),
+        None => return length(text).map(Lasting::from),
+        Some((least, most)) => (length(least)?, longest(most)?),
+    };
+    if most < least {
+        return Err(format!("'{text}' ends before it begins; write {most}..{least}"));
+    }
+    Ok(Lasting { least, most })
+}
+
+/// As [`lasting`], from a file; `null` in JSON counts as left out.
+pub(crate) fn lasting_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Lasting>, D::Error> {
+    struct Read(Lasting);
+    impl<'de> Deserialize<'de> for Read {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Read, D::Error> {
+            let signed = |text: &str| Length::signed(text).map_err(|error: BadLength| error.to_string());
+            let expecting = "a length of time in quotes, such as \"2h30m\" or \"1h..4h\"";
+            read(from, expecting, |text| range(text, signed)).map(Read)
+        }
+    }
+    Ok(Option::<Read>::deserialize(from)?.map(|Read(lasting)| lasting))
 }
 
 /// Allowed time between two parts: `0s..10m`, `5m..` for at least, `..10m` for at most, `10m` for exactly.
@@ -237,12 +326,32 @@ mod tests {
         assert_eq!(Length::signed("-15m"), Ok(Length::of_seconds(-900)));
         assert_eq!(Length::of_seconds(-900).to_string(), "-15m");
         assert!(Length::signed("--15m").is_err());
-        let read = |json: &str| signed_or_none(&mut serde_json::Deserializer::from_str(json)).ok();
+        let read = |json: &str| lasting_or_none(&mut serde_json::Deserializer::from_str(json)).ok();
         assert_eq!(read("null"), Some(None));
-        assert_eq!(read("\"-15m\""), Some(Some(Length::of_seconds(-900))));
+        assert_eq!(read("\"-15m\""), Some(Some(Length::of_seconds(-900).into())));
         assert_eq!(read("900"), None);
         assert_eq!(some_time("1s"), Ok(Length::of_seconds(1)));
         assert!(some_time("0s").is_err() && some_time("-15m").is_err() && some_time("soon").is_err());
+    }
+}
+
+#[cfg(test)]
+mod range_tests {
+    use super::*;
+
+    #[test]
+    fn capacities_and_durations_may_be_ranges() {
+        assert_eq!(amount("64"), Ok(64.into()));
+        assert_eq!(amount("32..64"), Ok(Amount { least: 32, most: 64 }));
+        assert!(amount("64..32").unwrap_err().contains("write 32..64"));
+        assert!(amount("0..4").is_err() && amount("..4").is_err() && amount("4..").is_err());
+        let hours = |hours: i64| Length::of_seconds(hours * 3_600);
+        assert_eq!(lasting("2h"), Ok(hours(2).into()));
+        assert_eq!(lasting("1h..4h"), Ok(Lasting { least: hours(1), most: hours(4) }));
+        assert!(lasting("4h..1h").unwrap_err().contains("write 1h..4h"));
+        assert!(lasting("open").unwrap().is_open() && lasting("2h..open").unwrap().is_open());
+        assert_eq!(lasting("2h..open").unwrap().least, hours(2));
+        assert!(!lasting("30d").unwrap().is_open() && lasting("open..2h").is_err());
     }
 }
 
