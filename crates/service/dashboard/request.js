@@ -42,12 +42,14 @@ async function read(text, kind, name, at) {
 // `form`: {name, objective, parts: [{capacity, what, length, from, until, attributes, when, where, to}]}
 export async function makeRequest(form) {
   const parts = await Promise.all(form.parts.map(async (part, at) => {
-    const capacity = Number(String(part.capacity).replaceAll(',', ''));
-    if (!Number.isInteger(capacity) || capacity < 1) {
-      throw Object.assign(new Error('capacity must be a whole number, at least 1'), { field: 'capacity', part: at });
+    // `64`, or `32..64` for as much as there is; the same for lengths.
+    const [capacity, most = capacity] = String(part.capacity).split('..').map((one) => Number(one.replaceAll(',', '')));
+    if (!Number.isInteger(capacity) || capacity < 1 || !(most >= capacity)) {
+      throw Object.assign(new Error('capacity must be a whole number, at least 1, or a range such as 32..64'), { field: 'capacity', part: at });
     }
-    const [duration, from, until] = await Promise.all([
-      read(part.length, 'length', 'length', at), read(part.from, 'time', 'from', at), read(part.until, 'time', 'until', at)]);
+    const lengths = part.length.split('..').slice(0, 2).map((one) => read(one, 'length', 'length', at));
+    const [from, until, duration, longest = duration] = await Promise.all([
+      read(part.from, 'time', 'from', at), read(part.until, 'time', 'until', at), ...lengths]);
     let requirements;
     try {
       requirements = readRequirements(part.attributes || '');
@@ -59,6 +61,7 @@ export async function makeRequest(form) {
       ...(sort === 'resource' ? { resource: name, kind: part.kindOf } : { kind: name }),
       capacity, duration_seconds: duration, earliest_start: from, latest_end: until,
       ...(requirements.length ? { requirements } : {}),
+      ...(most > capacity || longest > duration ? { up_to: { capacity: most, duration_seconds: longest } } : {}),
     };
   }));
   const constraints = form.parts.flatMap((part, second) => {
@@ -110,7 +113,8 @@ export function requestFor(request, offer, widened = false) {
   const parts = offer.slots.map((slot, at) => {
     const similar = widened && offer.latest ? offer.latest - offer.begin : 0;
     const slack = offer.slots.length === 1 ? Math.max(slot.slack_seconds || 0, similar) : 0;
-    const { duration_seconds: _, ...part } = request.parts[at];
+    // What a flexible part has become is fixed by the offer.
+    const { duration_seconds: _, up_to: __, ...part } = request.parts[at];
     return {
       ...part, resource: slot.resource, capacity: slot.capacity, duration_seconds: seconds(slot.end) - seconds(slot.begin),
       earliest_start: slot.begin, latest_end: stamp(seconds(slot.end) + slack),
