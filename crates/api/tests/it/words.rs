@@ -5,7 +5,7 @@ use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode, Work};
 use bookahead_protocol::ledger::Because;
 use bookahead_protocol::missing::Missing;
-use bookahead_protocol::problem::{Blocker, BlockerKind, Impossible, Limit, NotReleased};
+use bookahead_protocol::problem::{Basis, Blocker, BlockerKind, Impossible, Limit, NotReleased};
 use bookahead_protocol::request::Malformed;
 use bookahead_protocol::{
     Call, ChangeId, Condition, Constraint, Description, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis,
@@ -419,6 +419,7 @@ fn refused() -> impl Strategy<Value = Why> {
         Limit::JobShare,
         Limit::JobTime,
     ];
+    let bases = vec![Basis::Mean, Basis::SimilarJobs, Basis::AllJobs];
     prop_oneof![
         malformed().prop_map(Why::Malformed),
         any::<usize>().prop_map(Why::OnePartOnly),
@@ -431,6 +432,15 @@ fn refused() -> impl Strategy<Value = Why> {
             most,
             asked
         }),
+        (any::<i32>(), any::<i64>(), any::<i64>(), any::<u32>(), select(bases)).prop_map(
+            |(not_before, notice, wait, jobs, basis)| Why::TooSoon {
+                not_before: Time(not_before.into()),
+                notice: Seconds(notice),
+                wait: Seconds(wait),
+                jobs,
+                basis,
+            }
+        ),
         (any::<u32>(), any::<bool>()).prop_map(|(tried, all)| Why::NoCandidate { tried, all }),
         Just(Why::Silence),
         Just(Why::Busy),

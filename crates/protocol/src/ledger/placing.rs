@@ -156,9 +156,10 @@ impl Ledger {
         for &at in suitable {
             let (free, cost) = (self.rules.reveal.free, self.rules.resources[at].resource.cost(wish.part));
             all.extend(self.look(at, &wish.looker(limit_share), |sight| {
-                let found = sight.slots(allowed, search).into_iter();
+                let allowed = sight.on.noticed(allowed);
+                let found = sight.slots(&allowed, search).into_iter();
                 let candidate = |slot| {
-                    let free = free.then(|| sight.free_beside(allowed, &slot));
+                    let free = free.then(|| sight.free_beside(&allowed, &slot));
                     Candidate { resource: at, slot, free, cost }
                 };
                 found.map(candidate).collect::<Vec<_>>()
@@ -208,9 +209,14 @@ const MOST_BLOCKERS: usize = 32;
 /// Most vacancies of a window compared to find the longest. Bounds the cost of a refusal.
 const VACANCIES: usize = 256;
 
+/// How long a counter-offer stays within the notice, in which the requester can accept it.
+const TIME_TO_ACCEPT: Seconds = Seconds(120);
+
 /// The refusal on one resource; combined for all.
 struct Refusal {
     reason: Reason,
+    /// Whether only the notice of the resource forbids the window.
+    too_soon: Option<Why>,
     blockers: Vec<Blocker>,
     busy_for: Option<Seconds>,
     relaxations: Vec<Relaxation>,
@@ -226,16 +232,18 @@ pub(super) fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -
             Some(all) => all.or(one),
         });
     }
-    let Some(Refusal { reason, blockers, busy_for, relaxations }) = all else {
+    let Some(Refusal { reason, too_soon, blockers, busy_for, relaxations }) = all else {
         return Problem::new(Why::NoSlot(Reason::NoRoom));
     };
-    Problem { why: Why::NoSlot(reason), blockers, busy_for, relaxations }
+    let too_soon = too_soon.filter(|_| matches!(reason, Reason::NoWindow | Reason::TooWide));
+    Problem { why: too_soon.unwrap_or(Why::NoSlot(reason)), blockers, busy_for, relaxations }
 }
 
 impl Refusal {
     /// Combines the refusals of two resources: the one nearer to a grant wins.
     fn or(mut self, other: Refusal) -> Refusal {
         self.busy_for = [self.busy_for, other.busy_for].into_iter().flatten().min();
+        self.too_soon = [self.too_soon, other.too_soon].into_iter().flatten().min_by_key(notice_of);
         if nearness(other.reason) > nearness(self.reason) {
             (self.reason, self.blockers) = (other.reason, other.blockers);
         }
@@ -248,6 +256,15 @@ impl Refusal {
             }
         }
         self
+    }
+}
+
+/// The notice that a refusal requires.
+fn notice_of(why: &Why) -> i64 {
+    match why {
+        Why::TooSoon { notice, .. } => notice.0,
+        Why::Limit { most, .. } => *most,
+        _ => i64::MAX,
     }
 }
 
@@ -281,7 +298,14 @@ pub(super) struct Way<'a, 's, 'w> {
 impl<'a, 's, 'w> Way<'a, 's, 'w> {
     pub(super) fn new(sight: &'a mut Sight<'s>, wish: &'a Wish<'w>) -> Way<'a, 's, 'w> {
         let wanted = wish.part.wanted;
-        Way { sight, wish, wanted, from: wanted.earliest_start.max(wish.first_begin) }
+        let noticed = sight.on.noticed(&wanted).earliest_start;
+        Way { sight, wish, wanted, from: noticed.max(wish.first_begin) }
+    }
+
+    /// Why only the notice of the resource forbids the whole window.
+    fn too_soon(&self) -> Option<Why> {
+        let possible = self.wanted.latest_start() >= self.wanted.earliest_start.max(self.wish.first_begin);
+        self.sight.on.too_soon(&self.wanted).filter(|_| possible)
     }
 
     fn refusal(&mut self, tell_blockers: bool) -> Refusal {
@@ -290,6 +314,7 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
         let wanted = self.wanted;
         Refusal {
             reason,
+            too_soon: self.too_soon(),
             blockers: if possible && tell_blockers { self.blockers() } else { Vec::new() },
             busy_for: busy_for(self, &wanted),
             relaxations: relaxations(self, &wanted),
@@ -346,9 +371,18 @@ impl Trial for Way<'_, '_, '_> {
     }
 
     fn would_do(&mut self, changed: &placement::Request) -> Option<Time> {
-        let allowed = self.wish.allowed(changed).ok()?;
+        let mut allowed = self.wish.allowed(changed).ok()?;
+        if self.sight.on.notice.is_some() {
+            let first = self.sight.on.first_noticed(changed) + TIME_TO_ACCEPT;
+            allowed.earliest_start = allowed.earliest_start.max(full_minute(first));
+        }
         self.sight.slots(&allowed, &Search::FIRST).first().map(|slot| slot.start)
     }
+}
+
+/// The first full minute from an instant on.
+fn full_minute(from: Time) -> Time {
+    Time(from.0.saturating_add(59).div_euclid(60).saturating_mul(60))
 }
 
 /// The refusal by a limit, with the changes that would be granted on one of the suitable resources.

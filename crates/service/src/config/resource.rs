@@ -3,11 +3,12 @@
 
 use super::batch::PlaceConfig;
 use super::error::{Wrong, check_name};
+use super::notice::NoticeConfig;
 use bookahead_api::site::attributes_into;
 use bookahead_api::{AttributeValue, Length};
 use bookahead_plan::placement::{Admission, Method, SlotRules, Weights};
 use bookahead_plan::{Policy, Seconds, placement};
-use bookahead_protocol::ledger::Offered;
+use bookahead_protocol::ledger::{Offered, ResourceNotice};
 use bookahead_protocol::{Name, Resource as Described};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -34,8 +35,11 @@ pub struct Resource<Jobs> {
     pub slots: usize,
     #[serde(default = "default_gap")]
     pub gap: Length,
+    pub makespan_weight: Option<f64>,
+    pub admission: Option<AdmissionName>,
     pub max_delayed: Option<u32>,
     pub max_delay: Option<Length>,
+    pub notice: Option<NoticeConfig>,
     pub jobs: Option<Jobs>,
     pub batch: Option<PlaceConfig>,
 }
@@ -103,6 +107,16 @@ impl MethodName {
     }
 }
 
+/// Which waiting jobs a reservation may delay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdmissionName {
+    /// All but the first one in the queue.
+    ReservationsFirst,
+    /// None.
+    LocalJobsPreferred,
+}
+
 impl<Jobs> Resource<Jobs> {
     /// Converts to the type of the ledger.
     pub fn offered(&self, site: &str) -> Result<Offered, Wrong> {
@@ -121,17 +135,44 @@ impl<Jobs> Resource<Jobs> {
 
     /// Placement rules of the resource.
     pub fn placement(&self) -> Result<placement::Rules, Wrong> {
-        let admission = Admission {
-            delayed_jobs: self.max_delayed,
-            total_delay: None,
-            longest_delay: self.max_delay.map(Length::seconds),
-        };
         Ok(placement::Rules {
             policy: self.queue_policy()?,
-            method: self.method.method(Weights::EVEN),
+            method: self.method.method(self.weights()?),
             slots: SlotRules { most: self.slots, gap: self.gap.seconds().max(Seconds::ZERO), natural: true },
-            admission,
+            admission: self.admission()?,
         })
+    }
+
+    fn weights(&self) -> Result<Weights, Wrong> {
+        let Some(weight) = self.makespan_weight else { return Ok(Weights::EVEN) };
+        if self.method != MethodName::WhatIf {
+            let why = "only method = \"what-if\" has weights; remove makespan_weight, or change method";
+            return Err(Wrong::new("makespan_weight", why));
+        }
+        let wrong = || format!("makespan_weight must be from 0 to 1, not {weight}");
+        Weights::new(weight).ok_or_else(|| Wrong::new("makespan_weight", wrong()))
+    }
+
+    fn admission(&self) -> Result<Admission, Wrong> {
+        if self.admission.is_some() && (self.max_delayed.is_some() || self.max_delay.is_some()) {
+            let why = "admission is short for limits on delays; remove it, or max_delayed and max_delay";
+            return Err(Wrong::new("admission", why));
+        }
+        Ok(match self.admission {
+            Some(AdmissionName::LocalJobsPreferred) => Admission::LOCAL_JOBS_PREFERRED,
+            Some(AdmissionName::ReservationsFirst) | None => Admission {
+                delayed_jobs: self.max_delayed,
+                total_delay: None,
+                longest_delay: self.max_delay.map(Length::seconds),
+            },
+        })
+    }
+
+    /// The rule for the shortest notice, by the name of the resource.
+    pub fn shortest_notice(&self) -> Result<Option<(Name, ResourceNotice)>, Wrong> {
+        let Some(notice) = &self.notice else { return Ok(None) };
+        let rule = notice.rule().map_err(|wrong| wrong.within("notice"))?;
+        Ok(Some((self.name.as_str().into(), rule)))
     }
 
     /// Queue policy for local jobs.
