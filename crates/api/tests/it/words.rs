@@ -6,7 +6,7 @@ use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode, Work};
 use bookahead_protocol::ledger::Because;
 use bookahead_protocol::missing::Missing;
 use bookahead_protocol::problem::{Basis, Blocker, BlockerKind, Impossible, Limit, NotReleased};
-use bookahead_protocol::request::Malformed;
+use bookahead_protocol::request::{Malformed, MeasuredOn};
 use bookahead_protocol::{
     Call, ChangeId, Condition, Constraint, Description, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis,
     Move, Name, NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Refused, Replacement, Request,
@@ -95,14 +95,18 @@ fn part() -> impl Strategy<Value = Part> {
         duration,
         capacity,
     });
-    (wanted, name(), vec(requirement(), 0..4), option::of(name()), option::of(id()), option::of(id()))
-        .prop_map(|(wanted, kind, requirements, resource, replaces, changes)| Part {
+    let machine = (name(), any::<u32>()).prop_map(|(attribute, value)| MeasuredOn { attribute, value });
+    let named = (option::of(name()), option::of(id()), option::of(id()), option::of(machine));
+    (wanted, name(), vec(requirement(), 0..4), named).prop_map(
+        |(wanted, kind, requirements, (resource, replaces, changes, measured_on))| Part {
             requirements,
             resource,
             replaces,
             changes,
+            measured_on,
             ..Part::new(wanted, kind)
-        })
+        },
+    )
 }
 
 fn constraint() -> impl Strategy<Value = Constraint> {
@@ -402,6 +406,7 @@ fn malformed() -> impl Strategy<Value = Malformed> {
         place().prop_map(Malformed::WithItself),
         place().prop_map(Malformed::NoDuration),
         place().prop_map(Malformed::NoCapacity),
+        place().prop_map(Malformed::NoSpeed),
         place().prop_map(Malformed::EmptyGap),
         place().prop_map(Malformed::TimeOutOfRange),
     ]

@@ -301,6 +301,7 @@ fn as_it_is(slot: &Slot, kind: Name) -> Part {
         resource: Some(slot.resource.clone()),
         replaces: None,
         changes: None,
+        measured_on: None,
     }
 }
 

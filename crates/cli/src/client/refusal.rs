@@ -150,6 +150,7 @@ mod tests {
             resource: None,
             replaces: None,
             changes: None,
+            measured_on: None,
         }
     }
 

@@ -154,6 +154,7 @@ impl Visit {
             resource: None,
             replaces: None,
             changes: None,
+            measured_on: None,
         };
         let request = api::Request::new(vec![part], Vec::new());
         let then = match chance.below(10) {

@@ -145,3 +145,50 @@ fn a_notice_of_fixed_length_is_told_as_before() {
     assert!(refused.err.contains("it would fit if it may end 1h "), "{refused:?}");
     asking.ends(0, &["reserve", "--capacity", "1", "--duration", "60s", "--from", "+61m"]);
 }
+
+/// The length of the slot of a reservation, in seconds, and its resource.
+fn length(reservation: &Value) -> (i64, &str) {
+    let slot = &reservation["slots"][0];
+    (seconds(&slot["end"]) - seconds(&slot["begin"]), slot["resource"].as_str().unwrap())
+}
+
+const TEN_MINUTES: [&str; 10] = [
+    "reserve",
+    "--capacity",
+    "1",
+    "--duration",
+    "10m",
+    "--measured-on",
+    "mhz=2600",
+    "--from",
+    "+1h",
+    "--until",
+];
+
+#[test]
+fn in_case_of_a_heterogeneous_machine_the_slowest_clock_rate_is_used() {
+    let machines = "machines = [{ capacity = 1, mhz = 2600 }, { capacity = 1, mhz = 1300 }]";
+    let asking = Asking::site(&site(machines));
+    let resources = asking.document(&["resources"]);
+    assert_eq!(resources["resources"][0]["attributes"]["mhz"], 1_300, "{resources}");
+    let words = [&TEN_MINUTES[..], &["+3h"]].concat();
+    assert_eq!(length(&asking.document(&words)), (1_200, "cluster"), "half as fast takes twice as long");
+    let refused = asking.ends(3, &[&words[..], &["--require", "mhz>=2600"]].concat());
+    assert!(refused.err.contains("no-such-resource"), "which machines it gets is not known: {refused:?}");
+    let refused = asking.ends(3, &[&TEN_MINUTES[..], &["+75m"]].concat());
+    assert!(refused.err.contains("it would fit if it may end 5m"), "{refused:?}");
+    asking.ends(3, &[&words[..5], &["--measured-on", "gflops=40", "--until", "+3h"]].concat());
+}
+
+#[test]
+fn of_two_resources_the_one_with_the_faster_machines_ends_first() {
+    let fast = "attributes = { mhz = 1300 }\n\n[[resource]]\nname = \"fast\"\nkind = \"processors\"\ncapacity = 2\n\
+                attributes = { mhz = 5200 }";
+    let asking = Asking::site(&site(fast));
+    let words = [&TEN_MINUTES[..], &["+3h"]].concat();
+    let first = asking.document(&[&words[..], &["--book"]].concat());
+    assert_eq!(length(&first), (300, "fast"));
+    // What is scaled once is not scaled again.
+    let id = first["id"].as_str().unwrap();
+    assert_eq!(length(&asking.document(&["change", id, "--duration", "20m"])), (1_200, "fast"));
+}

@@ -106,6 +106,9 @@ impl Ledger {
     /// Slots on all suitable resources. At least one, or the reason why there is none.
     pub(super) fn place(&mut self, wish: &Wish<'_>, search: &Search<'_>) -> Result<Vec<Candidate>, Problem> {
         let suitable = self.suitable(wish);
+        if wish.part.measured_on.is_some() && !suitable.is_empty() {
+            return self.place_by_speed(wish, search, &suitable);
+        }
         if suitable.is_empty() {
             let (all, bound_to) = (self.rules.resources.iter(), wish.stays_on.as_ref());
             let all = all.map(|offered| (offered.resource.name.clone(), &offered.resource));
@@ -134,6 +137,33 @@ impl Ledger {
         Err(refuse(self, wish, &suitable))
     }
 
+    /// The same for a duration that depends on the resource: each is searched with its own.
+    fn place_by_speed(
+        &mut self,
+        wish: &Wish<'_>,
+        search: &Search<'_>,
+        suitable: &[usize],
+    ) -> Result<Vec<Candidate>, Problem> {
+        let (mut found, mut refused) = (Vec::new(), None);
+        for &at in suitable {
+            let resource = &self.rules.resources[at].resource;
+            let Some(duration) = resource.duration(wish.part) else { continue };
+            let (part, stays_on) = (wish.part.lasting(duration), Some(resource.name.clone()));
+            match self.place(&Wish { part: &part, stays_on, ..*wish }, search) {
+                Ok(slots) => found.extend(slots),
+                Err(problem) => refused = refused.or(Some(problem)),
+            }
+        }
+        match refused.filter(|_| found.is_empty()) {
+            None => Ok(found),
+            Some(mut problem) => {
+                // That much shorter here would be more or less on the machine of the requester.
+                problem.relaxations.retain(|change| !matches!(change, Relaxation::Shorter(_)));
+                Err(problem)
+            }
+        }
+    }
+
     /// The resources that match the part, whether free or not. A reservation cannot move to another resource.
     fn suitable(&self, wish: &Wish<'_>) -> Vec<usize> {
         let bound_to = wish.stays_on.as_ref();
@@ -160,7 +190,7 @@ impl Ledger {
                 let found = sight.slots(&allowed, search).into_iter();
                 let candidate = |slot| {
                     let free = free.then(|| sight.free_beside(&allowed, &slot));
-                    Candidate { resource: at, slot, free, cost }
+                    Candidate { resource: at, slot, free, cost, duration: allowed.duration }
                 };
                 found.map(candidate).collect::<Vec<_>>()
             }));

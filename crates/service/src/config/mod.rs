@@ -34,5 +34,5 @@ pub use error::{ConfigError, Step, Wrong, check_name, percentage};
 pub use local_jobs::{LocalJobs, jobs_of_log};
 pub use notice::{NoticeConfig, Predicted, PredictorName};
 pub use notify::{NotifyConfig, WebhookConfig};
-pub use resource::{AdmissionName, MethodName, Resource};
+pub use resource::{AdmissionName, Machines, MethodName, Resource};
 pub use site::{Adaptive, Holds, Limits, SiteConfig, SubmittedJobs};

@@ -9,7 +9,7 @@ use bookahead_api::{AttributeValue, Length};
 use bookahead_plan::placement::{Admission, Method, SlotRules, Weights};
 use bookahead_plan::{Policy, Seconds, placement};
 use bookahead_protocol::ledger::{Offered, ResourceNotice};
-use bookahead_protocol::{Name, Resource as Described};
+use bookahead_protocol::{Name, Resource as Described, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -28,6 +28,8 @@ pub struct Resource<Jobs> {
     #[serde(default)]
     pub attributes: BTreeMap<Name, AttributeValue>,
     #[serde(default)]
+    pub machines: Vec<Machines>,
+    #[serde(default)]
     pub method: MethodName,
     #[serde(default = "default_policy")]
     pub policy: String,
@@ -42,6 +44,16 @@ pub struct Resource<Jobs> {
     pub notice: Option<NoticeConfig>,
     pub jobs: Option<Jobs>,
     pub batch: Option<PlaceConfig>,
+}
+
+/// Machines of a resource with the same speed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machines {
+    /// Their capacity together.
+    pub capacity: u32,
+    /// How fast they are, such as `mhz` and `gflops`. Higher is faster.
+    #[serde(flatten)]
+    pub ratings: BTreeMap<Name, i64>,
 }
 
 fn default_policy() -> String {
@@ -122,7 +134,11 @@ impl<Jobs> Resource<Jobs> {
     pub fn offered(&self, site: &str) -> Result<Offered, Wrong> {
         check_name("a resource", &self.name)?;
         check_kind(&self.kind)?;
-        Ok(Offered { resource: self.resource(site), placement: self.placement()? })
+        let mut resource = self.resource(site);
+        resource
+            .attributes
+            .extend(self.slowest()?.into_iter().map(|(name, value)| (name, Value::Number(value))));
+        Ok(Offered { resource, placement: self.placement()? })
     }
 
     fn resource(&self, site: &str) -> Described {
@@ -131,6 +147,34 @@ impl<Jobs> Resource<Jobs> {
         resource.attributes = attributes_into(self.attributes.clone());
         resource.price = self.price;
         resource
+    }
+
+    /// The ratings of its slowest machines. A batch system may choose any machines for a reservation, so only these
+    /// can be promised.
+    fn slowest(&self) -> Result<BTreeMap<Name, i64>, Wrong> {
+        let Some(first) = self.machines.first() else { return Ok(BTreeMap::new()) };
+        let sum: u64 = self.machines.iter().map(|machines| u64::from(machines.capacity)).sum();
+        if sum != u64::from(self.capacity) {
+            let why =
+                format!("the machines have a capacity of {sum} together, the resource of {}", self.capacity);
+            return Err(Wrong::new("machines", why));
+        }
+        let mut slowest = first.ratings.clone();
+        for (at, machines) in self.machines.iter().enumerate() {
+            let wrong = |why: String| Err(Wrong::new(at, why).within("machines"));
+            if !machines.ratings.keys().eq(slowest.keys()) {
+                return wrong("give the same ratings for all machines, such as mhz".to_owned());
+            }
+            for (name, rating) in &machines.ratings {
+                if *rating < 1 || self.attributes.contains_key(name) {
+                    return wrong(format!(
+                        "{name} must be 1 or more, and not an attribute of the resource, too"
+                    ));
+                }
+                slowest.entry(name.clone()).and_modify(|least| *least = (*least).min(*rating));
+            }
+        }
+        Ok(slowest)
     }
 
     /// Placement rules of the resource.

@@ -386,6 +386,10 @@ mod tests {
         refused(&format!("{SMALL}{factor}"), &["line 7", "resource[1].notice.factor", "above 0"]);
         let mean = "notice = { predicted = \"mean\", quantile = 95 }\n";
         refused(&format!("{SMALL}{mean}"), &["line 7", "resource[1].notice.predicted", "remove"]);
+        let half = "machines = [{ capacity = 32, mhz = 2600 }]\n";
+        refused(&format!("{SMALL}{half}"), &["line 7", "resource[1].machines", "32 together"]);
+        let other = "machines = [{ capacity = 32, mhz = 2600 }, { capacity = 32, gflops = 40 }]\n";
+        refused(&format!("{SMALL}{other}"), &["line 7", "resource[1].machines[2]", "same ratings"]);
         refused(&format!("url = \"north:7420\"\n{SMALL}"), &["line 1", "url", "http://127.0.0.1:7420"]);
         refused(&format!("heartbeat = \"1ms\"\n{SMALL}"), &["line 1", "heartbeat", "5s"]);
         refused(&format!("retention = \"0s\"\n{SMALL}"), &["line 1", "retention", "1d"]);

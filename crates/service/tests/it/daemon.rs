@@ -61,6 +61,7 @@ pub(crate) fn wanted() -> api::Request {
         resource: None,
         replaces: None,
         changes: None,
+        measured_on: None,
     };
     api::Request::new(vec![part], Vec::new())
 }

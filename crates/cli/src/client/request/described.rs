@@ -2,7 +2,7 @@
 //! It is turned into the request of the API: times become instants and names of parts become indices. Contradictions
 //! are refused with advice. Nothing is sent here.
 
-use super::values::{Gap, Required, signed, signed_or_none};
+use super::values::{Gap, Machine, Required, signed, signed_or_none};
 use crate::client::dates::Reader;
 use crate::client::refusal::counted;
 use bookahead_api::when::When;
@@ -61,6 +61,8 @@ pub(crate) struct Part {
     pub(crate) require: Vec<Required>,
     /// Name of a particular resource.
     pub(crate) resource: Option<String>,
+    /// Machine that the duration was measured on.
+    pub(crate) measured_on: Option<Machine>,
 }
 
 /// A constraint between parts, by their names. In a file: a table with one entry.
@@ -159,6 +161,7 @@ impl Described {
             resource: part.resource.as_deref().map(Into::into),
             replaces: None,
             changes: None,
+            measured_on: part.measured_on.as_ref().map(|machine| machine.0.clone()),
         })
     }
 

@@ -55,6 +55,7 @@ fn part(kind: &str, capacity: u32, minutes: i64, window: [&str; 2]) -> Part {
         resource: None,
         replaces: None,
         changes: None,
+        measured_on: None,
     }
 }
 

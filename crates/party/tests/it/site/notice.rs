@@ -30,7 +30,7 @@ fn see(desk: &mut Desk, now: i64, started: Vec<Started>) -> Out {
 /// The refusal of four processors for ten seconds, if it is refused.
 fn asked(desk: &mut Desk, now: i64, id: u128, begin: i64) -> Result<(), Problem> {
     match desk.call(now * 1_000, id, book(id, begin, true)).replies.pop() {
-        Some((_, Reply::Answer(Answer::Problem(problem)))) => Err(problem),
+        Some((_, Reply::Answer(Answer::Problem(problem)))) => Err(*problem),
         Some((_, Reply::Answer(Answer::Reservation(_)))) => Ok(()),
         other => panic!("{other:?}"),
     }
