@@ -44,7 +44,9 @@ pub use notice::Notice;
 pub use offer::{Impact, Offer, Offers, Probe, Slot};
 pub use operation::Operation;
 pub use problem::{Blocker, BlockerKind, Code, CounterOffer, Problem, Relaxation};
-pub use request::{AttributeValue, Constraint, Objective, OnLoss, Part, Prefer, Request, Requirement, UpTo};
+pub use request::{
+    AttributeValue, Constraint, MeasuredOn, Objective, OnLoss, Part, Prefer, Request, Requirement, UpTo,
+};
 pub use reservation::{
     Attach, AttachedJob, Change, Commit, Condition, Extend, FinishChange, GivenUp, Hold, Loss, Lost,
     PrepareChange, RefusalReason, Release, Replacement, Reservation, Reserve, State,

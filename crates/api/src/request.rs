@@ -93,6 +93,10 @@ pub struct Part {
     /// In a probe: reservation that gets these terms. Its capacity counts as free. Set by brokers for changes.
     #[schema(value_type = Option<ReservationIdText>)]
     pub changes: Option<ReservationId>,
+    /// Machine that the duration was measured on. On a resource with another value of the attribute the duration is
+    /// scaled: twice the value takes half the time. The slowest machine of a resource counts. A broker counts the
+    /// slowest resource that suits the part. A resource without the attribute does not suit it.
+    pub measured_on: Option<MeasuredOn>,
     /// How far the part may grow if there is room. Default: not at all. At most two parts of a request can grow.
     pub up_to: Option<UpTo>,
 }
@@ -130,6 +134,18 @@ words! {
         /// The begin that the least terms would have, then capacity, then time.
         EarliestBegin,
     }
+}
+
+/// A machine, by an attribute that tells how fast it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredOn {
+    /// Name of the attribute.
+    #[schema(value_type = NameText, example = "mhz")]
+    pub attribute: Name,
+    /// Its value.
+    #[schema(minimum = 1, example = 2600)]
+    pub value: u32,
 }
 
 /// A constraint between parts. Parts are counted from 0.
@@ -338,6 +354,9 @@ impl From<Part> for protocol::Part {
             resource: part.resource,
             replaces: part.replaces,
             changes: part.changes,
+            measured_on: part
+                .measured_on
+                .map(|MeasuredOn { attribute, value }| protocol::MeasuredOn { attribute, value }),
             ..protocol::Part::new(wanted, part.kind)
         }
     }
@@ -358,6 +377,9 @@ impl TryFrom<protocol::Part> for Part {
             replaces: part.replaces,
             changes: part.changes,
             up_to: None,
+            measured_on: part
+                .measured_on
+                .map(|protocol::MeasuredOn { attribute, value }| MeasuredOn { attribute, value }),
         })
     }
 }

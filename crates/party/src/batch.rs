@@ -5,7 +5,7 @@
 pub use bookahead_protocol::jobs::Work;
 
 use bookahead_plan::{Capacity, Seconds, Span, Time};
-use bookahead_protocol::ledger::View;
+use bookahead_protocol::ledger::{Started, View};
 use bookahead_protocol::{Description, JobId, Moment, Name, ReservationId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,6 +147,9 @@ pub struct Seen {
     pub away: BTreeMap<ReservationId, Capacity>,
     /// For a built-in scheduler: reservations that jobs wait or run in. They lose capacity last.
     pub in_use: BTreeSet<ReservationId>,
+    /// Jobs that started from the queue, outside reservations: all that run, and others that started since the
+    /// last look.
+    pub started: Vec<Started>,
 }
 
 /// A reservation found in the batch system, with the information in its tag.

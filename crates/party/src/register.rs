@@ -2,10 +2,10 @@
 //! their addresses and resources, and when they were last heard. Some peers are named in the configuration,
 //! others register themselves. The register is not journalled, because peers repeat their heartbeats.
 
-use bookahead_plan::Time;
+use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::broker::name_here;
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{Millis, Moment, Name, ReservationId, Resource, Value};
+use bookahead_protocol::{Millis, Moment, Name, Part, ReservationId, Resource, Value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -186,6 +186,17 @@ impl Register {
 
     pub(super) fn get(&self, peer: &Name) -> Option<&Known> {
         self.peers.get(peer).map(|known| &**known)
+    }
+
+    /// The duration of a part on the slowest resource that suits it, whether its peer answers or not: a repeated request
+    /// must stay the same.
+    pub(super) fn longest(&self, part: &Part) -> Option<Seconds> {
+        let all = self.all().flat_map(|known| known.said.resources.iter().map(move |one| (known, one)));
+        let here = all.map(|(known, one)| Resource {
+            name: name_here(&known.said.name, &one.resource.name),
+            ..one.resource.clone()
+        });
+        here.filter(|resource| resource.suits(part)).filter_map(|resource| resource.duration(part)).max()
     }
 
     /// The resources of all peers, prefixed with the peer's name, and the brokers on the way.

@@ -7,6 +7,7 @@
 
 use crate::policy::Waiting;
 use crate::units::{Capacity, Seconds, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
@@ -180,7 +181,7 @@ fn binomial_weights(n: usize, p: f64) -> Vec<f64> {
 pub const WINDOW: usize = 1000;
 
 /// The jobs that a prediction is based on. A class `c` of size or duration contains 2^c to 2^(c+1) - 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Class {
     /// Jobs of similar capacity and estimate.
     SizeAndDuration {
@@ -225,14 +226,16 @@ impl fmt::Display for Class {
     }
 }
 
-/// Waits of recently started jobs, by class.
-#[derive(Debug, Clone, Default)]
+/// Waits of recently started jobs, by class. At most [`WINDOW`] of each class. Serialized as the waits of each
+/// class, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<(Class, Vec<Seconds>)>", into = "Vec<(Class, Vec<Seconds>)>")]
 pub struct History {
     classes: BTreeMap<Class, Window>,
 }
 
 /// Recent waits of one class.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Window {
     /// In order of the starts.
     recent: VecDeque<Seconds>,
@@ -244,10 +247,19 @@ struct Window {
 impl History {
     /// Adds a job that started at `now`. A start before the submission counts as no wait.
     pub fn record(&mut self, job: &Waiting, now: Time) {
-        let wait = (now - job.submit).max(Seconds::ZERO);
-        for class in Class::of(job.capacity, job.estimate) {
-            self.classes.entry(class).or_default().push(wait);
+        self.record_wait(job.capacity, job.estimate, now - job.submit);
+    }
+
+    /// Adds the wait of a job with this capacity and estimate. A negative one counts as no wait.
+    pub fn record_wait(&mut self, capacity: Capacity, estimate: Seconds, wait: Seconds) {
+        for class in Class::of(capacity, estimate) {
+            self.classes.entry(class).or_default().push(wait.max(Seconds::ZERO));
         }
+    }
+
+    /// Whether no start is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.classes.is_empty()
     }
 
     /// Number of remembered starts of a class.
@@ -272,6 +284,23 @@ impl History {
         // Too few jobs for the confidence: their longest wait is the best available guess.
         let longest = all.sorted.last().copied().unwrap_or_default();
         windows.into_iter().next().unwrap_or_else(|| of_all(longest, false))
+    }
+}
+
+impl From<Vec<(Class, Vec<Seconds>)>> for History {
+    fn from(written: Vec<(Class, Vec<Seconds>)>) -> History {
+        let mut history = History::default();
+        for (class, waits) in written {
+            let window = history.classes.entry(class).or_default();
+            waits.into_iter().for_each(|wait| window.push(wait));
+        }
+        history
+    }
+}
+
+impl From<History> for Vec<(Class, Vec<Seconds>)> {
+    fn from(history: History) -> Vec<(Class, Vec<Seconds>)> {
+        history.classes.into_iter().map(|(class, window)| (class, window.recent.into())).collect()
     }
 }
 

@@ -44,4 +44,6 @@ pub use message::{
     Replacement, Reservation, Slot,
 };
 pub use problem::{Problem, Why};
-pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement, Resource, Test, Value};
+pub use request::{
+    Constraint, MeasuredOn, Objective, OnLoss, Part, Request, Requirement, Resource, Test, Value,
+};

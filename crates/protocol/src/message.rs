@@ -135,6 +135,19 @@ pub enum NewTerms {
     Until(Time),
 }
 
+impl Call {
+    /// The request that it carries, to complete it.
+    pub fn request_mut(&mut self) -> Option<&mut Request> {
+        match self {
+            Call::Probe { request, .. }
+            | Call::Reserve { request, .. }
+            | Call::Change { request, .. }
+            | Call::PrepareChange { terms: NewTerms::Request(request), .. } => Some(request),
+            _ => None,
+        }
+    }
+}
+
 /// The answer to a call.
 #[allow(clippy::large_enum_variant, reason = "most answers are reservations")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use crate::life_cycle::{IllegalMove, State};
 use crate::missing::Missing;
 use crate::request::Malformed;
 use bookahead_plan::placement::{Reason, Relaxation};
-use bookahead_plan::{Capacity, Interval, Seconds};
+use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -84,6 +84,19 @@ pub enum Why {
     /// A limit of the site for this user.
     #[error("{}", limit.sentence(*.most, *.asked))]
     Limit { limit: Limit, most: i64, asked: i64 },
+    /// Less notice than the predicted wait in the queue.
+    #[error("{}", too_soon(*.notice, *.wait, *.jobs, *.basis))]
+    TooSoon {
+        /// First start that would be allowed.
+        not_before: Time,
+        /// Notice that is needed.
+        notice: Seconds,
+        /// Predicted wait of the request as a job.
+        wait: Seconds,
+        /// Number of jobs that it was predicted from.
+        jobs: u32,
+        basis: Basis,
+    },
     #[error("{0} is not known here")]
     Unknown(ReservationId),
     /// The state of the reservation does not allow it.
@@ -174,6 +187,17 @@ pub enum Why {
     Unsupported(Impossible),
     #[error("the call already passed through this broker: the brokers are peers of each other in a cycle")]
     Circle,
+}
+
+/// The jobs that a wait was predicted from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Basis {
+    /// The mean of all jobs.
+    Mean,
+    /// A quantile of jobs of similar size and duration.
+    SimilarJobs,
+    /// A quantile of all jobs, or their longest wait.
+    AllJobs,
 }
 
 /// Operations that are not possible.
@@ -271,7 +295,7 @@ impl Why {
             Why::OnePartOnly(_) => "one-part-only",
             Why::NoSuchResource { .. } => "no-such-resource",
             Why::NoSlot(reason) => reason.code(),
-            Why::Limit { .. } => "limit",
+            Why::Limit { .. } | Why::TooSoon { .. } => "limit",
             Why::Unknown(_) => "unknown",
             Why::Illegal(_) => "illegal",
             Why::Expired => "expired",
@@ -363,6 +387,17 @@ fn hours(area: i64) -> String {
         0 => format!("{}", hundredths / 100),
         rest => format!("{}.{rest:02}", hundredths / 100),
     }
+}
+
+fn too_soon(notice: Seconds, wait: Seconds, jobs: u32, basis: Basis) -> String {
+    let wait = wait.in_words();
+    let waited = match basis {
+        Basis::Mean => format!("jobs waited {wait} on average lately"),
+        Basis::SimilarJobs => format!("jobs that asked for this much waited up to {wait} lately"),
+        Basis::AllJobs => format!("jobs waited up to {wait} lately"),
+    };
+    let counted = if jobs == 1 { "1 job" } else { &format!("{jobs} jobs") };
+    format!("{waited} ({counted}), and a reservation needs {} of notice here", notice.in_words())
 }
 
 fn no_such_resource(kind: &Name, missing: Option<&Missing>, part: Option<usize>) -> String {

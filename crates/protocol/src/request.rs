@@ -64,6 +64,19 @@ pub struct Part {
     /// In a probe: the reservation to change. Its capacity counts as free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<ReservationId>,
+    /// The machine that the duration is valid for. On a resource with another value it is scaled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_on: Option<MeasuredOn>,
+}
+
+/// A machine that a duration was measured on: the value of an attribute such as `mhz` or `gflops`. Twice the value
+/// takes half the time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MeasuredOn {
+    /// Name of the attribute.
+    pub attribute: Name,
+    /// Its value, at least 1.
+    pub value: u32,
 }
 
 /// A condition between parts, given by their indexes in the request.
@@ -170,6 +183,8 @@ pub enum Malformed {
     NoDuration(usize),
     #[error("parts[{0}]: the capacity is 0; request at least 1")]
     NoCapacity(usize),
+    #[error("parts[{0}]: the machine that the duration was measured on has the value 0; give 1 or more")]
+    NoSpeed(usize),
     #[error("constraints[{0}] has a longest gap that is shorter than its shortest gap")]
     EmptyGap(usize),
     #[error("parts[{0}]: its times are too far from now")]
@@ -294,6 +309,7 @@ impl Part {
             resource: None,
             replaces: None,
             changes: None,
+            measured_on: None,
         }
     }
 
@@ -305,11 +321,20 @@ impl Part {
         if wanted.capacity.0 == 0 {
             return Err(Malformed::NoCapacity(at));
         }
+        if self.measured_on.as_ref().is_some_and(|machine| machine.value == 0) {
+            return Err(Malformed::NoSpeed(at));
+        }
         let far = |Time(time): Time| !(-FURTHEST..=FURTHEST).contains(&time);
         if far(wanted.earliest_start) || far(wanted.latest_end) || wanted.duration.0 > FURTHEST {
             return Err(Malformed::TimeOutOfRange(at));
         }
         Ok(())
+    }
+
+    /// The same part with a duration that is valid as it is.
+    pub fn lasting(&self, duration: Seconds) -> Part {
+        let wanted = placement::Request { duration, ..self.wanted };
+        Part { wanted, measured_on: None, ..self.clone() }
     }
 
     /// The same part with exactly this start and resource.
@@ -426,6 +451,18 @@ impl Resource {
             && part.kind == self.kind
             && part.wanted.capacity <= self.capacity
             && part.requirements.iter().all(|requirement| self.meets(requirement))
+            && self.duration(part).is_some()
+    }
+
+    /// The duration of a part here. Rounded up, because a run that is cut short is worthless. None if it was measured
+    /// on a machine that this resource cannot be compared with.
+    pub fn duration(&self, part: &Part) -> Option<Seconds> {
+        let duration = part.wanted.duration;
+        let Some(machine) = &part.measured_on else { return Some(duration) };
+        let Some(&Value::Number(own @ 1..)) = self.attributes.get(&machine.attribute) else { return None };
+        let scaled = i128::from(duration.0) * i128::from(machine.value);
+        let scaled = (scaled + i128::from(own) - 1) / i128::from(own);
+        i64::try_from(scaled).ok().filter(|scaled| *scaled <= FURTHEST).map(Seconds)
     }
 
     /// Value of an attribute. `name` is its name at the called party.

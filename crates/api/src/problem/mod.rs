@@ -64,6 +64,8 @@ pub struct Problem {
     /// First tried delay of the start, in seconds, with which the request would be granted. Missing if there is
     /// none.
     pub busy_for_seconds: Option<i64>,
+    /// First start that the shortest notice of the site allows, if that is the reason.
+    pub not_before: Option<Timestamp>,
     /// Changed requests that would be granted now. Each was tried on its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counter_offers: Vec<CounterOffer>,
@@ -178,6 +180,7 @@ impl Problem {
             reason: None,
             blockers: Vec::new(),
             busy_for_seconds: None,
+            not_before: None,
             counter_offers: Vec::new(),
         }
     }
@@ -213,6 +216,14 @@ impl Problem {
 impl From<protocol::Problem> for Problem {
     /// Never fails, because a refusal must always be delivered: an instant outside of the calendar is left out.
     fn from(problem: protocol::Problem) -> Problem {
+        let not_before = match problem.why {
+            Why::TooSoon { not_before, .. } => Timestamp::try_from(not_before).ok(),
+            _ => None,
+        };
+        let detail = match not_before {
+            Some(start) => format!("not before {start}: {}", problem.why),
+            None => problem.why.to_string(),
+        };
         Problem {
             reason: reason(&problem.why),
             blockers: problem.blockers.into_iter().map(Into::into).collect(),
@@ -223,7 +234,8 @@ impl From<protocol::Problem> for Problem {
                 .filter_map(relaxation)
                 .map(CounterOffer::of)
                 .collect(),
-            ..Problem::new(Code::of(&problem.why), problem.why.to_string())
+            not_before,
+            ..Problem::new(Code::of(&problem.why), detail)
         }
     }
 }

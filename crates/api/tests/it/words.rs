@@ -5,8 +5,8 @@ use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode, Work};
 use bookahead_protocol::ledger::Because;
 use bookahead_protocol::missing::Missing;
-use bookahead_protocol::problem::{Blocker, BlockerKind, Impossible, Limit, NotReleased};
-use bookahead_protocol::request::Malformed;
+use bookahead_protocol::problem::{Basis, Blocker, BlockerKind, Impossible, Limit, NotReleased};
+use bookahead_protocol::request::{Malformed, MeasuredOn};
 use bookahead_protocol::{
     Call, ChangeId, Condition, Constraint, Description, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis,
     Move, Name, NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Refused, Replacement, Request,
@@ -95,14 +95,18 @@ fn part() -> impl Strategy<Value = Part> {
         duration,
         capacity,
     });
-    (wanted, name(), vec(requirement(), 0..4), option::of(name()), option::of(id()), option::of(id()))
-        .prop_map(|(wanted, kind, requirements, resource, replaces, changes)| Part {
+    let machine = (name(), any::<u32>()).prop_map(|(attribute, value)| MeasuredOn { attribute, value });
+    let named = (option::of(name()), option::of(id()), option::of(id()), option::of(machine));
+    (wanted, name(), vec(requirement(), 0..4), named).prop_map(
+        |(wanted, kind, requirements, (resource, replaces, changes, measured_on))| Part {
             requirements,
             resource,
             replaces,
             changes,
+            measured_on,
             ..Part::new(wanted, kind)
-        })
+        },
+    )
 }
 
 fn constraint() -> impl Strategy<Value = Constraint> {
@@ -402,6 +406,7 @@ fn malformed() -> impl Strategy<Value = Malformed> {
         place().prop_map(Malformed::WithItself),
         place().prop_map(Malformed::NoDuration),
         place().prop_map(Malformed::NoCapacity),
+        place().prop_map(Malformed::NoSpeed),
         place().prop_map(Malformed::EmptyGap),
         place().prop_map(Malformed::TimeOutOfRange),
     ]
@@ -419,6 +424,7 @@ fn refused() -> impl Strategy<Value = Why> {
         Limit::JobShare,
         Limit::JobTime,
     ];
+    let bases = vec![Basis::Mean, Basis::SimilarJobs, Basis::AllJobs];
     prop_oneof![
         malformed().prop_map(Why::Malformed),
         any::<usize>().prop_map(Why::OnePartOnly),
@@ -431,6 +437,15 @@ fn refused() -> impl Strategy<Value = Why> {
             most,
             asked
         }),
+        (any::<i32>(), any::<i64>(), any::<i64>(), any::<u32>(), select(bases)).prop_map(
+            |(not_before, notice, wait, jobs, basis)| Why::TooSoon {
+                not_before: Time(not_before.into()),
+                notice: Seconds(notice),
+                wait: Seconds(wait),
+                jobs,
+                basis,
+            }
+        ),
         (any::<u32>(), any::<bool>()).prop_map(|(tried, all)| Why::NoCandidate { tried, all }),
         Just(Why::Silence),
         Just(Why::Busy),

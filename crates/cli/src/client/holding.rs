@@ -302,6 +302,7 @@ fn as_it_is(slot: &Slot, kind: Name) -> Part {
         replaces: None,
         changes: None,
         up_to: None,
+        measured_on: None,
     }
 }
 

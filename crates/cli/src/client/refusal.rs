@@ -4,6 +4,7 @@
 
 use super::dates::{Dates, length};
 use bookahead_api::{Blocker, BlockerKind, Code, Problem, Relaxation, Request};
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 /// Printed at the end of the help of every client command.
@@ -48,7 +49,7 @@ pub(crate) fn with_commands(
     parts: Option<usize>,
     command: impl Fn(&Request) -> Option<String>,
 ) -> String {
-    let mut lines = vec![format!("{}: {}", problem.code, counted(&problem.detail, parts))];
+    let mut lines = vec![format!("{}: {}", problem.code, counted(&detail(problem, dates), parts))];
     if let Some(dates) = dates {
         let blockers = problem.blockers.iter().map(|blocker| in_the_way(blocker, dates));
         lines.extend(blockers.map(|blocker| format!("  blocked by {blocker}")));
@@ -68,6 +69,15 @@ pub(crate) fn with_commands(
         lines.extend(Code::named(&problem.code).map(|code| format!("  {}", code.remedy())));
     }
     lines.join("\n")
+}
+
+/// The message of the server, with the first allowed start by the user's clock.
+fn detail<'a>(problem: &'a Problem, dates: Option<&Dates>) -> Cow<'a, str> {
+    let told = problem.not_before.zip(dates).and_then(|(start, dates)| {
+        let rest = problem.detail.strip_prefix(&format!("not before {start}: "))?;
+        Some(format!("not before {}: {rest}", dates.short(start)))
+    });
+    told.map_or(Cow::Borrowed(&problem.detail), Cow::Owned)
 }
 
 /// A message of the server in the words of the command line: `parts[0]` is part 1, `constraints[0]` is constraint 1, and
@@ -141,6 +151,7 @@ mod tests {
             replaces: None,
             changes: None,
             up_to: None,
+            measured_on: None,
         }
     }
 

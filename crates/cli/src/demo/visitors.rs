@@ -155,6 +155,7 @@ impl Visit {
             replaces: None,
             changes: None,
             up_to: None,
+            measured_on: None,
         };
         let request = api::Request::new(vec![part], Vec::new());
         let then = match chance.below(10) {

@@ -35,7 +35,7 @@ pub(crate) struct Surroundings<'a> {
 
 pub(crate) fn site(site: &config::Site, around: &Surroundings<'_>) -> Result<Site> {
     let mut offered = Vec::new();
-    let mut clusters = BTreeMap::new();
+    let (mut clusters, mut notices) = (BTreeMap::new(), BTreeMap::new());
     for described in &site.resources {
         let whose = || format!("site {}, resource {}", site.name, described.name);
         let one = described.offered(&site.name).with_context(whose)?;
@@ -45,11 +45,13 @@ pub(crate) fn site(site: &config::Site, around: &Surroundings<'_>) -> Result<Sit
             let cluster = Cluster::new(one.placement.policy, one.resource.capacity, jobs);
             clusters.insert(one.resource.name.clone(), cluster);
         }
+        notices.extend(described.shortest_notice().with_context(whose)?);
         offered.push(one);
     }
     let whose = || format!("site {}", site.name);
     let mut rules = Rules::new(site.name.as_str(), offered);
     rules.holds = site.holds.rules(REAL_TIME).with_context(whose)?;
+    rules.notices = notices;
     rules.reveal = site.reveal;
     rules.limits = SiteLimits {
         default: site.limits.user_limits(),

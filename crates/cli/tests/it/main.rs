@@ -24,6 +24,7 @@ mod schedules;
 mod service;
 #[cfg(unix)]
 mod services;
+mod site_rules;
 mod sockets;
 mod state_folder;
 mod streams;

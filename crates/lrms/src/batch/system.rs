@@ -282,6 +282,9 @@ pub struct JobFact {
     pub placed: BTreeMap<String, u32>,
     /// Time of submission.
     pub submitted: Time,
+    /// When it could have started at the earliest, if the batch system reports it: later than its submission if it was
+    /// held or depended on other jobs.
+    pub eligible: Option<Time>,
     /// Start time; None if it has not started.
     pub started: Option<Time>,
     /// End time; None if it has not ended.
@@ -408,6 +411,7 @@ impl JobFact {
             nodes: 1,
             placed: BTreeMap::new(),
             submitted: Time(0),
+            eligible: None,
             started: None,
             ended: None,
             limit: None,

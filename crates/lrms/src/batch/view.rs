@@ -13,7 +13,7 @@ use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Reserved, 
 use bookahead_party::{Look, Seen};
 use bookahead_plan::{Capacity, Interval, Running, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ReservationId;
-use bookahead_protocol::ledger::{View, taken};
+use bookahead_protocol::ledger::{Started, View, taken};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Jobs and reservations without an end are taken to end after ten years.
@@ -46,7 +46,7 @@ impl<'a> ResourceView<'a> {
     pub(super) fn seen(&self) -> Seen {
         let view = View { running: self.running(), waiting: self.waiting(), foreign: foreign(self) };
         let (backings, away) = backings(self);
-        Seen { view, lost: self.lost(), backings, away, in_use: BTreeSet::new() }
+        Seen { view, lost: self.lost(), backings, away, in_use: BTreeSet::new(), started: self.started() }
     }
 
     fn lost(&self) -> Capacity {
@@ -135,6 +135,23 @@ impl<'a> ResourceView<'a> {
         let end = job.limit.map_or(Time::MAX, |limit| started + limit);
         // A job past its limit still runs, so it ends in a second at the earliest.
         end.clamp(self.now + Seconds(1), self.now + FAR)
+    }
+
+    /// Jobs that started outside of reservations, including finished ones that are still shown. Left out if their
+    /// submission is unknown.
+    fn started(&self) -> Vec<Started> {
+        let here = |job: &&JobFact| job.resources.contains(&self.place.resource);
+        let known = |job: &&JobFact| job.reservations.is_empty() && job.submitted > Time(0);
+        let jobs = self.picture.jobs.iter().filter(here).filter(known);
+        let started = jobs.filter_map(|job| {
+            Some(Started {
+                start: job.started?,
+                eligible: job.eligible.unwrap_or(job.submitted).max(job.submitted),
+                capacity: Capacity(self.place.unit.amount(job).clamp(1, self.capacity.0.max(1))),
+                estimate: job.limit.unwrap_or(FAR).clamp(Seconds(1), FAR),
+            })
+        });
+        started.collect()
     }
 
     /// Jobs that wait outside of reservations, in scheduling order.

@@ -9,12 +9,13 @@ use super::Hosted;
 use super::reserved::{Go, Guest, Reserved, end_of_run};
 use super::sources::{LocalJob, Source};
 use bookahead_party::{Ended, Job, JobChange, JobState, Seen};
+use bookahead_plan::notice::WINDOW;
 use bookahead_plan::{
     Capacity, Interval, JobKey, Planner, Policy, Running, Scheduler, Seconds, Span, Time, Waiting, planner,
 };
-use bookahead_protocol::ledger::View;
+use bookahead_protocol::ledger::{Started, View};
 use bookahead_protocol::{JobId, ReservationId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Limit of waiting local jobs; further ones are dropped. A source that offers more than the resource can run must
@@ -72,6 +73,8 @@ pub(super) struct Cluster {
     pub(super) version: u64,
     /// The visible state, cached until it changes.
     seen: Option<Arc<Seen>>,
+    /// Jobs that started since it was made, at most [`WINDOW`].
+    starts: VecDeque<Started>,
 }
 
 impl Cluster {
@@ -95,6 +98,7 @@ impl Cluster {
             stale: false,
             version: 0,
             seen: None,
+            starts: VecDeque::new(),
         }
     }
 
@@ -108,7 +112,8 @@ impl Cluster {
         if let Some(seen) = &self.seen {
             return seen.clone();
         }
-        let seen = Arc::new(Seen { view: self.view(), lost: self.lost, ..Seen::default() });
+        let started = self.starts.drain(..).collect();
+        let seen = Arc::new(Seen { view: self.view(), lost: self.lost, started, ..Seen::default() });
         self.seen = Some(seen.clone());
         seen
     }
@@ -230,6 +235,11 @@ impl Cluster {
             task.started = Some(now);
             self.ends.extend(task.end().map(|(end, _)| (end, key)));
             changes.extend(task.id.map(|id| JobChange { id, state: task.go.first_state(), at: now }));
+            let Waiting { submit: eligible, capacity, estimate, .. } = task.asked;
+            self.starts.push_back(Started { start: now, eligible, capacity, estimate });
+            if self.starts.len() > WINDOW {
+                self.starts.pop_front();
+            }
             self.touch();
         }
     }

@@ -162,6 +162,7 @@ mod tests {
             nodes: 1,
             placed: BTreeMap::from([(host.into(), cores)]),
             submitted: Time(0),
+            eligible: None,
             started: Some(Time(0)),
             ended: None,
             limit: limit.map(Seconds),

@@ -76,6 +76,7 @@ fn job(element: &Element) -> Option<Job> {
         // Finished jobs still show their hosts, but no longer use them.
         placed: if ["R", "E", "S"].contains(&letter) { placed } else { BTreeMap::new() },
         submitted: time("ctime").or_else(|| time("qtime"))?,
+        eligible: time("etime"),
         started,
         ended,
         limit,

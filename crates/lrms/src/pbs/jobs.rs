@@ -98,6 +98,7 @@ fn plain(job: &Record) -> Option<JobFact> {
         cores: job.count("Resource_List.ncpus").max(1),
         nodes: job.count("Resource_List.nodect").max(1),
         submitted: time("qtime").or_else(|| time("ctime")).unwrap_or(Time(0)),
+        eligible: time("etime"),
         started: time("stime"),
         limit: job.text("Resource_List.walltime").and_then(calendar::length_of_time).map(Seconds),
         expected_start: expected.filter(|time| time.0 > 0),

@@ -90,6 +90,7 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
         nodes,
         placed,
         submitted: time(job.submit_time.0).unwrap_or(Time(0)),
+        eligible: time(job.eligible_time.0),
         started,
         ended,
         limit: job.time_limit.0.map(|minutes| Seconds(minutes.saturating_mul(60))),

@@ -133,6 +133,17 @@ impl Broker {
         self.carry_out(effects, origin, step);
     }
 
+    /// Scales durations that were measured on a machine to the slowest resource that suits the part: the parts of a
+    /// request are placed together, so each has one duration, and none may be too short.
+    fn set_durations(&self, envelope: &mut Envelope) {
+        let parts = envelope.call.request_mut().map(|request| &mut request.parts).into_iter().flatten();
+        for part in parts.filter(|part| part.measured_on.is_some()) {
+            if let Some(duration) = self.register.longest(part) {
+                *part = part.lasting(duration);
+            }
+        }
+    }
+
     fn carry_out(&mut self, effects: Effects, origin: &Origin, step: &mut Step) {
         for event in effects.events {
             self.note_keys(&event);
@@ -379,7 +390,10 @@ impl Party for Broker {
     fn step(&mut self, now: Moment, input: Input) -> Output<BrokerEvent> {
         let mut step = Step::new(now);
         match input {
-            Input::Call { call, envelope, origin } => self.call(call, &envelope, &origin, &mut step),
+            Input::Call { call, mut envelope, origin } => {
+                self.set_durations(&mut envelope);
+                self.call(call, &envelope, &origin, &mut step);
+            }
             Input::Answered { from, key, answer, origin } => {
                 self.origins.remove(&key);
                 let mut effects = jobs::Effects::new(now);

@@ -74,6 +74,10 @@ impl Site {
         }
         self.facts.looked = Some(at);
         self.facts_number += 1;
+        for (resource, seen) in &look.resources {
+            let counted = self.ledger.jobs_started(step.now, resource, &seen.started);
+            self.book(counted.events, counted.changes, step);
+        }
     }
 
     /// Records a change of a reservation, for brokers that booked it.

@@ -2,6 +2,7 @@
 //! entries of the ledger and kept up to date to avoid searches.
 
 use super::entry::Entry;
+use super::notice::Waits;
 use super::spans::{area, since};
 use crate::ids::{Name, ReservationId};
 use bookahead_plan::{Capacity, Interval, Profile, Seconds, Span, Time};
@@ -24,6 +25,8 @@ pub(super) struct Book {
     /// For each user with live reservations: [`u32::MAX`] less the capacity promised to the user. None if no
     /// share is limited.
     pub(super) shares: Option<BTreeMap<Name, Profile>>,
+    /// Waits of its jobs. Not derived from the entries.
+    pub(super) waits: Waits,
 }
 
 /// The effect of an entry on a book.
@@ -86,6 +89,7 @@ impl Book {
             capacity,
             lost: Capacity::ZERO,
             shares: limit_shares.then(BTreeMap::new),
+            waits: Waits::default(),
         }
     }
 

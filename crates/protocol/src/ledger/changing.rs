@@ -188,6 +188,9 @@ impl Ledger {
         let [part] = request.parts.as_slice() else {
             return Err(Problem::new(Why::OnePartOnly(request.parts.len())));
         };
+        let here = self.rules.resources.iter().find(|offered| offered.resource.name == entry.resource);
+        let duration = here.and_then(|offered| offered.resource.duration(part));
+        let part = &part.lasting(duration.unwrap_or(part.wanted.duration));
         let impossible = |what| Err(Problem::new(Why::Unsupported(what)));
         let (wanted, rest) = (part.wanted, rest_from(ctx.now));
         let end = entry.begin() + wanted.duration;
@@ -246,6 +249,7 @@ impl Ledger {
             // Searched like a request for the extension alone, on the same resource. The current terms stay
             // taken.
             part.resource = Some(entry.resource.clone());
+            part.measured_on = None;
             part.wanted = placement::Request {
                 earliest_start: more.interval.begin,
                 latest_end: end,

@@ -2,6 +2,7 @@
 //! reservation as the ledger stores it. An entry leaves its state transitions to the life cycle, and computes
 //! when its next event is due.
 
+use super::notice::Waited;
 use super::spans;
 use crate::clock::{Millis, Moment};
 use crate::digest::Digest;
@@ -460,6 +461,14 @@ pub enum What {
         resource: Name,
         /// Recovered capacity.
         capacity: Capacity,
+    },
+    /// Jobs started from the queue of a resource.
+    Waited {
+        resource: Name,
+        /// Start of the last of them.
+        until: Time,
+        /// Their waits, in order of the starts.
+        jobs: Vec<Waited>,
     },
     /// The capacity missing from a reservation changed.
     Missing {

@@ -80,6 +80,13 @@ impl Ledger {
             What::Restored { resource, capacity } => {
                 self.set_lost(resource, |lost| lost.saturating_sub(capacity.0))
             }
+            What::Waited { resource, until, jobs } => {
+                let book = self.at(resource).map(|at| &mut self.books[at]);
+                if let Some(book) = book {
+                    book.waits.count(*until, jobs);
+                }
+                None
+            }
             what => self.apply_to_entry(at, what),
         }
     }

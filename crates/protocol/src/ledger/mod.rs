@@ -26,6 +26,7 @@ mod entry;
 mod failure;
 mod fold;
 mod handling;
+mod notice;
 mod placing;
 mod rules;
 mod sight;
@@ -41,6 +42,7 @@ pub use decision::{View, Views};
 pub use entry::{
     AnsweredCall, Change, Denied, Entry, Event, Handled, Preparing, Then, Ticked, Waiting, What,
 };
+pub use notice::{ResourceNotice, Started, Waited};
 pub use rules::{HoldRules, JobUsage, Limits, Offered, Reveal, Rules, RulesError, Usage, UserLimits};
 pub use snapshot::{RestoreError, Snapshot};
 pub use spans::{both, less, shortfall, taken};

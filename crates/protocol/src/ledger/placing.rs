@@ -106,6 +106,9 @@ impl Ledger {
     /// Slots on all suitable resources. At least one, or the reason why there is none.
     pub(super) fn place(&mut self, wish: &Wish<'_>, search: &Search<'_>) -> Result<Vec<Candidate>, Problem> {
         let suitable = self.suitable(wish);
+        if wish.part.measured_on.is_some() && !suitable.is_empty() {
+            return self.place_by_speed(wish, search, &suitable);
+        }
         if suitable.is_empty() {
             let (all, bound_to) = (self.rules.resources.iter(), wish.stays_on.as_ref());
             let all = all.map(|offered| (offered.resource.name.clone(), &offered.resource));
@@ -134,6 +137,33 @@ impl Ledger {
         Err(refuse(self, wish, &suitable))
     }
 
+    /// The same for a duration that depends on the resource: each is searched with its own.
+    fn place_by_speed(
+        &mut self,
+        wish: &Wish<'_>,
+        search: &Search<'_>,
+        suitable: &[usize],
+    ) -> Result<Vec<Candidate>, Problem> {
+        let (mut found, mut refused) = (Vec::new(), None);
+        for &at in suitable {
+            let resource = &self.rules.resources[at].resource;
+            let Some(duration) = resource.duration(wish.part) else { continue };
+            let (part, stays_on) = (wish.part.lasting(duration), Some(resource.name.clone()));
+            match self.place(&Wish { part: &part, stays_on, ..*wish }, search) {
+                Ok(slots) => found.extend(slots),
+                Err(problem) => refused = refused.or(Some(problem)),
+            }
+        }
+        match refused.filter(|_| found.is_empty()) {
+            None => Ok(found),
+            Some(mut problem) => {
+                // That much shorter here would be more or less on the machine of the requester.
+                problem.relaxations.retain(|change| !matches!(change, Relaxation::Shorter(_)));
+                Err(problem)
+            }
+        }
+    }
+
     /// The resources that match the part, whether free or not. A reservation cannot move to another resource.
     fn suitable(&self, wish: &Wish<'_>) -> Vec<usize> {
         let bound_to = wish.stays_on.as_ref();
@@ -156,10 +186,11 @@ impl Ledger {
         for &at in suitable {
             let (free, cost) = (self.rules.reveal.free, self.rules.resources[at].resource.cost(wish.part));
             all.extend(self.look(at, &wish.looker(limit_share), |sight| {
-                let found = sight.slots(allowed, search).into_iter();
+                let allowed = sight.on.noticed(allowed);
+                let found = sight.slots(&allowed, search).into_iter();
                 let candidate = |slot| {
-                    let free = free.then(|| sight.free_beside(allowed, &slot));
-                    Candidate { resource: at, slot, free, cost }
+                    let free = free.then(|| sight.free_beside(&allowed, &slot));
+                    Candidate { resource: at, slot, free, cost, duration: allowed.duration }
                 };
                 found.map(candidate).collect::<Vec<_>>()
             }));
@@ -208,9 +239,14 @@ const MOST_BLOCKERS: usize = 32;
 /// Most vacancies of a window compared to find the longest. Bounds the cost of a refusal.
 const VACANCIES: usize = 256;
 
+/// How long a counter-offer stays within the notice, in which the requester can accept it.
+const TIME_TO_ACCEPT: Seconds = Seconds(120);
+
 /// The refusal on one resource; combined for all.
 struct Refusal {
     reason: Reason,
+    /// Whether only the notice of the resource forbids the window.
+    too_soon: Option<Why>,
     blockers: Vec<Blocker>,
     busy_for: Option<Seconds>,
     relaxations: Vec<Relaxation>,
@@ -226,16 +262,18 @@ pub(super) fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -
             Some(all) => all.or(one),
         });
     }
-    let Some(Refusal { reason, blockers, busy_for, relaxations }) = all else {
+    let Some(Refusal { reason, too_soon, blockers, busy_for, relaxations }) = all else {
         return Problem::new(Why::NoSlot(Reason::NoRoom));
     };
-    Problem { why: Why::NoSlot(reason), blockers, busy_for, relaxations }
+    let too_soon = too_soon.filter(|_| matches!(reason, Reason::NoWindow | Reason::TooWide));
+    Problem { why: too_soon.unwrap_or(Why::NoSlot(reason)), blockers, busy_for, relaxations }
 }
 
 impl Refusal {
     /// Combines the refusals of two resources: the one nearer to a grant wins.
     fn or(mut self, other: Refusal) -> Refusal {
         self.busy_for = [self.busy_for, other.busy_for].into_iter().flatten().min();
+        self.too_soon = [self.too_soon, other.too_soon].into_iter().flatten().min_by_key(notice_of);
         if nearness(other.reason) > nearness(self.reason) {
             (self.reason, self.blockers) = (other.reason, other.blockers);
         }
@@ -248,6 +286,15 @@ impl Refusal {
             }
         }
         self
+    }
+}
+
+/// The notice that a refusal requires.
+fn notice_of(why: &Why) -> i64 {
+    match why {
+        Why::TooSoon { notice, .. } => notice.0,
+        Why::Limit { most, .. } => *most,
+        _ => i64::MAX,
     }
 }
 
@@ -281,7 +328,14 @@ pub(super) struct Way<'a, 's, 'w> {
 impl<'a, 's, 'w> Way<'a, 's, 'w> {
     pub(super) fn new(sight: &'a mut Sight<'s>, wish: &'a Wish<'w>) -> Way<'a, 's, 'w> {
         let wanted = wish.part.wanted;
-        Way { sight, wish, wanted, from: wanted.earliest_start.max(wish.first_begin) }
+        let noticed = sight.on.noticed(&wanted).earliest_start;
+        Way { sight, wish, wanted, from: noticed.max(wish.first_begin) }
+    }
+
+    /// Why only the notice of the resource forbids the whole window.
+    fn too_soon(&self) -> Option<Why> {
+        let possible = self.wanted.latest_start() >= self.wanted.earliest_start.max(self.wish.first_begin);
+        self.sight.on.too_soon(&self.wanted).filter(|_| possible)
     }
 
     fn refusal(&mut self, tell_blockers: bool) -> Refusal {
@@ -290,6 +344,7 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
         let wanted = self.wanted;
         Refusal {
             reason,
+            too_soon: self.too_soon(),
             blockers: if possible && tell_blockers { self.blockers() } else { Vec::new() },
             busy_for: busy_for(self, &wanted),
             relaxations: relaxations(self, &wanted),
@@ -346,9 +401,18 @@ impl Trial for Way<'_, '_, '_> {
     }
 
     fn would_do(&mut self, changed: &placement::Request) -> Option<Time> {
-        let allowed = self.wish.allowed(changed).ok()?;
+        let mut allowed = self.wish.allowed(changed).ok()?;
+        if self.sight.on.notice.is_some() {
+            let first = self.sight.on.first_noticed(changed) + TIME_TO_ACCEPT;
+            allowed.earliest_start = allowed.earliest_start.max(full_minute(first));
+        }
         self.sight.slots(&allowed, &Search::FIRST).first().map(|slot| slot.start)
     }
+}
+
+/// The first full minute from an instant on.
+fn full_minute(from: Time) -> Time {
+    Time(from.0.saturating_add(59).div_euclid(60).saturating_mul(60))
 }
 
 /// The refusal by a limit, with the changes that would be granted on one of the suitable resources.

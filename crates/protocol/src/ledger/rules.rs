@@ -2,6 +2,7 @@
 //! do not change during the life of a ledger. The usage of each user is updated with every event, so a limit
 //! check needs no search.
 
+use super::notice::ResourceNotice;
 use super::spans::rest_from;
 use crate::clock::{Millis, Moment};
 use crate::deadline::Adaptive;
@@ -22,6 +23,8 @@ pub struct Rules {
     pub site: Name,
     /// The resources on offer. If several suit equally well, the first one wins.
     pub resources: Vec<Offered>,
+    /// The shortest notice on a resource, by its name, in addition to the notice in the limits of a user.
+    pub notices: BTreeMap<Name, ResourceNotice>,
     /// Limits for one user.
     pub limits: Limits,
     /// Which details answers contain.
@@ -139,6 +142,7 @@ impl Rules {
         Rules {
             site: site.into(),
             resources,
+            notices: BTreeMap::new(),
             limits: Limits::default(),
             reveal: Reveal::default(),
             holds: HoldRules::default(),
@@ -188,6 +192,10 @@ impl Rules {
             let lengths = [limit.horizon, limit.notice].into_iter().flatten();
             lengths.chain(limit.area.map(Seconds)).any(|length| length < Seconds::ZERO)
         };
+        let fixed = |notice: &ResourceNotice| matches!(notice, ResourceNotice::Fixed(Seconds(..0)));
+        if self.notices.values().any(fixed) {
+            return Err(RulesError::Negative("the notice of a resource"));
+        }
         if limits.any(negative) { Err(RulesError::Negative("a limit of a user")) } else { Ok(()) }
     }
 }

@@ -10,9 +10,11 @@
 use super::book::Book;
 use super::decision::{Context, View, Views};
 use super::entry::Entry;
+use super::notice::ResourceNotice;
 use super::rules::Offered;
 use super::state::{Ledger, Memory};
 use crate::ids::{Name, ReservationId};
+use bookahead_plan::notice::History;
 use bookahead_plan::placement::{Method, Prober};
 use bookahead_plan::{Capacity, Cluster, Interval, Need, Profile, Seconds, Span, Starts, Time, Waiting};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +93,8 @@ impl Ledger {
         let (offered, book) = (&rules.resources[at], &mut books[at]);
         let view = looker.views.on(&offered.resource.name);
         let capacity = book.standing();
-        let Book { profile, begins, shares, .. } = book;
+        let Book { profile, begins, shares, waits, .. } = book;
+        let (notice, waits) = (rules.notices.get(&offered.resource.name), &waits.history);
         let mut left = shares.as_mut().and_then(|shares| shares.get_mut(looker.user));
         let own = looker.without.and_then(|id| entries.get(&id));
         let taken = own.map(Entry::takes).unwrap_or_default();
@@ -107,7 +110,7 @@ impl Ledger {
         let mut added = present(view, looker.now);
         added.iter().for_each(|&span| profile.add(span));
         let jobs = added.len();
-        let on = Resource { offered, view, now: looker.now, capacity, reservations };
+        let on = Resource { offered, notice, waits, view, now: looker.now, capacity, reservations };
         on.add_promised(profile, memory, &mut added);
         let share =
             looker.share.map(|percent| Share { most: hundredths(offered, percent), left: left.as_deref() });
@@ -141,6 +144,8 @@ fn hundredths(offered: &Offered, percent: u32) -> Capacity {
 #[derive(Clone, Copy)]
 pub(super) struct Resource<'a> {
     pub(super) offered: &'a Offered,
+    pub(super) notice: Option<&'a ResourceNotice>,
+    pub(super) waits: &'a History,
     pub(super) view: &'a View,
     pub(super) now: Time,
     /// Capacity that has not failed.

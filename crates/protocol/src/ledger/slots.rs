@@ -195,6 +195,8 @@ pub(super) struct Candidate {
     pub(super) slot: Found,
     pub(super) free: Option<Capacity>,
     pub(super) cost: u64,
+    /// Its duration on this resource.
+    pub(super) duration: Seconds,
 }
 
 type Order = (i128, Reverse<Rating>, u64, Seconds, Time, usize);
@@ -205,7 +207,7 @@ impl Candidate {
     pub(super) fn order(&self, objective: Objective) -> Order {
         let (rating, delay, start) = (self.slot.rating, self.slot.delay(), self.slot.start);
         let first = match objective {
-            Objective::EarliestEnd => i128::from(start.0),
+            Objective::EarliestEnd => i128::from((start + self.duration).0),
             Objective::BestAvailability => -i128::from(rating.0),
             Objective::LeastImpact => i128::from(delay.0),
             Objective::LowestCost => i128::from(self.cost),
@@ -214,7 +216,7 @@ impl Candidate {
     }
 
     pub(super) fn span(&self, wanted: &Request) -> Span {
-        Span::starting(self.slot.start, wanted.duration, wanted.capacity)
+        Span::starting(self.slot.start, self.duration, wanted.capacity)
     }
 }
 

@@ -14,6 +14,7 @@
 
 use super::book::Taken;
 use super::entry::{Denied, Entry};
+use super::notice::Waits;
 use super::rules::{Rules, RulesError};
 use super::state::{Answered, Granted, Ledger};
 use crate::clock::Moment;
@@ -65,6 +66,9 @@ struct Standing {
     lost: Capacity,
     /// Capacity taken in the second of `latest`. Later seconds follow from the entries.
     taken: Taken,
+    /// Waits of its jobs.
+    #[serde(default, skip_serializing_if = "Waits::is_empty")]
+    waits: Waits,
 }
 
 /// Why a site cannot continue with its ledger under these rules.
@@ -99,8 +103,11 @@ impl Ledger {
     pub fn snapshot(&self) -> Snapshot {
         let second = self.latest.second();
         let names = self.rules.resources.iter().map(|offered| offered.resource.name.clone());
-        let standing =
-            self.books.iter().map(|book| Standing { lost: book.lost, taken: book.taken_in(second) });
+        let standing = self.books.iter().map(|book| Standing {
+            lost: book.lost,
+            taken: book.taken_in(second),
+            waits: book.waits.clone(),
+        });
         Snapshot {
             latest: self.latest,
             accepted: self.accepted,
@@ -128,8 +135,9 @@ impl Ledger {
             ledger.deny(id, denied);
         }
         answers.into_iter().for_each(|answered| ledger.remember_answer(answered));
-        for (resource, Standing { lost, taken }) in resources {
+        for (resource, Standing { lost, taken, waits }) in resources {
             if let Some(at) = ledger.at(&resource) {
+                ledger.books[at].waits = waits;
                 ledger.books[at].set_lost(lost);
                 ledger.books[at].set_taken_in(latest.second(), &taken);
             }
@@ -148,9 +156,10 @@ impl Ledger {
 }
 
 impl Ledger {
-    fn failures(&self) -> impl Iterator<Item = (&Name, Capacity)> {
+    /// The state of each resource that does not follow from the entries.
+    fn standings(&self) -> impl Iterator<Item = (&Name, Capacity, &Waits)> {
         let names = self.rules.resources.iter().map(|offered| &offered.resource.name);
-        names.zip(&self.books).map(|(name, book)| (name, book.lost))
+        names.zip(&self.books).map(|(name, book)| (name, book.lost, &book.waits))
     }
 }
 
@@ -161,7 +170,7 @@ impl PartialEq for Ledger {
             && self.denied == other.denied
             && self.answers == other.answers
             && (self.accepted, self.observed, self.holds) == (other.accepted, other.observed, other.holds)
-            && self.failures().eq(other.failures())
+            && self.standings().eq(other.standings())
     }
 }
 
@@ -174,7 +183,7 @@ impl Hash for Ledger {
         self.denied.hash(state);
         self.answers.hash(state);
         (self.accepted, self.observed, self.holds).hash(state);
-        self.failures().for_each(|failure| failure.hash(state));
+        self.standings().for_each(|standing| standing.hash(state));
     }
 }
 
@@ -187,7 +196,7 @@ impl fmt::Debug for Ledger {
             .field("accepted", &self.accepted)
             .field("observed", &self.observed)
             .field("holds", &self.holds)
-            .field("lost", &self.failures().collect::<Vec<_>>())
+            .field("standings", &self.standings().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

@@ -32,6 +32,7 @@ impl What {
             | What::DenialForgotten { id, .. } => Some(*id),
             What::Lost { .. }
             | What::Restored { .. }
+            | What::Waited { .. }
             | What::Asked { .. }
             | What::Answered { .. }
             | What::AnswerForgotten { .. } => None,
@@ -63,6 +64,7 @@ impl What {
             What::CancelledBefore { .. } => "cancelled-before",
             What::Lost { .. } => "lost",
             What::Restored { .. } => "restored",
+            What::Waited { .. } => "waited",
             What::Missing { .. } => "missing",
             What::Asked { .. } => "asked",
             What::Answered { .. } => "answered",

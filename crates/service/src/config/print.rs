@@ -157,11 +157,15 @@ mod tests {
             method = "local-jobs-preferred"
             joins = ["a", "b"]
             max_delay = "90s"
+            notice = { predicted = "quantile", factor = 1.5, quantile = 90 }
             jobs = { load = 1, size = [1, 8], estimate = ["1m", "2m"], warm_up = "1d" }
             [[resource]]
             name = "log"
             kind = "processors"
             capacity = 64
+            makespan_weight = 0.25
+            admission = "local-jobs-preferred"
+            notice = "90s"
             jobs = { swf = "a b.swf", repeat = false }
             [[broker]]
             url = "http://127.0.0.1:7400"
@@ -364,7 +368,7 @@ mod tests {
     }
 
     /// Fields that take values of several types.
-    const OF_SEVERAL_TYPES: [&str; 1] = ["listen"];
+    const OF_SEVERAL_TYPES: [&str; 2] = ["listen", "notice"];
 
     /// The JSON Schema of a configuration, from the reference. `given` has the required fields.
     fn schema(reference: &str, given: &Table) -> serde_json::Value {

@@ -3,12 +3,13 @@
 
 use super::batch::PlaceConfig;
 use super::error::{Wrong, check_name};
+use super::notice::NoticeConfig;
 use bookahead_api::site::attributes_into;
 use bookahead_api::{AttributeValue, Length};
 use bookahead_plan::placement::{Admission, Method, SlotRules, Weights};
 use bookahead_plan::{Policy, Seconds, placement};
-use bookahead_protocol::ledger::Offered;
-use bookahead_protocol::{Name, Resource as Described};
+use bookahead_protocol::ledger::{Offered, ResourceNotice};
+use bookahead_protocol::{Name, Resource as Described, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -27,6 +28,8 @@ pub struct Resource<Jobs> {
     #[serde(default)]
     pub attributes: BTreeMap<Name, AttributeValue>,
     #[serde(default)]
+    pub machines: Vec<Machines>,
+    #[serde(default)]
     pub method: MethodName,
     #[serde(default = "default_policy")]
     pub policy: String,
@@ -34,10 +37,23 @@ pub struct Resource<Jobs> {
     pub slots: usize,
     #[serde(default = "default_gap")]
     pub gap: Length,
+    pub makespan_weight: Option<f64>,
+    pub admission: Option<AdmissionName>,
     pub max_delayed: Option<u32>,
     pub max_delay: Option<Length>,
+    pub notice: Option<NoticeConfig>,
     pub jobs: Option<Jobs>,
     pub batch: Option<PlaceConfig>,
+}
+
+/// Machines of a resource with the same speed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machines {
+    /// Their capacity together.
+    pub capacity: u32,
+    /// How fast they are, such as `mhz` and `gflops`. Higher is faster.
+    #[serde(flatten)]
+    pub ratings: BTreeMap<Name, i64>,
 }
 
 fn default_policy() -> String {
@@ -103,12 +119,26 @@ impl MethodName {
     }
 }
 
+/// Which waiting jobs a reservation may delay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdmissionName {
+    /// All but the first one in the queue.
+    ReservationsFirst,
+    /// None.
+    LocalJobsPreferred,
+}
+
 impl<Jobs> Resource<Jobs> {
     /// Converts to the type of the ledger.
     pub fn offered(&self, site: &str) -> Result<Offered, Wrong> {
         check_name("a resource", &self.name)?;
         check_kind(&self.kind)?;
-        Ok(Offered { resource: self.resource(site), placement: self.placement()? })
+        let mut resource = self.resource(site);
+        resource
+            .attributes
+            .extend(self.slowest()?.into_iter().map(|(name, value)| (name, Value::Number(value))));
+        Ok(Offered { resource, placement: self.placement()? })
     }
 
     fn resource(&self, site: &str) -> Described {
@@ -119,19 +149,74 @@ impl<Jobs> Resource<Jobs> {
         resource
     }
 
+    /// The ratings of its slowest machines. A batch system may choose any machines for a reservation, so only these
+    /// can be promised.
+    fn slowest(&self) -> Result<BTreeMap<Name, i64>, Wrong> {
+        let Some(first) = self.machines.first() else { return Ok(BTreeMap::new()) };
+        let sum: u64 = self.machines.iter().map(|machines| u64::from(machines.capacity)).sum();
+        if sum != u64::from(self.capacity) {
+            let why =
+                format!("the machines have a capacity of {sum} together, the resource of {}", self.capacity);
+            return Err(Wrong::new("machines", why));
+        }
+        let mut slowest = first.ratings.clone();
+        for (at, machines) in self.machines.iter().enumerate() {
+            let wrong = |why: String| Err(Wrong::new(at, why).within("machines"));
+            if !machines.ratings.keys().eq(slowest.keys()) {
+                return wrong("give the same ratings for all machines, such as mhz".to_owned());
+            }
+            for (name, rating) in &machines.ratings {
+                if *rating < 1 || self.attributes.contains_key(name) {
+                    return wrong(format!(
+                        "{name} must be 1 or more, and not an attribute of the resource, too"
+                    ));
+                }
+                slowest.entry(name.clone()).and_modify(|least| *least = (*least).min(*rating));
+            }
+        }
+        Ok(slowest)
+    }
+
     /// Placement rules of the resource.
     pub fn placement(&self) -> Result<placement::Rules, Wrong> {
-        let admission = Admission {
-            delayed_jobs: self.max_delayed,
-            total_delay: None,
-            longest_delay: self.max_delay.map(Length::seconds),
-        };
         Ok(placement::Rules {
             policy: self.queue_policy()?,
-            method: self.method.method(Weights::EVEN),
+            method: self.method.method(self.weights()?),
             slots: SlotRules { most: self.slots, gap: self.gap.seconds().max(Seconds::ZERO), natural: true },
-            admission,
+            admission: self.admission()?,
         })
+    }
+
+    fn weights(&self) -> Result<Weights, Wrong> {
+        let Some(weight) = self.makespan_weight else { return Ok(Weights::EVEN) };
+        if self.method != MethodName::WhatIf {
+            let why = "only method = \"what-if\" has weights; remove makespan_weight, or change method";
+            return Err(Wrong::new("makespan_weight", why));
+        }
+        let wrong = || format!("makespan_weight must be from 0 to 1, not {weight}");
+        Weights::new(weight).ok_or_else(|| Wrong::new("makespan_weight", wrong()))
+    }
+
+    fn admission(&self) -> Result<Admission, Wrong> {
+        if self.admission.is_some() && (self.max_delayed.is_some() || self.max_delay.is_some()) {
+            let why = "admission is short for limits on delays; remove it, or max_delayed and max_delay";
+            return Err(Wrong::new("admission", why));
+        }
+        Ok(match self.admission {
+            Some(AdmissionName::LocalJobsPreferred) => Admission::LOCAL_JOBS_PREFERRED,
+            Some(AdmissionName::ReservationsFirst) | None => Admission {
+                delayed_jobs: self.max_delayed,
+                total_delay: None,
+                longest_delay: self.max_delay.map(Length::seconds),
+            },
+        })
+    }
+
+    /// The rule for the shortest notice, by the name of the resource.
+    pub fn shortest_notice(&self) -> Result<Option<(Name, ResourceNotice)>, Wrong> {
+        let Some(notice) = &self.notice else { return Ok(None) };
+        let rule = notice.rule().map_err(|wrong| wrong.within("notice"))?;
+        Ok(Some((self.name.as_str().into(), rule)))
     }
 
     /// Queue policy for local jobs.

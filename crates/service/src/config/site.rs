@@ -263,11 +263,14 @@ impl SiteConfig {
 
     /// Converts to the rules of the ledger.
     pub fn rules(&self) -> Result<Rules, Wrong> {
-        let mut offered = Vec::new();
+        let (mut offered, mut notices) = (Vec::new(), BTreeMap::new());
         for (at, resource) in self.resources.iter().enumerate() {
-            offered.push(resource.offered(&self.name).map_err(|wrong| wrong.within(at).within("resource"))?);
+            let here = |wrong: Wrong| wrong.within(at).within("resource");
+            offered.push(resource.offered(&self.name).map_err(here)?);
+            notices.extend(resource.shortest_notice().map_err(here)?);
         }
         let mut rules = Rules::new(self.name.as_str(), offered);
+        rules.notices = notices;
         rules.holds = self.holds.rules(self.clock.speed)?;
         rules.reveal = self.reveal;
         rules.limits = ledger::Limits {
@@ -359,6 +362,9 @@ mod tests {
         refused(&format!("heartbeat = \"5 sx\"\n{SMALL}"), &["line 1", "5 sx", "2h30m"]);
         refused(&format!("{SMALL}method = \"best\"\n"), &["line 7", "best", "what-if"]);
         refused(&format!("{SMALL}[security]\nkey = \"k\"\n"), &["line 8", "`key`", "`keys`"]);
+        refused(&format!("{SMALL}notice = \"soon\"\n"), &["line 7", "soon"]);
+        refused(&format!("{SMALL}notice = {{ predicted = \"median\" }}\n"), &["line 7", "median", "`mean`"]);
+        refused(&format!("{SMALL}admission = \"none\"\n"), &["line 7", "none", "`local-jobs-preferred`"]);
         let missing = SiteConfig::read(Path::new("nowhere/site.toml")).expect_err("no file").to_string();
         assert!(missing.contains("nowhere/site.toml cannot be read"), "{missing}");
     }
@@ -371,6 +377,19 @@ mod tests {
         refused(&format!("{SMALL}policy = \"sjf\"\n"), &["line 7", "resource[1].policy", "sjf", "easy"]);
         let twice = format!("{SMALL}[[resource]]\nname = \"cluster\"\nkind = \"x\"\ncapacity = 1\n");
         refused(&twice, &["line 8", "resource[2].name", "two resources"]);
+        refused(&format!("{SMALL}makespan_weight = 2\n"), &["line 7", "makespan_weight", "0 to 1"]);
+        let load = "method = \"load\"\nmakespan_weight = 0.5\n";
+        refused(&format!("{SMALL}{load}"), &["line 8", "makespan_weight", "what-if"]);
+        let both = "max_delayed = 1\nadmission = \"local-jobs-preferred\"\n";
+        refused(&format!("{SMALL}{both}"), &["line 8", "resource[1].admission", "max_delayed"]);
+        let factor = "notice = { predicted = \"mean\", factor = 0 }\n";
+        refused(&format!("{SMALL}{factor}"), &["line 7", "resource[1].notice.factor", "above 0"]);
+        let mean = "notice = { predicted = \"mean\", quantile = 95 }\n";
+        refused(&format!("{SMALL}{mean}"), &["line 7", "resource[1].notice.predicted", "remove"]);
+        let half = "machines = [{ capacity = 32, mhz = 2600 }]\n";
+        refused(&format!("{SMALL}{half}"), &["line 7", "resource[1].machines", "32 together"]);
+        let other = "machines = [{ capacity = 32, mhz = 2600 }, { capacity = 32, gflops = 40 }]\n";
+        refused(&format!("{SMALL}{other}"), &["line 7", "resource[1].machines[2]", "same ratings"]);
         refused(&format!("url = \"north:7420\"\n{SMALL}"), &["line 1", "url", "http://127.0.0.1:7420"]);
         refused(&format!("heartbeat = \"1ms\"\n{SMALL}"), &["line 1", "heartbeat", "5s"]);
         refused(&format!("retention = \"0s\"\n{SMALL}"), &["line 1", "retention", "1d"]);

@@ -242,6 +242,8 @@ fn part(at: usize, part: &Part, limits: &Limits) -> Result<(), Refusal> {
     }
     name(&format!("parts[{at}]: the kind"), &part.kind)?;
     optional_name(&format!("parts[{at}]: the resource"), part.resource.as_ref())?;
+    let attribute = part.measured_on.as_ref().map(|machine| &machine.attribute);
+    optional_name(&format!("parts[{at}]: the attribute of a machine"), attribute)?;
     requirements(&format!("parts[{at}]"), &part.requirements)
 }
 

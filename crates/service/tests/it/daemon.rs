@@ -62,6 +62,7 @@ pub(crate) fn wanted() -> api::Request {
         replaces: None,
         changes: None,
         up_to: None,
+        measured_on: None,
     };
     api::Request::new(vec![part], Vec::new())
 }

@@ -8,7 +8,7 @@ use bookahead_party::{Ended, Job as SiteJob, JobChange, JobState, JobStatus, See
 use bookahead_plan::{
     Capacity, Interval, JobKey, Policy, Profile, Running, Scheduler, Seconds, Span, Time, Waiting,
 };
-use bookahead_protocol::ledger::{View, both, less, shortfall};
+use bookahead_protocol::ledger::{Started, View, both, less, shortfall};
 use bookahead_protocol::{JobId, ReservationId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -348,7 +348,18 @@ impl Cluster {
         let view = View { running: self.running(), waiting: self.waiting(), foreign: self.foreign() };
         let away = self.hits.iter().filter(|(_, hit)| **hit > 0);
         let away = away.map(|(id, hit)| (*id, Capacity(*hit))).collect();
-        Seen { view, lost: Capacity(self.lost), backings: self.reserved.clone(), away, in_use: self.in_use() }
+        let (lost, backings, in_use) = (Capacity(self.lost), self.reserved.clone(), self.in_use());
+        Seen { view, lost, backings, away, in_use, started: self.starts() }
+    }
+
+    /// Local jobs that run.
+    fn starts(&self) -> Vec<Started> {
+        let local = self.running.keys().filter_map(|key| Some((self.ran.get(key)?, key)));
+        let started = local.map(|(ran, key)| {
+            let Waiting { submit: eligible, capacity, estimate, .. } = self.jobs[key.0 as usize].asked;
+            Started { start: ran.start, eligible, capacity, estimate }
+        });
+        started.collect()
     }
 
     fn foreign(&self) -> Vec<Span> {

@@ -21,10 +21,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use toml::de::{DeTable, DeValue};
-use values::{Amount, Lasting, Required, amount, lasting};
+use values::{Amount, Lasting, Machine, Required, amount, lasting};
 
 /// Options that describe a single part. They conflict with `--part` and `--file`.
-const OF_ONE_PART: [&str; 4] = ["capacity", "kind", "require", "resource"];
+const OF_ONE_PART: [&str; 5] = ["capacity", "kind", "measured_on", "require", "resource"];
 
 #[derive(Args)]
 pub(crate) struct Wanted {
@@ -51,6 +51,11 @@ pub(crate) struct Wanted {
     /// Latest end; without --from it may start from now on
     #[arg(long, value_name = "TIME", help_heading = "Request")]
     until: Option<When>,
+
+    /// Machine that --duration was measured on, such as mhz=2600 or gflops=40: a resource whose slowest machine has half
+    /// of that gets twice the time
+    #[arg(long, value_name = "ATTRIBUTE=N", requires = "until", help_heading = "Request")]
+    measured_on: Option<Machine>,
 
     /// Kind of resource: processors, seats, bandwidth, qpu, … [default: processors]
     #[arg(long, value_name = "KIND", help_heading = "Request")]
@@ -130,6 +135,7 @@ impl Wanted {
             capacity: self.capacity.unwrap_or_default(),
             require: self.require.clone(),
             resource: self.resource.clone(),
+            measured_on: self.measured_on.clone(),
             ..Part::default()
         };
         let mut parts: Vec<Part> = self.part.iter().map(|text| text.0.clone()).collect();
@@ -175,7 +181,7 @@ struct PartText(Part);
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0}; write a part as 'capacity=64 duration=2h', optionally with name, kind, from, until, resource and require"
+    "{0}; write a part as 'capacity=64 duration=2h', optionally with name, kind, from, until, resource, measured-on and require"
 )]
 struct BadPart(String);
 
@@ -198,6 +204,7 @@ impl FromStr for PartText {
                 "from" => part.from = Some(read(value)?),
                 "until" => part.until = Some(read(value)?),
                 "require" => part.require.push(read(value)?),
+                "measured-on" => part.measured_on = Some(read(value)?),
                 other => return Err(BadPart(format!("'{other}' is unknown"))),
             }
         }
@@ -234,6 +241,9 @@ pub(crate) fn flags_of(part: &api::Part, objective: Objective, dates: &Dates) ->
     }
     if let Some(resource) = &part.resource {
         add("--resource", resource.to_string());
+    }
+    if let Some(api::MeasuredOn { attribute, value }) = &part.measured_on {
+        add("--measured-on", format!("{attribute}={value}"));
     }
     if objective != Objective::default() {
         let name = serde_json::to_value(objective).unwrap_or_default();

@@ -56,6 +56,7 @@ fn part(kind: &str, capacity: u32, minutes: i64, window: [&str; 2]) -> Part {
         replaces: None,
         changes: None,
         up_to: None,
+        measured_on: None,
     }
 }
 

@@ -2,7 +2,7 @@
 //! `gpus`). In a file, a value of another type is refused with an example of the expected form; the file format adds
 //! the position.
 
-use bookahead_api::{AttributeValue, BadLength, Length, Requirement};
+use bookahead_api::{AttributeValue, BadLength, Length, MeasuredOn, Requirement};
 use bookahead_plan::Seconds;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
@@ -304,6 +304,26 @@ pub(crate) fn shown(value: &AttributeValue) -> String {
         AttributeValue::Text(text) => format!("\"{text}\""),
     }
 }
+
+/// A machine, by an attribute that tells how fast it is: `mhz=2600`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Machine(pub(crate) MeasuredOn);
+
+impl FromStr for Machine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Machine, String> {
+        let read = || {
+            let (attribute, value) = text.split_once('=')?;
+            let value = value.trim().parse().ok().filter(|value| *value > 0)?;
+            let attribute = Some(attribute.trim()).filter(|name| !name.is_empty())?.into();
+            Some(Machine(MeasuredOn { attribute, value }))
+        };
+        read().ok_or_else(|| "write an attribute and its value, such as mhz=2600".to_owned())
+    }
+}
+
+read_from_text!(Machine, "a machine in quotes, such as \"mhz=2600\"");
 
 #[cfg(test)]
 mod tests {

@@ -5,9 +5,11 @@ use super::cluster::Cluster;
 use super::until;
 use crate::services::asking::{Asker, book, new_id, now, part, together, window};
 use crate::services::grid::Grid;
-use crate::services::runtime;
+use crate::services::{runtime, until as until_async};
 use bookahead_api as api;
+use bookahead_plan::placement::Relaxation;
 use bookahead_plan::{Seconds, Time};
+use bookahead_protocol::problem::{Basis, Why};
 use bookahead_protocol::{Answer, State};
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,36 @@ fn where_local_jobs_are_preferred_no_job_that_waits_in_slurm_is_planned_later_fo
         let later = before.iter().zip(&after).map(|(before, after)| (*after - *before).0).max();
         // The minute of the running job is counted from the start that Slurm reports.
         assert!(before.len() == after.len() && later <= Some(1), "{before:?} and then {after:?}");
+    });
+}
+
+#[test]
+fn the_notice_of_a_site_on_slurm_is_predicted_from_the_waits_of_its_jobs() {
+    runtime().block_on(async {
+        let cluster = Cluster::of(2, 2);
+        let mut grid = Grid::new();
+        // The factor makes minutes out of the seconds that the jobs of a test wait.
+        let resource = "notice = { predicted = \"mean\", factor = 100 }";
+        grid.start("site", "north", &cluster.site("north", "", resource), None).await;
+        let ada = grid.asker("north");
+        let soon = || book(new_id(), together(vec![part(1, now() + Seconds(90), 30)]));
+        assert_eq!(ada.get(soon()).await.state, State::Committed, "without history every notice is enough");
+        // The second waits for the first, for at least three seconds.
+        for _ in 0..2 {
+            cluster.tell(&["sbatch", "--ntasks=4", "--time=1", "--wrap=sleep 3"]);
+        }
+        let problem = until_async(async || match ada.ask(soon()).await {
+            Answer::Problem(problem) => match problem.why {
+                Why::TooSoon { jobs: 2, .. } => Ok(problem),
+                why => Err(format!("{why:?}")),
+            },
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+        let Why::TooSoon { not_before, wait, basis, .. } = problem.why else { panic!("{problem:?}") };
+        assert_eq!(basis, Basis::Mean);
+        assert!(wait >= Seconds(2) && not_before > now() + Seconds(190), "{problem:?}");
+        assert!(matches!(problem.relaxations[..], [Relaxation::Later(_), ..]), "{problem:?}");
     });
 }
 

@@ -69,6 +69,7 @@ fn jobs() -> impl Strategy<Value = Vec<JobFact>> {
             nodes: cores / 4,
             placed,
             submitted: Time(0),
+            eligible: None,
             started: (state == 0).then_some(Time(0)),
             ended: None,
             limit: limit.map(Seconds),

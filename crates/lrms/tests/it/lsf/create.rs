@@ -25,6 +25,7 @@ fn endless(host: &str, cores: u32) -> JobFact {
         nodes: 1,
         placed: BTreeMap::from([(host.into(), cores)]),
         submitted: at(0, 0),
+        eligible: None,
         started: Some(at(0, 0)),
         ended: None,
         limit: None,

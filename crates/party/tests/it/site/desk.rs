@@ -1,6 +1,6 @@
 //! A site with one cluster, driven by hand. Outputs count as durable at once.
 
-use bookahead_party::site::{Site, SiteEvent, SiteOptions};
+use bookahead_party::site::{Site, SiteEvent, SiteOptions, SiteState};
 use bookahead_party::{
     BatchError, BatchOrder, BatchReport, CallId, Heartbeat, Input, JobStatus, Look, OrderId, Origin, Output,
     Party, Reply, Role, Seen, Sharing, Work,
@@ -8,7 +8,7 @@ use bookahead_party::{
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
 use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
 use bookahead_protocol::jobs::JobRequest;
-use bookahead_protocol::ledger::{Offered, Rules, UserLimits};
+use bookahead_protocol::ledger::{Offered, ResourceNotice, Rules, UserLimits};
 use bookahead_protocol::{
     Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Part, Request, ReservationId, Resource,
 };
@@ -51,6 +51,13 @@ impl Desk {
         Desk { site: site(&desk.rules, desk.options), ..desk }
     }
 
+    /// The same, with a shortest notice of its cluster.
+    pub(crate) fn with_notice(notice: ResourceNotice) -> Desk {
+        let mut desk = Desk::new(None);
+        desk.rules.notices.insert("cluster".into(), notice);
+        Desk { site: site(&desk.rules, desk.options), ..desk }
+    }
+
     pub(crate) fn start(&mut self, now: i64) -> Out {
         let out = self.site.start(Moment(now)).expect("it can start");
         self.note(out)
@@ -60,6 +67,13 @@ impl Desk {
     pub(crate) fn restart(&mut self, now: i64) -> Out {
         self.site = site(&self.rules, self.options);
         self.journal.iter().for_each(|event| self.site.apply(event));
+        self.start(now)
+    }
+
+    /// Restarts the site from a snapshot.
+    pub(crate) fn restart_from(&mut self, now: i64, state: SiteState) -> Out {
+        self.site = site(&self.rules, self.options);
+        self.site.restore(state).expect("it was its state");
         self.start(now)
     }
 

@@ -6,5 +6,6 @@ mod binding;
 mod desk;
 mod found;
 mod limits;
+mod notice;
 mod notices;
 mod sharing;
