@@ -11,12 +11,12 @@
 
 use crate::markdown::Page;
 use crate::repository::{cargo, root};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use tempfile::TempDir;
 
 /// Spellings of the binary in documents.
@@ -79,7 +79,7 @@ fn the_contents_list_every_page() {
     }
 }
 
-fn pages() -> Vec<PathBuf> {
+pub(crate) fn pages() -> Vec<PathBuf> {
     let readme = root().join("README.md");
     assert!(readme.exists(), "README.md is missing");
     let mut pages = vec![readme];
@@ -165,25 +165,32 @@ fn a_command_that_fails_is_named() {
 }
 
 /// Runs all commands of `text` in a folder, and returns the folder.
-fn run_all(name: &str, text: &str) -> TempDir {
+pub(crate) fn run_all(name: &str, text: &str) -> TempDir {
     run_some(name, text, |_| true)
 }
 
 /// The same with selected commands.
 fn run_some(name: &str, text: &str, mut wanted: impl FnMut(&str) -> bool) -> TempDir {
     let folder = folder_with_examples();
+    let commands = Page::of(text).commands;
+    let commands = commands.iter().filter_map(|command| ours(command)).filter(|command| wanted(command));
+    run_in(name, commands, folder.path());
+    folder
+}
+
+/// Runs commands of a page in a folder. Those that use a missing [`SHARED`] are skipped.
+pub(crate) fn run_in(name: &str, commands: impl IntoIterator<Item = String>, folder: &Path) {
     let shared = root().join(SHARED);
     let mut wide = Vec::new();
-    for command in Page::of(text).commands.iter().filter_map(|command| ours(command)) {
-        if (command.contains(SHARED) && !shared.exists()) || !wanted(&command) {
+    for command in commands {
+        if command.contains(SHARED) && !shared.exists() {
             continue;
         }
         let command = command.replace(SHARED, &shared.display().to_string());
-        let printed = run(name, &command, folder.path());
+        let printed = run(name, &command, folder);
         wide.extend(too_wide(&command, &printed, NARROW));
     }
     assert!(wide.is_empty(), "{name} has commands whose output does not fit:\n{}", wide.join("\n"));
-    folder
 }
 
 /// Width of the terminal in which commands run, in columns.
@@ -242,17 +249,19 @@ fn ours(command: &str) -> Option<String> {
 }
 
 /// The demo that serves commands, on a free port.
-struct Demo {
+pub(crate) struct Demo {
     child: Child,
     /// Folder of its state; removed when the demo is dropped.
     _folder: TempDir,
 }
 
-/// Address of the running demo.
-static SERVER: Mutex<Option<String>> = Mutex::new(None);
+thread_local! {
+    /// Address of the demo that the test in this thread has started.
+    static SERVER: RefCell<Option<String>> = const { RefCell::new(None) };
+}
 
 impl Demo {
-    fn start() -> Demo {
+    pub(crate) fn start() -> Demo {
         let folder = TempDir::new().unwrap();
         let mut child = Command::new(binary())
             .args(["demo", "--no-tour", "--port", "0", "--state"])
@@ -265,7 +274,7 @@ impl Demo {
         let url = lines
             .by_ref()
             .find_map(|line| line.unwrap().split_once(" is at ").map(|(_, url)| url.to_owned()));
-        *SERVER.lock().unwrap() = Some(url.expect("a demo that says where it is"));
+        SERVER.set(Some(url.expect("a demo that says where it is")));
         // The rest of its output must be read, or the demo blocks when the pipe is full.
         std::thread::spawn(move || lines.for_each(drop));
         demo
@@ -282,6 +291,7 @@ impl Drop for Demo {
 /// Runs a command, which must succeed, and returns its standard output.
 pub(crate) fn run(page: &str, command: &str, folder: &Path) -> String {
     let binary = binary();
+    let server = SERVER.with_borrow(Option::clone);
     let mut path = vec![binary.parent().unwrap().to_owned()];
     path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let output = Command::new("sh")
@@ -289,7 +299,7 @@ pub(crate) fn run(page: &str, command: &str, folder: &Path) -> String {
         .current_dir(folder)
         .env("PATH", std::env::join_paths(path).unwrap())
         .env("COLUMNS", NARROW.to_string())
-        .env("BOOKAHEAD_SERVER", SERVER.lock().unwrap().as_deref().unwrap_or("http://127.0.0.1:7400"))
+        .env("BOOKAHEAD_SERVER", server.as_deref().unwrap_or("http://127.0.0.1:7400"))
         .stdin(Stdio::null())
         .output()
         .unwrap();

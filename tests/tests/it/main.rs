@@ -6,5 +6,6 @@ mod fuzzing;
 mod generated;
 mod life_cycle;
 mod markdown;
+mod papers;
 mod repository;
 mod tidy;

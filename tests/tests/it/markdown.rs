@@ -1,5 +1,5 @@
-//! The subset of Markdown that the rules for documents need: titles, links, and the commands in `console` blocks. It
-//! knows fenced blocks and inline code, but not indented blocks or HTML.
+//! The subset of Markdown that the rules for documents need: titles, links, tables, and the commands in `console`
+//! blocks. It knows fenced blocks and inline code, but not indented blocks, HTML, or `|` in a cell of a table.
 
 /// A page, split into its prose lines and the commands of its `console` blocks.
 pub(crate) struct Page<'a> {
@@ -44,10 +44,20 @@ impl<'a> Page<'a> {
         self.prose.iter().filter_map(|line| line.strip_prefix("# ")).collect()
     }
 
+    /// Cells of all tables, row by row, without the heads.
+    pub(crate) fn rows(&self) -> Vec<Vec<&'a str>> {
+        let tables = self.prose.split(|line| !line.starts_with('|'));
+        tables.flat_map(|table| table.iter().skip(2)).map(|row| cells_of(row)).collect()
+    }
+
     /// Targets of links and pictures, without their titles.
     pub(crate) fn links(&self) -> Vec<&'a str> {
         self.prose.iter().flat_map(|line| links_of(line)).collect()
     }
+}
+
+fn cells_of(row: &str) -> Vec<&str> {
+    row.trim().trim_matches('|').split('|').map(str::trim).collect()
 }
 
 /// Targets in the parts of a line that are not code.
@@ -70,4 +80,11 @@ fn titles_and_links_in_code_do_not_count() {
 fn commands_are_read_from_console_blocks_only() {
     let text = "```console\n$ first --option\noutput\n$ second \\\n    --more\n```\n\n```sh\n$ third\n```\n";
     assert_eq!(Page::of(text).commands, ["first --option", "second --more"]);
+}
+
+#[test]
+fn tables_are_read_without_their_heads() {
+    let text = "| a | b |\n| --- | --- |\n| 1 | `x y` |\n| 2 | |\ntext\n\n| c |\n| --- |\n| 3 |\n";
+    let rows: [&[&str]; 3] = [&["1", "`x y`"], &["2", ""], &["3"]];
+    assert_eq!(Page::of(text).rows(), rows);
 }
