@@ -10,7 +10,8 @@ use super::reserved::{Go, Guest, Reserved, end_of_run};
 use super::sources::{LocalJob, Source};
 use bookahead_party::{Ended, Job, JobChange, JobState, Seen};
 use bookahead_plan::{
-    Capacity, Interval, JobKey, Planner, Policy, Running, Scheduler, Seconds, Span, Time, Waiting, planner,
+    Capacity, Interval, JobKey, Owner, Planner, Policy, Running, Scheduler, Seconds, Span, Time, Waiting,
+    planner,
 };
 use bookahead_protocol::ledger::View;
 use bookahead_protocol::{JobId, ReservationId};
@@ -38,7 +39,7 @@ impl Task {
     /// The scheduler's view of it, if it runs.
     fn running(&self) -> Option<Running> {
         let expected_end = self.started? + self.asked.estimate;
-        Some(Running { expected_end, capacity: self.asked.capacity })
+        Some(Running { expected_end, capacity: self.asked.capacity, owner: self.asked.owner.id })
     }
 
     /// When and how it ends, if it runs and nothing unexpected happens.
@@ -393,7 +394,7 @@ impl Cluster {
 }
 
 fn waiting(submit: Time, estimate: Seconds, capacity: Capacity) -> Waiting {
-    Waiting { submit, estimate: estimate.max(Seconds(1)), capacity, priority: 0 }
+    Waiting { submit, estimate: estimate.max(Seconds(1)), capacity, priority: 0, owner: Owner::NONE }
 }
 
 #[cfg(test)]
