@@ -24,6 +24,13 @@ pub struct Problem {
     pub relaxations: Vec<Relaxation>,
 }
 
+fn usable_classes(usable: &[Name]) -> String {
+    match usable {
+        [] => "there is none for you: leave it out".to_owned(),
+        _ => format!("use one of: {}", usable.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 impl Problem {
     /// Approximate heap memory use. Bounds on recorded answers count these bytes.
     pub(crate) fn bytes(&self) -> usize {
@@ -84,6 +91,13 @@ pub enum Why {
     /// A limit of the site for this user.
     #[error("{}", limit.sentence(*.most, *.asked))]
     Limit { limit: Limit, most: i64, asked: i64 },
+    /// The user may not use this priority class, or there is no such class.
+    #[error("you may not use the priority class {class} here; {}", usable_classes(.usable))]
+    Priority {
+        class: Name,
+        /// Classes that the user may use.
+        usable: Vec<Name>,
+    },
     #[error("{0} is not known here")]
     Unknown(ReservationId),
     /// The state of the reservation does not allow it.
@@ -271,7 +285,7 @@ impl Why {
             Why::OnePartOnly(_) => "one-part-only",
             Why::NoSuchResource { .. } => "no-such-resource",
             Why::NoSlot(reason) => reason.code(),
-            Why::Limit { .. } => "limit",
+            Why::Limit { .. } | Why::Priority { .. } => "limit",
             Why::Unknown(_) => "unknown",
             Why::Illegal(_) => "illegal",
             Why::Expired => "expired",

@@ -14,7 +14,7 @@ use bookahead_plan::{
     planner,
 };
 use bookahead_protocol::ledger::View;
-use bookahead_protocol::{JobId, ReservationId};
+use bookahead_protocol::{JobId, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -50,6 +50,10 @@ impl Task {
 
 pub(super) struct Cluster {
     policy: Policy,
+    /// Numbers of priority classes.
+    priorities: BTreeMap<Name, i32>,
+    /// Numbers of users, for fair share. Local jobs belong to number 0.
+    owners: BTreeMap<Name, u32>,
     /// Total capacity, including the failed part.
     pub(super) capacity: Capacity,
     pub(super) lost: Capacity,
@@ -81,6 +85,8 @@ impl Cluster {
         let upcoming = source.next();
         Cluster {
             policy: hosted.policy,
+            priorities: hosted.priorities,
+            owners: BTreeMap::new(),
             capacity: hosted.capacity,
             lost: Capacity::ZERO,
             scheduler: Scheduler::new(hosted.policy, hosted.capacity, now),
@@ -116,8 +122,9 @@ impl Cluster {
 
     fn view(&self) -> View {
         let running = self.tasks.values().filter_map(Task::running).collect();
-        let waiting =
-            self.tasks.values().filter(|task| task.started.is_none()).map(|task| task.asked).collect();
+        let usage = self.scheduler.usage();
+        let queue = self.tasks.values().filter(|task| task.started.is_none());
+        let waiting = queue.map(|task| usage.told(task.asked)).collect();
         View { running, waiting, foreign: Vec::new() }
     }
 
@@ -264,7 +271,9 @@ impl Cluster {
     /// Rebuilds the scheduler with new keys: a waiting job cannot be removed from it.
     fn rebuild(&mut self) {
         self.stale = false;
+        let usage = self.scheduler.usage().clone();
         self.scheduler.reset(self.policy, self.capacity, self.scheduler.now());
+        self.scheduler.set_usage(usage);
         self.scheduler.reserve(Span::always(self.lost));
         for span in self.reserved.backings.values().flatten() {
             self.scheduler.reserve(*span);
@@ -299,10 +308,19 @@ impl Cluster {
                 self.reserved.admit(reservation, Guest { id, order, capacity, limit, run, started, go });
             }
             None => {
-                let asked = waiting(submit, limit, capacity);
+                let class = job.description.priority.as_deref().map(Name::from);
+                let priority = class.and_then(|class| self.priorities.get(&class)).copied().unwrap_or(0);
+                let owner = Owner { id: self.owner_of(&job.user), used: 0 };
+                let asked = Waiting { priority, owner, ..waiting(submit, limit, capacity) };
                 self.enqueue(Task { asked, id: Some(id), run, started, go });
             }
         }
+    }
+
+    /// The number of a user. Users stay known: there are few, and their usage counts for weeks.
+    fn owner_of(&mut self, user: &Name) -> u32 {
+        let next = self.owners.len() as u32 + 1;
+        *self.owners.entry(user.clone()).or_insert(next)
     }
 
     /// Lets a claiming job run. It keeps its capacity until its limit, which counts from when it got the capacity.
@@ -401,12 +419,11 @@ fn waiting(submit: Time, estimate: Seconds, capacity: Capacity) -> Waiting {
 mod tests {
     use super::super::sources::Nothing;
     use super::*;
-    use bookahead_protocol::Name;
 
     #[test]
     fn when_keys_run_out_jobs_get_new_ones_and_keep_their_order() {
         let source = Box::new(Nothing);
-        let hosted = Hosted { name: Name::from("cpu"), capacity: Capacity(8), policy: Policy::FCFS, source };
+        let hosted = Hosted { policy: Policy::FCFS, source, ..Hosted::new(Name::from("cpu"), Capacity(8)) };
         let mut cluster = Cluster::new(hosted, Time(0));
         cluster.next_key = u32::MAX - 3;
         let mut changes = Vec::new();

@@ -27,6 +27,7 @@ mod failure;
 mod fold;
 mod handling;
 mod placing;
+mod priorities;
 mod rules;
 mod sight;
 mod slots;
@@ -41,6 +42,7 @@ pub use decision::{View, Views};
 pub use entry::{
     AnsweredCall, Change, Denied, Entry, Event, Handled, Preparing, Then, Ticked, Waiting, What,
 };
+pub use priorities::{Class, Priorities};
 pub use rules::{HoldRules, JobUsage, Limits, Offered, Reveal, Rules, RulesError, Usage, UserLimits};
 pub use snapshot::{RestoreError, Snapshot};
 pub use spans::{both, less, shortfall, taken};

@@ -2,6 +2,7 @@
 //! do not change during the life of a ledger. The usage of each user is updated with every event, so a limit
 //! check needs no search.
 
+use super::priorities::Priorities;
 use super::spans::rest_from;
 use crate::clock::{Millis, Moment};
 use crate::deadline::Adaptive;
@@ -24,6 +25,8 @@ pub struct Rules {
     pub resources: Vec<Offered>,
     /// Limits for one user.
     pub limits: Limits,
+    /// Priority classes, and who may use them.
+    pub priorities: Priorities,
     /// Which details answers contain.
     pub reveal: Reveal,
     /// Limits for holds.
@@ -140,6 +143,7 @@ impl Rules {
             site: site.into(),
             resources,
             limits: Limits::default(),
+            priorities: Priorities::default(),
             reveal: Reveal::default(),
             holds: HoldRules::default(),
             retention: Seconds(86_400),
