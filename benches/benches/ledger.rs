@@ -4,7 +4,7 @@
 
 use bookahead_benches::{Chance, people};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
-use bookahead_plan::{Capacity, Interval, Policy, Running, Seconds, Span, Time, Waiting};
+use bookahead_plan::{Capacity, Interval, Owner, Policy, Running, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ledger::{Ledger, Offered, Rules, View, Views};
 use bookahead_protocol::{
     Answer, Call, Caller, Envelope, Key, Millis, Moment, Part, Request, ReservationId, Resource,
@@ -87,7 +87,7 @@ fn spans(count: i64) -> Vec<Span> {
 fn queue() -> Views {
     let chance = &mut Chance::new(11);
     let running = (0..60)
-        .map(|_| Running { expected_end: Time(chance.between(60, 7_200)), capacity: Capacity(16) })
+        .map(|_| Running { expected_end: Time(chance.between(60, 7_200)), capacity: Capacity(16), owner: 0 })
         .collect();
     let waiting = (0..100)
         .map(|at| Waiting {
@@ -95,6 +95,7 @@ fn queue() -> Views {
             estimate: Seconds(chance.between(5, 120) * 60),
             capacity: Capacity(8 << chance.below(6)),
             priority: 0,
+            owner: Owner::NONE,
         })
         .collect();
     Views::of("cluster".into(), View { running, waiting, foreign: Vec::new() })

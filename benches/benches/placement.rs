@@ -3,7 +3,7 @@
 
 use bookahead_benches::{Chance, nanoseconds, people};
 use bookahead_plan::placement::{Admission, Method, Preference, Prober, Request, Rules, SlotRules, Weights};
-use bookahead_plan::{Capacity, Cluster, Policy, Running, Seconds, Span, Time, Waiting};
+use bookahead_plan::{Capacity, Cluster, Owner, Policy, Running, Seconds, Span, Time, Waiting};
 use bookahead_sim::{EarliestFit, Job, Overrun, Rated, Site, simulate};
 use bookahead_workload::models::{Lublin, Setting};
 use bookahead_workload::requests::{Selection, select};
@@ -28,7 +28,11 @@ fn probes() {
     let chance = &mut Chance::new(5);
     let size = |chance: &mut Chance| Capacity(1 << chance.below(7).min(chance.below(7)));
     let running: Vec<Running> = (0..30)
-        .map(|_| Running { expected_end: NOW + Seconds(chance.between(60, 36_000)), capacity: Capacity(4) })
+        .map(|_| Running {
+            expected_end: NOW + Seconds(chance.between(60, 36_000)),
+            capacity: Capacity(4),
+            owner: 0,
+        })
         .collect();
     let waiting: Vec<Waiting> = (0..1_000)
         .map(|at| Waiting {
@@ -36,6 +40,7 @@ fn probes() {
             estimate: Seconds(chance.between(1, 120) * 60),
             capacity: size(chance),
             priority: 0,
+            owner: Owner::NONE,
         })
         .collect();
     let cluster =

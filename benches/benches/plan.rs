@@ -1,7 +1,7 @@
 //! Planning a queue of 1,000 waiting jobs around 100 reservations: the inner loop of what-if.
 
 use bookahead_benches::{Chance, nanoseconds, people};
-use bookahead_plan::{Capacity, Cluster, Planner, Policy, Running, Seconds, Span, Time, Waiting};
+use bookahead_plan::{Capacity, Cluster, Owner, Planner, Policy, Running, Seconds, Span, Time, Waiting};
 use std::time::Duration;
 
 const BUDGET: Duration = Duration::from_millis(800);
@@ -52,6 +52,7 @@ fn state(waiting: i64, reservations: i64) -> (Vec<Running>, Vec<Waiting>, Vec<Sp
         estimate: Seconds(chance.between(5, 600) * 60),
         capacity: Capacity(size(chance)),
         priority: 0,
+        owner: Owner::NONE,
     };
     let queue = (0..waiting).map(|at| job(at, chance)).collect();
     let days = (waiting / 200).max(1);

@@ -82,6 +82,11 @@ pub struct SubmitJob {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(example = json!({"course": "mpi"}))]
     pub labels: BTreeMap<String, String>,
+    /// Priority class of the site, 1 to 63 letters, digits and the characters `.-_`. Default: the site's own. A
+    /// refusal names the classes that may be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 63, example = "urgent")]
+    pub priority: Option<String>,
 }
 
 impl SubmitJob {
@@ -191,6 +196,8 @@ pub struct Job {
     /// Labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Priority class, if it has one.
+    pub priority: Option<String>,
 }
 
 words! {
@@ -265,9 +272,9 @@ impl From<jobs::Work> for Work {
 // The protocol passes the id next to the request; see [`SubmitJob::of`].
 same_fields!(SubmitJob = JobRequest {
     reservation, resource, kind, capacity, latest_end, requirements, reference_mhz, input_bytes, work, mode, copies, claims
-} { limit_seconds = limit } in description: Description { name, note, labels } + id: None);
+} { limit_seconds = limit } in description: Description { name, note, labels, priority } + id: None);
 same_fields!(Job = JobView {
     id, owner, site, resource, reservation, capacity, state, submitted, started, ended, expected_start, exit, native_id,
     detail
-} { limit_seconds = limit } in description: Description { name, note, labels });
+} { limit_seconds = limit } in description: Description { name, note, labels, priority });
 converted!(Work = jobs::Work);

@@ -53,6 +53,11 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(example = json!({"course": "mpi"}))]
     pub labels: BTreeMap<String, String>,
+    /// Priority class of the site, 1 to 63 letters, digits and the characters `.-_`. Default: the site's own. A
+    /// refusal names the classes that may be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 63, example = "urgent")]
+    pub priority: Option<String>,
     /// Other users that may see the reservation and run jobs in it. At most 64. They cannot change or cancel it.
     /// `project:NAME` stands for the users of a project.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -259,6 +264,7 @@ impl Request {
             name: None,
             note: None,
             labels: BTreeMap::new(),
+            priority: None,
             shared_with: Vec::new(),
         }
     }
@@ -475,5 +481,5 @@ impl From<AttributeValue> for protocol::Value {
     }
 }
 
-same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss, webhook, shared_with } in description: Description { name, note, labels });
+same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss, webhook, shared_with } in description: Description { name, note, labels, priority });
 converted!(Part = protocol::Part, Constraint = protocol::Constraint, Requirement = protocol::Requirement);

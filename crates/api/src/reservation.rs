@@ -206,6 +206,8 @@ pub struct Reservation {
     /// Labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Priority class, if it has one.
+    pub priority: Option<String>,
     /// Other users that may see it and run jobs in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<NameText>)]
@@ -418,7 +420,7 @@ impl Release {
 same_fields!(Reservation = protocol::Reservation {
     id, owner, state, slots, prepared, jobs, missing, condition, losses, replaced, given_up, refused, version, shared_with,
     created, request
-} { held_for_seconds = held_for } in description: Description { name, note, labels });
+} { held_for_seconds = held_for } in description: Description { name, note, labels, priority });
 same_fields!(Loss = protocol::Loss { part, since, why, heal_at });
 same_fields!(Replacement = protocol::Replacement { part, at, was, why });
 converted!(AttachedJob = (usize, JobId), RefusalReason = protocol::Refused);

@@ -4,6 +4,7 @@
 //! - [`units`]: instants, durations, capacities; half-open intervals
 //! - [`profile`]: free capacity over time
 //! - [`policy`]: jobs as a scheduler sees them; FCFS, EASY, conservative backfilling
+//! - [`order`], [`usage`]: which waiting job goes first; what owners have used
 //! - [`scheduler`]: which waiting jobs start now
 //! - [`planner`]: when every waiting job would start
 //! - [`placement`]: possible slots for a reservation, and their effect on jobs
@@ -14,6 +15,7 @@
 
 pub mod metrics;
 pub mod notice;
+pub mod order;
 pub mod placement;
 pub mod planner;
 pub mod policy;
@@ -21,9 +23,11 @@ pub mod profile;
 mod queue;
 pub mod scheduler;
 pub mod units;
+pub mod usage;
 
+pub use order::Order;
 pub use planner::{Cluster, Planner};
-pub use policy::{JobKey, Policy, Running, Waiting};
+pub use policy::{JobKey, Owner, Policy, Running, Waiting};
 pub use profile::{Frontier, Need, Profile, Starts};
 pub use scheduler::Scheduler;
 pub use units::{Capacity, Interval, Seconds, Span, Time};

@@ -9,6 +9,8 @@ use crate::policy::{JobKey, Policy, Running, Waiting};
 use crate::profile::Profile;
 use crate::scheduler::Scheduler;
 use crate::units::{Capacity, Seconds, Span, Time};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// The state of a cluster at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +31,8 @@ pub struct Cluster<'a> {
 pub struct Planner {
     scheduler: Scheduler,
     starts: Vec<Time>,
+    /// Planned ends of jobs, with owner and capacity: only for orders that depend on usage.
+    ends: BinaryHeap<Reverse<(Time, u32, Capacity)>>,
 }
 
 impl Default for Planner {
@@ -40,18 +44,32 @@ impl Default for Planner {
 impl Planner {
     /// Without memory yet; it grows with the first plans.
     pub fn new() -> Planner {
-        Planner { scheduler: Scheduler::new(Policy::EASY, Capacity::ZERO, Time(0)), starts: Vec::new() }
+        let scheduler = Scheduler::new(Policy::EASY, Capacity::ZERO, Time(0));
+        Planner { scheduler, starts: Vec::new(), ends: BinaryHeap::new() }
     }
 
     /// The planned start of each waiting job, in the order of `cluster.waiting`. [`Time::MAX`] for a job that
     /// can never start.
     pub fn plan(&mut self, policy: Policy, cluster: &Cluster<'_>) -> &[Time] {
         self.set_up(policy, cluster);
-        let (scheduler, starts) = (&mut self.scheduler, &mut self.starts);
+        let (scheduler, starts, ends) = (&mut self.scheduler, &mut self.starts, &mut self.ends);
+        let needs_usage = policy.order().needs_usage();
         loop {
             let now = scheduler.now();
-            scheduler.schedule(|JobKey(at)| starts[at as usize] = now);
-            let all_promised = scheduler.promises().len() == scheduler.waiting();
+            while let Some(&Reverse((end, owner, capacity))) = ends.peek().filter(|end| end.0.0 <= now) {
+                scheduler.end(Running { expected_end: end, capacity, owner });
+                ends.pop();
+            }
+            scheduler.schedule(|JobKey(at)| {
+                starts[at as usize] = now;
+                if needs_usage {
+                    let job = &cluster.waiting[at as usize];
+                    ends.push(Reverse((now + job.estimate.max(Seconds(1)), job.owner.id, job.capacity)));
+                }
+            });
+            // Promises of an order that changes with time may move.
+            let lasting = !policy.order().changes_with_time() || scheduler.waiting() == 0;
+            let all_promised = lasting && scheduler.promises().len() == scheduler.waiting();
             if all_promised {
                 // Nothing unforeseen happens in a plan, so every promise will be kept and the loop can stop
                 // early.
@@ -82,9 +100,13 @@ impl Planner {
         self.scheduler.reset(policy, cluster.capacity, cluster.now);
         self.starts.clear();
         self.starts.resize(cluster.waiting.len(), Time::MAX);
+        self.ends.clear();
         for &running in cluster.running {
             let expected_end = running.expected_end.max(cluster.now + Seconds(1));
             self.scheduler.adopt(Running { expected_end, ..running });
+            if policy.order().needs_usage() {
+                self.ends.push(Reverse((expected_end, running.owner, running.capacity)));
+            }
         }
         for &span in cluster.reservations {
             self.scheduler.reserve(span);

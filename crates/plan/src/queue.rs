@@ -4,9 +4,11 @@
 //! A removed job is only marked; marked places are swept out when half of them are empty. The queue returns
 //! candidates, and never decides whether one starts.
 
+use crate::order::{Order, Score};
 use crate::policy::{JobKey, Waiting};
 use crate::profile::Profile;
 use crate::units::{Capacity, Seconds, Time};
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Jobs in a block. One block is scanned in a few nanoseconds and skipped in one.
@@ -109,13 +111,14 @@ impl Queue {
     }
 
     /// Inserts a job by its order. It must have been submitted after all others here.
-    pub(crate) fn insert(&mut self, key: JobKey, job: Waiting) {
+    pub(crate) fn insert(&mut self, order: Order, key: JobKey, job: Waiting) {
         let place = Place { key, job, live: true };
-        let at = if self.places.last().is_none_or(|last| last.job.goes_before_later(&job)) {
+        let at = if self.places.last().is_none_or(|last| order.keeps_before(&last.job, &job)) {
             self.places.len()
         } else {
             // Places before the front are empty and no longer in order, so the search starts at the front.
-            self.front + self.places[self.front..].partition_point(|other| other.job.goes_before_later(&job))
+            self.front
+                + self.places[self.front..].partition_point(|other| order.keeps_before(&other.job, &job))
         };
         self.capacities.insert(at, job.capacity.0);
         self.estimates.insert(at, cut_off(job.estimate.0));
@@ -128,6 +131,24 @@ impl Queue {
         } else {
             self.summarise_from(at / BLOCK);
         }
+    }
+
+    /// Sorts all jobs by priority, score (the larger first), submit time and key.
+    pub(crate) fn arrange(&mut self, score: impl Fn(&Waiting) -> Score) {
+        self.places.retain(|place| place.live);
+        self.places.sort_by_cached_key(|Place { key, job, .. }| {
+            (Reverse((job.priority, score(job))), job.submit, *key)
+        });
+        self.capacities.clear();
+        self.capacities.extend(self.places.iter().map(|place| place.job.capacity.0));
+        self.estimates.clear();
+        self.estimates.extend(self.places.iter().map(|place| cut_off(place.job.estimate.0)));
+        self.front = 0;
+        self.summarise_from(0);
+    }
+
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Waiting> {
+        self.places.iter().filter(|place| place.live).map(|place| &place.job)
     }
 
     /// Inserts a job before all others, regardless of its priority.
@@ -344,10 +365,12 @@ fn amount(free: i64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Owner;
     use crate::units::{Capacity, Seconds, Time};
 
     fn job(submit: i64, capacity: u32, estimate: i64, priority: i32) -> Waiting {
-        Waiting { submit: Time(submit), estimate: Seconds(estimate), capacity: Capacity(capacity), priority }
+        let (submit, estimate, capacity) = (Time(submit), Seconds(estimate), Capacity(capacity));
+        Waiting { submit, estimate, capacity, priority, owner: Owner::NONE }
     }
 
     fn drain(queue: &mut Queue) -> Vec<u32> {
@@ -360,7 +383,7 @@ mod tests {
         for (key, (submit, priority)) in
             [(5, 0), (5, 0), (4, 0), (6, 1), (7, 1), (7, -1), (5, 0)].into_iter().enumerate()
         {
-            queue.insert(JobKey(key as u32), job(submit, 1, 1, priority));
+            queue.insert(Order::Submit, JobKey(key as u32), job(submit, 1, 1, priority));
         }
         assert_eq!(drain(&mut queue), [3, 4, 2, 0, 1, 6, 5]);
     }
@@ -368,7 +391,7 @@ mod tests {
     #[test]
     fn a_job_of_centuries_is_a_candidate_too() {
         let mut queue = Queue::default();
-        queue.insert(JobKey(0), job(0, 2, 1 << 40, 0));
+        queue.insert(Order::Submit, JobKey(0), job(0, 2, 1 << 40, 0));
         assert_eq!(queue.candidate(0, &Room::new(2)), Some(0));
         let mut room = Room::new(2);
         room.drop_to(cut_off(1 << 41), 0);
@@ -383,6 +406,7 @@ mod tests {
         for key in 0..1_000u32 {
             let small = key % 97 == 5;
             queue.insert(
+                Order::Submit,
                 JobKey(key),
                 job(i64::from(key), if small { 2 } else { 50 }, i64::from(key % 7) * 100, 0),
             );

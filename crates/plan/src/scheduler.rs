@@ -13,8 +13,9 @@
 //! [`Scheduler::schedule`] does steps 1 and 3, for a pass without requests.
 //!
 //! # Ties
-//! Jobs are ordered by priority (higher first), then submit time, then the order of submission here, so a
-//! trace keeps its own order. Intervals are half-open: capacity that is released at an instant can be taken
+//! Jobs are ordered by priority (higher first), then by the policy's [order](crate::order), then by submit
+//! time, then by the order of submission here (their keys, if the order changes with time), so a trace keeps
+//! its own order. Intervals are half-open: capacity that is released at an instant can be taken
 //! at the same instant.
 //!
 //! # Promises
@@ -24,13 +25,18 @@
 //! a driver that reserves or extends into it makes it later. Between such events only time passes, so a pass
 //! visits only new jobs.
 //!
+//! If the order changes with time, every pass sorts the queue and makes all promises again, so a promise is
+//! kept only as long as its job keeps its place. This costs a sort and a search for each promise in each pass.
+//!
 //! The driver must report every end in time, and extend in time jobs that run beyond their estimates. The
 //! scheduler never reads a clock: time moves by [`Scheduler::advance`].
 
+use crate::order::Standing;
 use crate::policy::{JobKey, Policy, Running, Waiting};
 use crate::profile::{Frontier, Profile};
 use crate::queue::{Queue, Stairs};
 use crate::units::{Capacity, Interval, Seconds, Span, Time};
+use crate::usage::Usage;
 
 /// A job that can never start: it needs more capacity than the resource has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +78,8 @@ pub struct Scheduler {
     unsettled: bool,
     frontier: Frontier,
     stairs: Stairs,
+    /// Kept up to date only if the order needs it.
+    usage: Usage,
 }
 
 impl Scheduler {
@@ -90,6 +98,7 @@ impl Scheduler {
             unsettled: false,
             frontier: Frontier::new(),
             stairs: Stairs::default(),
+            usage: Usage::new(now),
         }
     }
 
@@ -106,6 +115,18 @@ impl Scheduler {
         self.may_move = false;
         self.unsettled = false;
         self.frontier.forget();
+        self.usage = Usage::new(now);
+    }
+
+    /// What owners have used, if the policy's order needs it.
+    pub fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    /// Sets what owners have used before. Jobs that run must be adopted afterwards.
+    pub fn set_usage(&mut self, mut usage: Usage) {
+        usage.forget_running();
+        self.usage = usage;
     }
 
     /// Current time.
@@ -139,6 +160,9 @@ impl Scheduler {
     /// Moves the current time.
     pub fn advance(&mut self, now: Time) {
         self.unsettled |= self.profile.advance(now) | (self.due <= now);
+        if self.policy.order().needs_usage() {
+            self.usage.advance(now);
+        }
     }
 
     /// Adds a job to the queue, to be placed in the next pass. An estimate below one second counts as one
@@ -146,6 +170,9 @@ impl Scheduler {
     pub fn submit(&mut self, key: JobKey, job: Waiting) -> Result<(), TooWide> {
         if job.capacity > self.capacity {
             return Err(TooWide { needed: job.capacity, capacity: self.capacity });
+        }
+        if self.policy.order().needs_usage() {
+            self.usage.learn(job.owner);
         }
         self.fresh.push((key, Waiting { estimate: job.estimate.max(Seconds(1)), ..job }));
         Ok(())
@@ -155,11 +182,13 @@ impl Scheduler {
     pub fn adopt(&mut self, running: Running) {
         self.withdraw_promises();
         self.profile.add(rest_of(running, self.now()));
+        self.charge(running.owner, running.capacity);
     }
 
     /// Ends a running job now, in time or early.
     pub fn end(&mut self, running: Running) {
         self.unsettled = true;
+        self.usage.end(running.owner, running.capacity);
         // At its expected end its span is over already. Only an early end frees capacity that the profile
         // still counts.
         if running.expected_end > self.now() {
@@ -208,6 +237,10 @@ impl Scheduler {
 
     /// A whole pass. Calls `started` for each job that starts now.
     pub fn schedule(&mut self, mut started: impl FnMut(JobKey)) {
+        if self.policy.order().changes_with_time() {
+            self.arrange();
+            return self.place_rest(started);
+        }
         // Without new room, the jobs in the queue still cannot start, so a single new job needs no full pass.
         if !self.unsettled && self.fresh.len() <= 1 {
             if let Some((key, job)) = self.fresh.pop() {
@@ -223,6 +256,9 @@ impl Scheduler {
     pub fn place_first(&mut self, mut started: impl FnMut(JobKey)) {
         self.withdraw_promises();
         self.enqueue_fresh();
+        if self.policy.order().changes_with_time() {
+            self.arrange();
+        }
         if !self.promised.is_empty() {
             self.renew_promises(1, &mut started);
         } else if let Some((key, job)) = self.queue.pop_front() {
@@ -253,9 +289,9 @@ impl Scheduler {
             self.place(key, job, started);
         } else if self.policy.backfills() && self.fits_now(&job) {
             self.profile.add(Span::starting(self.now(), job.estimate, job.capacity));
-            started(key);
+            self.start(key, &job, started);
         } else {
-            self.queue.insert(key, job);
+            self.queue.insert(self.policy.order(), key, job);
         }
     }
 
@@ -265,14 +301,39 @@ impl Scheduler {
             if self.overtakes_promises(&job) {
                 self.recall_promises();
             }
-            self.queue.insert(key, job);
+            self.queue.insert(self.policy.order(), key, job);
         }
         self.fresh.clear();
     }
 
+    /// Sorts all waiting jobs by an order that changes with time. None has a promise afterwards.
+    fn arrange(&mut self) {
+        self.withdraw_promises();
+        let order = self.policy.order();
+        for Promise { key, job, .. } in self.promised.drain(..) {
+            self.queue.insert(order, key, job);
+        }
+        self.enqueue_fresh();
+        let used = |job: &Waiting| self.usage.of(job.owner.id);
+        let most_used = self.queue.jobs().map(used).max().unwrap_or(0);
+        let (now, capacity) = (self.profile.origin(), self.capacity);
+        self.queue.arrange(|job| order.score(job, &Standing { now, capacity, used: used(job), most_used }));
+    }
+
+    fn start(&mut self, key: JobKey, job: &Waiting, started: &mut impl FnMut(JobKey)) {
+        self.charge(job.owner.id, job.capacity);
+        started(key);
+    }
+
+    fn charge(&mut self, owner: u32, capacity: Capacity) {
+        if self.policy.order().needs_usage() {
+            self.usage.start(owner, capacity);
+        }
+    }
+
     /// Whether a new job goes before one with a promise.
     fn overtakes_promises(&self, job: &Waiting) -> bool {
-        self.promised.last().is_some_and(|last| !last.job.goes_before_later(job))
+        self.promised.last().is_some_and(|last| !self.policy.order().keeps_before(&last.job, job))
     }
 
     /// Puts the jobs with promises back to the front of the queue.
@@ -314,7 +375,7 @@ impl Scheduler {
         for at in 0..self.made {
             let promise = self.promised[at];
             if promise.start == now {
-                started(promise.key);
+                self.start(promise.key, &promise.job, started);
             } else {
                 self.promised[kept] = promise;
                 self.due = self.due.min(promise.start);
@@ -333,7 +394,7 @@ impl Scheduler {
             let Promise { key, job, .. } = self.promised[at];
             let start = self.take_earliest(job);
             if start == self.now() {
-                started(key);
+                self.start(key, &job, started);
             } else {
                 self.promised[self.made] = Promise { key, job, start };
                 self.made += 1;
@@ -357,7 +418,7 @@ impl Scheduler {
     fn place(&mut self, key: JobKey, job: Waiting, started: &mut impl FnMut(JobKey)) {
         let start = self.take_earliest(job);
         if start == self.now() {
-            started(key);
+            self.start(key, &job, started);
         } else {
             self.promised.push(Promise { key, job, start });
             self.made += 1;
@@ -394,7 +455,7 @@ impl Scheduler {
                 let (key, job) = self.queue.take(at);
                 self.profile.add(Span::starting(self.now(), job.estimate, job.capacity));
                 self.stairs.reset();
-                started(key);
+                self.start(key, &job, started);
             }
             from = at + 1;
         }

@@ -1,7 +1,9 @@
-//! Name, note and labels of a reservation or job. They are for people and their tools: placement ignores them.
+//! Name, note, labels and priority class of a reservation or job. The texts are for people and their tools:
+//! placement ignores them.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use thiserror::Error;
 
 /// Most characters of a name: it is a column of a table, and the title of a calendar entry.
@@ -17,11 +19,14 @@ pub const MOST_LABELS: usize = 16;
 /// Most characters of the key of a label.
 pub const LONGEST_KEY: usize = 63;
 
+/// Most characters of a priority class.
+pub const LONGEST_CLASS: usize = 63;
+
 /// Most characters of the value of a label.
 pub const LONGEST_VALUE: usize = 255;
 
-/// Name, note and labels, all optional.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+/// Name, note, labels and priority class, all optional.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Description {
     /// One line, 1 to [`LONGEST_NAME`] characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,6 +37,20 @@ pub struct Description {
     /// At most [`MOST_LABELS`], by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// Priority class, as the site calls it. Default: that of the site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<String>,
+}
+
+/// Written by hand, so that digests of requests without a priority class stay as they were before there were
+/// classes: journals contain them.
+impl Hash for Description {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.name, &self.note, &self.labels).hash(state);
+        if let Some(priority) = &self.priority {
+            priority.hash(state);
+        }
+    }
 }
 
 /// A description that exceeds a bound or has a character that is not allowed.
@@ -54,14 +73,18 @@ pub enum BadDescription {
     LabelKey(String),
     #[error("the value of the label {key} has {length} characters; at most {LONGEST_VALUE} are allowed")]
     ValueLength { key: String, length: usize },
+    #[error(
+        "{0:?} cannot be a priority class; use 1 to {LONGEST_CLASS} letters (a to z), digits, and the characters . - _"
+    )]
+    Priority(String),
     #[error("the value of the label {0} contains a control character; remove it")]
     ValueControl(String),
 }
 
 impl Description {
-    /// Whether there is neither name, note nor label.
+    /// Whether there is neither name, note, label nor priority class.
     pub fn is_empty(&self) -> bool {
-        self.name.is_none() && self.note.is_none() && self.labels.is_empty()
+        *self == Description::default()
     }
 
     /// Finds the first text that exceeds a bound or has a control character.
@@ -84,6 +107,7 @@ impl Description {
                 return Err(BadDescription::NoteControl);
             }
         }
+        self.priority.iter().try_for_each(|class| check_class(class))?;
         if self.labels.len() > MOST_LABELS {
             return Err(BadDescription::TooManyLabels(self.labels.len()));
         }
@@ -104,8 +128,18 @@ impl Description {
     /// Approximate memory use.
     pub(crate) fn bytes(&self) -> usize {
         let labels = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        self.name.as_ref().map_or(0, String::len) + self.note.as_ref().map_or(0, String::len) + labels
+        let texts = [&self.name, &self.note, &self.priority].into_iter().flatten();
+        texts.map(String::len).sum::<usize>() + labels
     }
+}
+
+/// Checks the name of a priority class.
+pub fn check_class(class: &str) -> Result<(), BadDescription> {
+    let plain = class.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'));
+    if plain && (1..=LONGEST_CLASS).contains(&class.len()) {
+        return Ok(());
+    }
+    Err(BadDescription::Priority(class.chars().take(LONGEST_CLASS + 1).collect()))
 }
 
 /// Checks key and value of one label.
@@ -165,6 +199,10 @@ mod tests {
         }
         assert!(matches!(labelled("k", &"v".repeat(256)).check(), Err(BadDescription::ValueLength { .. })));
         assert_eq!(labelled("k", "\u{1b}").check(), Err(BadDescription::ValueControl("k".into())));
+        for class in ["", "a b", "ä", "a/b", &"k".repeat(64)] {
+            let of_class = Description { priority: Some(class.into()), ..Description::default() };
+            assert!(matches!(of_class.check(), Err(BadDescription::Priority(_))), "{class:?}");
+        }
         let labels = (0..17).map(|number| (number.to_string(), String::new())).collect();
         let many = Description { labels, ..Description::default() };
         assert_eq!(many.check(), Err(BadDescription::TooManyLabels(17)));

@@ -24,6 +24,13 @@ pub struct Problem {
     pub relaxations: Vec<Relaxation>,
 }
 
+fn usable_classes(usable: &[Name]) -> String {
+    match usable {
+        [] => "there is none for you: leave it out".to_owned(),
+        _ => format!("use one of: {}", usable.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 impl Problem {
     /// Approximate heap memory use. Bounds on recorded answers count these bytes.
     pub(crate) fn bytes(&self) -> usize {
@@ -96,6 +103,13 @@ pub enum Why {
         /// Number of jobs that it was predicted from.
         jobs: u32,
         basis: Basis,
+    },
+    /// The user may not use this priority class, or there is no such class.
+    #[error("you may not use the priority class {class} here; {}", usable_classes(.usable))]
+    Priority {
+        class: Name,
+        /// Classes that the user may use.
+        usable: Vec<Name>,
     },
     #[error("{0} is not known here")]
     Unknown(ReservationId),
@@ -295,7 +309,7 @@ impl Why {
             Why::OnePartOnly(_) => "one-part-only",
             Why::NoSuchResource { .. } => "no-such-resource",
             Why::NoSlot(reason) => reason.code(),
-            Why::Limit { .. } | Why::TooSoon { .. } => "limit",
+            Why::Limit { .. } | Why::TooSoon { .. } | Why::Priority { .. } => "limit",
             Why::Unknown(_) => "unknown",
             Why::Illegal(_) => "illegal",
             Why::Expired => "expired",

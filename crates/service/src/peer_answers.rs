@@ -128,6 +128,10 @@ fn problem(problem: &mut Problem) -> Result<(), Unfit> {
             name("the kind of a resource", kind)?;
             missing.as_deref().map_or(Ok(()), offered_instead)?;
         }
+        Why::Priority { class, usable } => {
+            at_most("priority classes", usable.len(), MOST_LISTED)?;
+            std::iter::once(&*class).chain(&*usable).try_for_each(|class| name("a priority class", class))?;
+        }
         Why::NotGranted(text)
         | Why::MalformedJob(text)
         | Why::JobRefused(text)

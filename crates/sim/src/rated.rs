@@ -5,6 +5,7 @@
 use crate::site::{EarliestFit, Fate, Job, Placement, Site, simulate};
 use bookahead_plan::notice::{Notice, NoticeRule};
 use bookahead_plan::placement::{self, Preference, Prober, Rules};
+use bookahead_plan::usage::Usage;
 use bookahead_plan::{Capacity, Cluster, Profile, Running, Time, Waiting};
 use bookahead_workload::requests::Request;
 
@@ -101,19 +102,43 @@ pub fn freeze(site: Site, jobs: &[Job], now: Time) -> Frozen {
             Fate::Ran(ran) if ran.start > now => waiting.push(at),
             Fate::Ran(ran) if ran.end > now => {
                 let expected_end = ran.start + job.asked.estimate;
-                running.push((at, ran.start, Running { expected_end, capacity: job.asked.capacity }));
+                running.push((
+                    at,
+                    ran.start,
+                    Running { expected_end, capacity: job.asked.capacity, owner: job.asked.owner.id },
+                ));
             }
             Fate::Ran(_) | Fate::TooWide => {}
         }
     }
+    let usage = usage_at(now, submitted, &outcome.jobs);
     Frozen {
         now,
         capacity: site.capacity,
         running_now: running.iter().map(|(_, _, running)| *running).collect(),
-        waiting_now: waiting.iter().map(|&at| submitted[at].asked).collect(),
+        waiting_now: waiting.iter().map(|&at| usage.told(submitted[at].asked)).collect(),
         running,
         waiting,
     }
+}
+
+/// What owners have used by `now`.
+fn usage_at(now: Time, jobs: &[Job], fates: &[Fate]) -> Usage {
+    let mut changes = Vec::new();
+    for (job, fate) in jobs.iter().zip(fates) {
+        if let Fate::Ran(ran) = fate {
+            changes.extend([(ran.start, false, job.asked), (ran.end, true, job.asked)]);
+        }
+    }
+    changes.retain(|(time, ..)| *time <= now);
+    changes.sort_by_key(|(time, ..)| *time);
+    let mut usage = Usage::new(changes.first().map_or(now, |(time, ..)| *time));
+    for (time, ends, job) in changes {
+        usage.advance(time);
+        if ends { usage.end(job.owner.id, job.capacity) } else { usage.start(job.owner.id, job.capacity) }
+    }
+    usage.advance(now);
+    usage
 }
 
 impl Frozen {
@@ -133,7 +158,7 @@ impl Frozen {
 mod tests {
     use super::*;
     use crate::site::Overrun;
-    use bookahead_plan::{Policy, Seconds};
+    use bookahead_plan::{Owner, Policy, Seconds};
 
     #[test]
     fn at_a_moment_some_run_some_wait_and_the_rest_is_unknown() {
@@ -143,6 +168,7 @@ mod tests {
                 estimate: Seconds(run + 10),
                 capacity: Capacity(capacity),
                 priority: 0,
+                owner: Owner::NONE,
             },
             run: Seconds(run),
         };

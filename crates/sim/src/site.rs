@@ -8,7 +8,7 @@
 
 use bookahead_plan::metrics::Completed;
 use bookahead_plan::{
-    Capacity, Cluster, JobKey, Need, Policy, Profile, Running, Scheduler, Seconds, Span, Time, Waiting,
+    Capacity, Cluster, JobKey, Need, Owner, Policy, Profile, Running, Scheduler, Seconds, Span, Time, Waiting,
 };
 use bookahead_workload::requests::Request;
 use std::cmp::Reverse;
@@ -85,8 +85,9 @@ pub struct Outcome {
 
 impl From<&bookahead_workload::Job> for Job {
     fn from(job: &bookahead_workload::Job) -> Job {
-        let asked =
-            Waiting { submit: job.submit, estimate: job.request, capacity: job.processors, priority: 0 };
+        let owner = Owner { id: job.user, used: 0 };
+        let (submit, estimate, capacity) = (job.submit, job.request, job.processors);
+        let asked = Waiting { submit, estimate, capacity, priority: 0, owner };
         Job { asked, run: job.run }
     }
 }
@@ -217,8 +218,11 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
 
     fn end(&mut self, job: u32) {
         let at = job as usize;
-        self.scheduler
-            .end(Running { expected_end: self.expected_ends[at], capacity: self.jobs[at].asked.capacity });
+        self.scheduler.end(Running {
+            expected_end: self.expected_ends[at],
+            capacity: self.jobs[at].asked.capacity,
+            owner: self.jobs[at].asked.owner.id,
+        });
         self.view.end(job);
         self.ended += 1;
         if self.ended.is_multiple_of(REPORT_EVERY) {
@@ -243,7 +247,7 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
             self.end(job);
             return;
         }
-        let running = Running { expected_end: now, capacity: asked.capacity };
+        let running = Running { expected_end: now, capacity: asked.capacity, owner: asked.owner.id };
         self.scheduler.extend(running, new_end);
         self.expected_ends[at] = new_end;
         let end = ran.end;
@@ -263,7 +267,8 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
 
     fn decide(&mut self, now: Time) {
         while let Some(request) = self.requests.get(self.requested).filter(|request| request.submit == now) {
-            let cluster = self.view.cluster(now, self.site.capacity, self.jobs, &self.expected_ends);
+            let cluster =
+                self.view.cluster(&self.scheduler, self.site.capacity, self.jobs, &self.expected_ends);
             let start = self.placement.place(request, &cluster, self.scheduler.profile());
             if let Some(start) = start {
                 let span = Span::starting(start, request.duration, request.processors);
@@ -381,22 +386,25 @@ impl View {
         }
     }
 
-    /// The cluster at `now`; reservations that are over are forgotten.
+    /// The cluster at the scheduler's time; reservations that are over are forgotten.
     pub(crate) fn cluster(
         &mut self,
-        now: Time,
+        scheduler: &Scheduler,
         capacity: Capacity,
         jobs: &[Job],
         expected_ends: &[Time],
     ) -> Cluster<'_> {
+        let now = scheduler.now();
         self.reservations.retain(|span| span.interval.end > now);
         self.running_now.clear();
         self.running_now.extend(self.running.iter().map(|&job| Running {
             expected_end: expected_ends[job as usize],
             capacity: jobs[job as usize].asked.capacity,
+            owner: jobs[job as usize].asked.owner.id,
         }));
         self.waiting_now.clear();
-        self.waiting_now.extend(self.waiting.iter().map(|&job| jobs[job as usize].asked));
+        let told = |&job: &u32| scheduler.usage().told(jobs[job as usize].asked);
+        self.waiting_now.extend(self.waiting.iter().map(told));
         Cluster {
             capacity,
             now,

@@ -263,6 +263,7 @@ mod tests {
             run: Seconds(60 + number),
             request: Seconds(3600),
             processors: Capacity(4),
+            user: 0,
         };
         (0..count).map(job).collect()
     }

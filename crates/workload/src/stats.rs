@@ -102,6 +102,7 @@ mod tests {
             run: Seconds(run),
             request: Seconds(request),
             processors: Capacity(processors),
+            user: 0,
         }
     }
 

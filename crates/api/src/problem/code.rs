@@ -158,7 +158,7 @@ impl Code {
             Why::NoSlot(Reason::NoWindow) => Code::NoWindow,
             Why::NoSlot(Reason::NoRoom) => Code::NoRoom,
             Why::NoSlot(Reason::NotAdmitted) => Code::NotAdmitted,
-            Why::Limit { .. } | Why::TooSoon { .. } => Code::Limit,
+            Why::Limit { .. } | Why::TooSoon { .. } | Why::Priority { .. } => Code::Limit,
             Why::Unknown(_) => Code::Unknown,
             Why::Illegal(_) => Code::Illegal,
             Why::Expired => Code::Expired,

@@ -124,8 +124,8 @@ fn constraint() -> impl Strategy<Value = Constraint> {
 
 fn description() -> impl Strategy<Value = Description> {
     let labels = btree_map("[a-z]{1,8}", any::<String>(), 0..3);
-    (option::of(any::<String>()), option::of(any::<String>()), labels)
-        .prop_map(|(name, note, labels)| Description { name, note, labels })
+    (option::of(any::<String>()), option::of(any::<String>()), labels, option::of(any::<String>()))
+        .prop_map(|(name, note, labels, priority)| Description { name, note, labels, priority })
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -446,6 +446,8 @@ fn refused() -> impl Strategy<Value = Why> {
                 basis,
             }
         ),
+        (name(), prop::collection::vec(name(), 0..3))
+            .prop_map(|(class, usable)| Why::Priority { class, usable }),
         (any::<u32>(), any::<bool>()).prop_map(|(tried, all)| Why::NoCandidate { tried, all }),
         Just(Why::Silence),
         Just(Why::Busy),

@@ -1,9 +1,9 @@
-//! Options that describe a reservation or job: `--name`, `--note`, `--label`; the same as filters of lists; and `--with`,
+//! Options that describe a reservation or job: `--name`, `--note`, `--label`, `--priority`; the first as filters of lists; and `--with`,
 //! which shares a reservation.
 
 use bookahead_api::{Labels, Request};
 use bookahead_protocol::Name;
-use bookahead_protocol::description::check_label;
+use bookahead_protocol::description::{check_class, check_label};
 use clap::Args;
 use std::collections::BTreeMap;
 
@@ -20,6 +20,10 @@ pub(crate) struct About {
     /// Label to search for, such as course=mpi; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label, help_heading = "Description")]
     pub(crate) labels: Vec<(String, String)>,
+
+    /// Priority class of the site [default: the site's own]
+    #[arg(long, value_name = "CLASS", value_parser = class, help_heading = "Description")]
+    pub(crate) priority: Option<String>,
 }
 
 #[derive(Args, Clone, Default)]
@@ -50,9 +54,14 @@ fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
+fn class(text: &str) -> Result<String, String> {
+    check_class(text).map_err(|wrong| wrong.to_string())?;
+    Ok(text.to_owned())
+}
+
 impl About {
     pub(crate) fn is_given(&self) -> bool {
-        self.name.is_some() || self.note.is_some() || !self.labels.is_empty()
+        self.priority.is_some() || self.name.is_some() || self.note.is_some() || !self.labels.is_empty()
     }
 
     /// Adds what is given. An empty name or note, and a label with an empty value, remove an earlier one.
@@ -61,6 +70,7 @@ impl About {
         name: &mut Option<String>,
         note: &mut Option<String>,
         labels: &mut BTreeMap<String, String>,
+        priority: &mut Option<String>,
     ) {
         let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
         if let Some(given) = &self.name {
@@ -68,6 +78,9 @@ impl About {
         }
         if let Some(given) = &self.note {
             *note = some(given);
+        }
+        if self.priority.is_some() {
+            priority.clone_from(&self.priority);
         }
         for (key, value) in &self.labels {
             if value.is_empty() {
@@ -79,7 +92,7 @@ impl About {
     }
 
     pub(crate) fn describe(&self, request: &mut Request) {
-        self.add_to(&mut request.name, &mut request.note, &mut request.labels);
+        self.add_to(&mut request.name, &mut request.note, &mut request.labels, &mut request.priority);
     }
 }
 
@@ -112,16 +125,20 @@ mod tests {
     fn given_texts_replace_earlier_ones_and_empty_ones_remove_them() {
         let mut request = Request::new(Vec::new(), Vec::new());
         let labels = vec![label("course=mpi").unwrap(), label("room=a=b").unwrap()];
-        let about = About { name: Some("Course".into()), note: Some("bring a laptop".into()), labels };
+        let (name, note) = (Some("Course".into()), Some("bring a laptop".into()));
+        let about = About { name, note, labels, priority: Some("urgent".into()) };
         about.describe(&mut request);
         assert_eq!(
             (request.name.as_deref(), request.note.as_deref()),
             (Some("Course"), Some("bring a laptop"))
         );
         assert_eq!(request.labels.get("room").map(String::as_str), Some("a=b"));
-        let about = About { name: Some(String::new()), labels: vec![label("room=").unwrap()], note: None };
+        let about =
+            About { name: Some(String::new()), labels: vec![label("room=").unwrap()], ..About::default() };
         about.describe(&mut request);
         assert_eq!((request.name, request.note.is_some(), request.labels.len()), (None, true, 1));
+        assert_eq!(request.priority.as_deref(), Some("urgent"));
+        assert!(class("very urgent").is_err());
         assert!(label("course").is_err() && label("a b=c").is_err());
     }
 }

@@ -247,8 +247,8 @@ pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
 /// The request of a reservation without its parts.
 fn asked(reservation: &Reservation) -> Request {
     let none = || {
-        let Reservation { name, note, labels, shared_with, .. } = reservation.clone();
-        Request { name, note, labels, shared_with, ..Request::new(Vec::new(), Vec::new()) }
+        let Reservation { name, note, labels, priority, shared_with, .. } = reservation.clone();
+        Request { name, note, labels, priority, shared_with, ..Request::new(Vec::new(), Vec::new()) }
     };
     let request = reservation.request.clone().unwrap_or_else(none);
     // An empty list keeps the constraints that it was reserved with.

@@ -158,8 +158,9 @@ fn submit(arguments: &Arguments, work: Work, session: &Session) -> Result<()> {
         name: None,
         note: None,
         labels: BTreeMap::new(),
+        priority: None,
     };
-    arguments.about.add_to(&mut submit.name, &mut submit.note, &mut submit.labels);
+    arguments.about.add_to(&mut submit.name, &mut submit.note, &mut submit.labels, &mut submit.priority);
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
     let job = session.ask("submitting", session.timed_client().submit(&submit, &key))?;
     if arguments.wait { wait_for_job(session, job.id, Until::Ended) } else { show_job(session, &job) }

@@ -198,7 +198,8 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
     let dates = session.dates();
     let mut out = stdout();
     writeln!(out, "{}: {}", reservation.id, state(reservation, |millis| session.left_ms(millis)))?;
-    let mut lines = described(&reservation.name, &reservation.note, &reservation.labels);
+    let mut lines =
+        described(&reservation.name, &reservation.note, &reservation.labels, &reservation.priority);
     lines.push(("owner", reservation.owner.to_string()));
     lines.push(("shared with", names(&reservation.shared_with)));
     let jobs = |part: usize| {
@@ -251,17 +252,19 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
     Ok(())
 }
 
-/// Name, note and labels, as far as they are there.
+/// Name, note, labels and priority class, as far as they are there.
 fn described(
     name: &Option<String>,
     note: &Option<String>,
     labels: &BTreeMap<String, String>,
+    priority: &Option<String>,
 ) -> Vec<(&'static str, String)> {
     let mut lines: Vec<_> = name.iter().map(|name| ("name", name.clone())).collect();
     let note = note.iter().flat_map(|note| note.lines()).filter(|line| !line.is_empty()).enumerate();
     lines.extend(note.map(|(at, line)| (if at == 0 { "note" } else { "" }, line.to_owned())));
     let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     lines.push(("labels", labels.join(", ")));
+    lines.push(("priority", priority.clone().unwrap_or_default()));
     lines
 }
 
@@ -396,7 +399,7 @@ pub(crate) fn print_job(job: &Job, session: &Session) -> io::Result<()> {
     let dates = session.dates();
     let mut out = stdout();
     writeln!(out, "{}: {}", job.id, job_word(job))?;
-    let mut lines = described(&job.name, &job.note, &job.labels);
+    let mut lines = described(&job.name, &job.note, &job.labels, &job.priority);
     lines.extend([
         ("owner", job.owner.to_string()),
         ("resource", job_place(job)),

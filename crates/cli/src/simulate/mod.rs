@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bookahead_figure::{Bar, BarKind, Chart, Gantt, Panel, Series, Style};
 use bookahead_plan::metrics::{Completed, Summary, backlog_over_time, utilisation_over_time};
 use bookahead_plan::placement::Rules;
+use bookahead_plan::policy::UnknownPolicy;
 use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
 use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Rated, Site, WithNotice, side_by_side};
 use bookahead_workload::requests::{self, Request};
@@ -16,6 +17,7 @@ use bookahead_workload::trace::Trace;
 use clap::Args;
 use std::path::PathBuf;
 
+mod priorities;
 mod results;
 
 #[derive(Args)]
@@ -23,14 +25,21 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     trace: TraceArguments,
 
-    /// Scheduler: fcfs, easy, conservative, or easy[promises=K] to protect the first K waiting jobs
+    /// Scheduler: fcfs, easy, conservative, or easy[promises=K] to protect the first K waiting jobs. Any of them takes
+    /// an order of the queue: easy[order=sjf], or lxf, wfp3, unicef, fairshare, or multifactor with weights:
+    /// easy[order=multifactor,age=1,size=1,fairshare=1]
     #[arg(long, short, value_name = "SCHEDULER", default_value = "easy")]
     scheduler: Policy,
 
     /// Compare several schedulers; without a list: fcfs,easy,conservative
-    #[arg(long, value_name = "LIST", num_args = 0..=1, value_delimiter = ',',
+    #[arg(long, value_name = "LIST", num_args = 0..=1, value_parser = policies,
         default_missing_value = "fcfs,easy,conservative", conflicts_with = "scheduler")]
-    compare: Vec<Policy>,
+    compare: Option<Policies>,
+
+    /// Priorities of jobs by user, group or queue of the trace, as TOML: `[queues]` with lines such as `1 = 100`;
+    /// a higher number goes first
+    #[arg(long, value_name = "FILE")]
+    priorities: Option<PathBuf>,
 
     /// Reservation requests, in the CSV format of `bookahead workload reservations`; each is placed at its submit time
     #[arg(long, value_name = "FILE")]
@@ -98,6 +107,21 @@ pub(crate) struct Arguments {
     gantt_to: Option<Instant>,
 }
 
+/// Several schedulers.
+#[derive(Clone)]
+struct Policies(Vec<Policy>);
+
+/// A list separated by commas. Commas within brackets belong to a scheduler.
+fn policies(text: &str) -> Result<Policies, String> {
+    let mut inside = false;
+    let names = text.split(|character| {
+        inside = (inside || character == '[') && character != ']';
+        character == ',' && !inside
+    });
+    let policies = names.map(|name| name.parse().map_err(|why: UnknownPolicy| why.to_string()));
+    policies.collect::<Result<_, _>>().map(Policies)
+}
+
 /// The outcome of one scheduler.
 pub(crate) struct Run {
     policy: Policy,
@@ -118,13 +142,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             );
         }
     }
+    let priorities = arguments.priorities.as_deref().map(priorities::read).transpose()?;
     let swf_wanted = arguments.jobs_out.as_deref().is_some_and(results::is_swf);
-    let trace = arguments.trace.load(swf_wanted)?;
+    // Groups and queues are in the records only.
+    let trace = arguments.trace.load(swf_wanted || priorities.is_some())?;
     let requests = match &arguments.reservations {
         Some(path) => in_order(requests::load(path)?),
         None => Vec::new(),
     };
-    let runs = simulate(arguments, &trace, &requests)?;
+    let mut jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
+    if let Some(priorities) = priorities {
+        priorities.apply(&trace.records, &mut jobs);
+    }
+    let runs = simulate(arguments, &trace, &jobs, &requests)?;
     write_files(arguments, &trace, &requests, &runs)?;
     let name = arguments.trace.name();
     // None only if no file was given: for an empty file the results still have their rows.
@@ -142,12 +172,12 @@ fn in_order(mut requests: Vec<Request>) -> Vec<Request> {
     requests
 }
 
-fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Result<Vec<Run>> {
-    let policies = if arguments.compare.is_empty() { &[arguments.scheduler][..] } else { &arguments.compare };
+fn simulate(arguments: &Arguments, trace: &Trace, jobs: &[Job], requests: &[Request]) -> Result<Vec<Run>> {
+    let policies =
+        arguments.compare.as_ref().map_or(std::slice::from_ref(&arguments.scheduler), |all| &all.0);
     let overrun = arguments.trace.overrun.into();
     let sites: Vec<Site> =
         policies.iter().map(|&policy| Site { policy, capacity: trace.machine, overrun }).collect();
-    let jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
     let threads = threads(arguments.threads);
     let progress = Progress::new((jobs.len() * sites.len()) as u64, "jobs", arguments.quiet);
     let observe = |ended| progress.add(ended as u64);
@@ -159,13 +189,13 @@ fn simulate(arguments: &Arguments, trace: &Trace, requests: &[Request]) -> Resul
         let rated = |site: &Site| {
             WithNotice::new(notice, Rated::new(Rules { policy: site.policy, ..rules }, preference))
         };
-        side_by_side(&sites, &jobs, requests, rated, threads, observe)
+        side_by_side(&sites, jobs, requests, rated, threads, observe)
     } else {
-        side_by_side(&sites, &jobs, requests, |_| WithNotice::new(notice, EarliestFit), threads, observe)
+        side_by_side(&sites, jobs, requests, |_| WithNotice::new(notice, EarliestFit), threads, observe)
     };
     // The bar must be cleared before anything is printed.
     drop(progress);
-    let run = |(&policy, outcome)| Run::new(policy, outcome, trace, &jobs, requests);
+    let run = |(&policy, outcome)| Run::new(policy, outcome, trace, jobs, requests);
     Ok(policies.iter().zip(outcomes).map(run).collect())
 }
 
@@ -226,9 +256,14 @@ fn write_files(arguments: &Arguments, trace: &Trace, requests: &[Request], runs:
     Ok(())
 }
 
-/// The scheduler without characters that are awkward in file names: `easy-4`.
+/// The scheduler without characters that are awkward in file names: `easy-4`, `easy-sjf`.
 fn in_file_names(policy: Policy) -> String {
-    policy.to_string().replace("[promises=", "-").replace(']', "")
+    policy
+        .to_string()
+        .replace("promises=", "")
+        .replace("order=", "")
+        .replace(['[', ',', '='], "-")
+        .replace(']', "")
 }
 
 fn gantt_range(arguments: &Arguments, trace: &Trace, run: &Run) -> Result<Interval> {

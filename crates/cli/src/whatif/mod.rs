@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "REQUEST")]
     request: RequestText,
 
-    /// Scheduler: fcfs, easy, conservative, or easy[promises=K]
+    /// Scheduler: fcfs, easy, conservative, easy[promises=K], or one with an order of the queue, such as easy[order=sjf]
     #[arg(long, short, value_name = "SCHEDULER", default_value = "easy")]
     scheduler: Policy,
 

@@ -202,7 +202,7 @@ impl Site<'_> {
             self.scheduler.release(rest);
             self.present.reserved.retain(|&other| other != at);
         } else {
-            self.scheduler.end(Running { expected_end, capacity });
+            self.scheduler.end(Running { expected_end, capacity, owner: 0 });
             self.present.running.retain(|&other| other != at);
         }
     }
@@ -281,7 +281,7 @@ impl AsJob {
         self.running.clear();
         self.running.extend(present.running.iter().map(|&at| {
             let (start, job) = known(at);
-            Running { expected_end: start + job.estimate, capacity: job.capacity }
+            Running { expected_end: start + job.estimate, capacity: job.capacity, owner: job.owner.id }
         }));
         self.reservations.clear();
         self.reservations.extend(present.reserved.iter().map(|&at| {

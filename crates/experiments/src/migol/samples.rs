@@ -7,7 +7,7 @@ use super::setup::{CLUSTERS, Drawn, PAIRS, SMALL, Size, TEST_JOBS, TestJob, WALL
 use crate::{Estimate, Progress, Scale, run_each};
 use bookahead_plan::metrics::prediction_accuracy;
 use bookahead_plan::placement::Prober;
-use bookahead_plan::{Need, Policy, Seconds, Time, Waiting};
+use bookahead_plan::{Need, Owner, Policy, Seconds, Time, Waiting};
 use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, freeze, simulate};
 
 /// How a start is estimated.
@@ -143,7 +143,13 @@ impl At {
 fn real_wait(site: Site, jobs: &[Job], test: &TestJob, now: Time) -> Seconds {
     // The estimate counts all jobs of this second as queued before the test job, so the simulation does too.
     let at = jobs.partition_point(|job| job.asked.submit <= now);
-    let asked = Waiting { submit: now, estimate: test.wall_time, capacity: test.cores, priority: 0 };
+    let asked = Waiting {
+        submit: now,
+        estimate: test.wall_time,
+        capacity: test.cores,
+        priority: 0,
+        owner: Owner::NONE,
+    };
     let mut with_test = Vec::with_capacity(jobs.len() + 1);
     with_test.extend_from_slice(&jobs[..at]);
     with_test.push(Job { asked, run: test.wall_time });
@@ -313,6 +319,7 @@ mod tests {
             estimate: Seconds(500),
             capacity: bookahead_plan::Capacity(10),
             priority: 0,
+            owner: Owner::NONE,
         };
         let jobs = [Job { asked, run: Seconds(500) }];
         let frozen = freeze(site, &jobs, Time(100));

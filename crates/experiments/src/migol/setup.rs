@@ -1,7 +1,7 @@
 //! The set-up: the clusters of the paper, and background workloads and test jobs, which the paper only names. All of it
 //! was fixed before the first run. Background jobs are drawn from a seed and are the same for all wall times.
 
-use bookahead_plan::{Capacity, Seconds, Time, Waiting};
+use bookahead_plan::{Capacity, Owner, Seconds, Time, Waiting};
 use bookahead_sim::Job;
 use bookahead_workload::streams::Stream;
 
@@ -159,7 +159,7 @@ impl Drawn {
     pub(super) fn jobs(&self, wall_time: i64) -> Vec<Job> {
         let job = |&(submit, capacity, run): &(Time, Capacity, Seconds)| {
             let estimate = Seconds((run.0 * wall_time + 99) / 100);
-            Job { asked: Waiting { submit, estimate, capacity, priority: 0 }, run }
+            Job { asked: Waiting { submit, estimate, capacity, priority: 0, owner: Owner::NONE }, run }
         };
         self.jobs.iter().map(job).collect()
     }

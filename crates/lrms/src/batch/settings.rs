@@ -6,6 +6,7 @@ use crate::GO_WITHIN;
 use crate::builtin::{MOST_JOBS, REMEMBERED};
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{Millis, Name};
+use std::collections::BTreeMap;
 
 /// Oldest look by which to choose nodes for a reservation. Changes since then cost at worst one refusal, followed by
 /// a new look. A site looks more often anyway.
@@ -22,6 +23,8 @@ pub struct Settings {
     pub accounts: Accounts,
     /// Projects to charge, for batch systems with accounting.
     pub projects: Projects,
+    /// Slurm: QoS by priority class.
+    pub qos: BTreeMap<String, String>,
     /// Oldest look by which to choose nodes.
     pub look_again_after: Millis,
     /// Interval between looks while there are jobs.
@@ -44,6 +47,7 @@ impl Settings {
             places,
             accounts,
             projects: Projects::default(),
+            qos: BTreeMap::new(),
             look_again_after: LOOK_AGAIN_AFTER,
             follow_every: Millis::seconds(1),
             most_jobs: MOST_JOBS,

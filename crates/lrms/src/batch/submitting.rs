@@ -160,6 +160,7 @@ impl State {
             within: job.reservation.map(|id| Within::of(id, self.pieces.spans(id))),
             account: self.settings.accounts.runs_as(&job.user)?,
             project: self.settings.projects.of(&job.user),
+            qos: job.description.priority.as_deref().and_then(|class| self.settings.qos.get(class).cloned()),
             work: job.work.clone(),
             // Longer than [`Batch::go`] accepts, see there.
             go_within: job.claims.then_some(Seconds(self.settings.go_within.0.saturating_mul(3) / 2)),

@@ -353,6 +353,8 @@ pub struct Submission {
     pub account: Option<String>,
     /// Project to charge, as [`Wanted::project`].
     pub project: Option<String>,
+    /// Slurm: quality of service, from the job's priority class.
+    pub qos: Option<String>,
     /// Program, script, or simulated run.
     pub work: Work,
     /// For a claiming job: how long it waits for its go-ahead before it exits with [`NO_GO`].

@@ -11,7 +11,7 @@ use super::backing::Order;
 use super::pieces::Piece;
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Reserved, Unit};
 use bookahead_party::{Look, Seen};
-use bookahead_plan::{Capacity, Interval, Running, Seconds, Span, Time, Waiting};
+use bookahead_plan::{Capacity, Interval, Owner, Running, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ReservationId;
 use bookahead_protocol::ledger::{Started, View, taken};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ impl<'a> ResourceView<'a> {
             Some(taken) => taken.fold(0, |sum: u32, (node, cores)| sum.saturating_add(cores.min(node.cores))),
             None => job.cores,
         };
-        (cores > 0).then(|| Running { expected_end: self.end(job), capacity: Capacity(cores) })
+        (cores > 0).then(|| Running { expected_end: self.end(job), capacity: Capacity(cores), owner: 0 })
     }
 
     /// Counts each node once, until the end of its last job.
@@ -91,10 +91,15 @@ impl<'a> ResourceView<'a> {
                     let latest = until.entry(node.name.as_str()).or_insert(end);
                     *latest = (*latest).max(end);
                 }),
-                None => running.push(Running { expected_end: end, capacity: Capacity(job.nodes.max(1)) }),
+                None => running.push(Running {
+                    expected_end: end,
+                    capacity: Capacity(job.nodes.max(1)),
+                    owner: 0,
+                }),
             }
         }
-        let nodes = until.into_values().map(|expected_end| Running { expected_end, capacity: Capacity(1) });
+        let nodes =
+            until.into_values().map(|expected_end| Running { expected_end, capacity: Capacity(1), owner: 0 });
         running.extend(nodes);
         running
     }
@@ -165,6 +170,7 @@ impl<'a> ResourceView<'a> {
             estimate: job.limit.unwrap_or(FAR).clamp(Seconds(1), FAR),
             capacity: Capacity(self.place.unit.amount(job).clamp(1, self.capacity.0.max(1))),
             priority: -rank,
+            owner: Owner::NONE,
         });
         asked.collect()
     }

@@ -11,10 +11,11 @@ use super::sources::{LocalJob, Source};
 use bookahead_party::{Ended, Job, JobChange, JobState, Seen};
 use bookahead_plan::notice::WINDOW;
 use bookahead_plan::{
-    Capacity, Interval, JobKey, Planner, Policy, Running, Scheduler, Seconds, Span, Time, Waiting, planner,
+    Capacity, Interval, JobKey, Owner, Planner, Policy, Running, Scheduler, Seconds, Span, Time, Waiting,
+    planner,
 };
 use bookahead_protocol::ledger::{Started, View};
-use bookahead_protocol::{JobId, ReservationId};
+use bookahead_protocol::{JobId, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ impl Task {
     /// The scheduler's view of it, if it runs.
     fn running(&self) -> Option<Running> {
         let expected_end = self.started? + self.asked.estimate;
-        Some(Running { expected_end, capacity: self.asked.capacity })
+        Some(Running { expected_end, capacity: self.asked.capacity, owner: self.asked.owner.id })
     }
 
     /// When and how it ends, if it runs and nothing unexpected happens.
@@ -50,6 +51,10 @@ impl Task {
 
 pub(super) struct Cluster {
     policy: Policy,
+    /// Numbers of priority classes.
+    priorities: BTreeMap<Name, i32>,
+    /// Numbers of users, for fair share. Local jobs belong to number 0.
+    owners: BTreeMap<Name, u32>,
     /// Total capacity, including the failed part.
     pub(super) capacity: Capacity,
     pub(super) lost: Capacity,
@@ -83,6 +88,8 @@ impl Cluster {
         let upcoming = source.next();
         Cluster {
             policy: hosted.policy,
+            priorities: hosted.priorities,
+            owners: BTreeMap::new(),
             capacity: hosted.capacity,
             lost: Capacity::ZERO,
             scheduler: Scheduler::new(hosted.policy, hosted.capacity, now),
@@ -120,8 +127,9 @@ impl Cluster {
 
     fn view(&self) -> View {
         let running = self.tasks.values().filter_map(Task::running).collect();
-        let waiting =
-            self.tasks.values().filter(|task| task.started.is_none()).map(|task| task.asked).collect();
+        let usage = self.scheduler.usage();
+        let queue = self.tasks.values().filter(|task| task.started.is_none());
+        let waiting = queue.map(|task| usage.told(task.asked)).collect();
         View { running, waiting, foreign: Vec::new() }
     }
 
@@ -273,7 +281,9 @@ impl Cluster {
     /// Rebuilds the scheduler with new keys: a waiting job cannot be removed from it.
     fn rebuild(&mut self) {
         self.stale = false;
+        let usage = self.scheduler.usage().clone();
         self.scheduler.reset(self.policy, self.capacity, self.scheduler.now());
+        self.scheduler.set_usage(usage);
         self.scheduler.reserve(Span::always(self.lost));
         for span in self.reserved.backings.values().flatten() {
             self.scheduler.reserve(*span);
@@ -308,10 +318,19 @@ impl Cluster {
                 self.reserved.admit(reservation, Guest { id, order, capacity, limit, run, started, go });
             }
             None => {
-                let asked = waiting(submit, limit, capacity);
+                let class = job.description.priority.as_deref().map(Name::from);
+                let priority = class.and_then(|class| self.priorities.get(&class)).copied().unwrap_or(0);
+                let owner = Owner { id: self.owner_of(&job.user), used: 0 };
+                let asked = Waiting { priority, owner, ..waiting(submit, limit, capacity) };
                 self.enqueue(Task { asked, id: Some(id), run, started, go });
             }
         }
+    }
+
+    /// The number of a user. Users stay known: there are few, and their usage counts for weeks.
+    fn owner_of(&mut self, user: &Name) -> u32 {
+        let next = self.owners.len() as u32 + 1;
+        *self.owners.entry(user.clone()).or_insert(next)
     }
 
     /// Lets a claiming job run. It keeps its capacity until its limit, which counts from when it got the capacity.
@@ -403,19 +422,18 @@ impl Cluster {
 }
 
 fn waiting(submit: Time, estimate: Seconds, capacity: Capacity) -> Waiting {
-    Waiting { submit, estimate: estimate.max(Seconds(1)), capacity, priority: 0 }
+    Waiting { submit, estimate: estimate.max(Seconds(1)), capacity, priority: 0, owner: Owner::NONE }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::sources::Nothing;
     use super::*;
-    use bookahead_protocol::Name;
 
     #[test]
     fn when_keys_run_out_jobs_get_new_ones_and_keep_their_order() {
         let source = Box::new(Nothing);
-        let hosted = Hosted { name: Name::from("cpu"), capacity: Capacity(8), policy: Policy::FCFS, source };
+        let hosted = Hosted { policy: Policy::FCFS, source, ..Hosted::new(Name::from("cpu"), Capacity(8)) };
         let mut cluster = Cluster::new(hosted, Time(0));
         cluster.next_key = u32::MAX - 3;
         let mut changes = Vec::new();

@@ -57,6 +57,8 @@ pub struct Hosted {
     pub capacity: Capacity,
     /// Which waiting jobs are promised a start, and whether others may overtake them.
     pub policy: Policy,
+    /// Numbers of the priority classes that jobs may name; other jobs have 0.
+    pub priorities: BTreeMap<Name, i32>,
     /// Source of local jobs.
     pub source: Box<dyn Source>,
 }
@@ -64,7 +66,13 @@ pub struct Hosted {
 impl Hosted {
     /// A resource with EASY backfilling and no local jobs.
     pub fn new(name: Name, capacity: Capacity) -> Hosted {
-        Hosted { name, capacity, policy: Policy::EASY, source: Box::new(Nothing) }
+        Hosted {
+            name,
+            capacity,
+            policy: Policy::EASY,
+            priorities: BTreeMap::new(),
+            source: Box::new(Nothing),
+        }
     }
 }
 

@@ -283,6 +283,7 @@ mod tests {
             within: None,
             account: None,
             project: None,
+            qos: None,
             work,
             go_within: None,
         }

@@ -170,6 +170,7 @@ fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: Strin
     ];
     options.extend(folder.map(|folder| format!("--chdir={}", folder.display())));
     options.extend(job.project.iter().map(|project| format!("--account={project}")));
+    options.extend(job.qos.iter().map(|qos| format!("--qos={qos}")));
     options.extend(job.place.partition.iter().map(|partition| format!("--partition={partition}")));
     if !job.place.features.is_empty() {
         options.push(format!("--constraint={}", job.place.features.join("&")));

@@ -17,8 +17,7 @@ fn busy(load: u32) -> (Builtin, Arc<AtomicUsize>) {
     let source = Steady::new(&mix, Time(0), 1).inspect(move |_| {
         count.fetch_add(1, Ordering::Relaxed);
     });
-    let hosted =
-        Hosted { name: cpu(), capacity: Capacity(128), policy: Policy::EASY, source: Box::new(source) };
+    let hosted = Hosted { source: Box::new(source), ..Hosted::new(cpu(), Capacity(128)) };
     let mut builtin = Builtin::new(vec![hosted], at(0), None).unwrap();
     wake(&mut builtin, 0);
     (builtin, brought)

@@ -82,7 +82,7 @@ const fn span(begin: i64, end: i64, capacity: u32) -> Span {
 }
 
 fn hosted(capacity: u32, policy: Policy) -> Hosted {
-    Hosted { name: cpu(), capacity: Capacity(capacity), policy, source: Box::new(Nothing) }
+    Hosted { policy, ..Hosted::new(cpu(), Capacity(capacity)) }
 }
 
 /// One resource without local jobs, awake.

@@ -72,8 +72,7 @@ fn where_there_is_nothing_to_bring_nothing_comes() {
 }
 
 fn alive(source: impl Source + 'static) -> Builtin {
-    let hosted =
-        Hosted { name: cpu(), capacity: Capacity(8), policy: Policy::EASY, source: Box::new(source) };
+    let hosted = Hosted { source: Box::new(source), ..Hosted::new(cpu(), Capacity(8)) };
     let mut builtin = Builtin::new(vec![hosted], at(0), None).unwrap();
     wake(&mut builtin, 0);
     builtin

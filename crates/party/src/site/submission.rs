@@ -53,6 +53,11 @@ impl Site {
         step: &mut Step,
     ) -> Result<Option<Job>, Problem> {
         let resource = self.resource_for(caller, &asked)?;
+        let mut description = asked.description;
+        let priorities = &self.rules.priorities;
+        priorities.check(caller, description.priority.as_deref())?;
+        description.priority =
+            description.priority.or_else(|| priorities.default.as_ref().map(ToString::to_string));
         let job = Job {
             id,
             user: caller.user.clone(),
@@ -62,7 +67,7 @@ impl Site {
             reservation: asked.reservation,
             work: asked.work,
             claims: asked.claims && !self.is_broken(SiteFlaw::RunWithoutGo),
-            description: asked.description,
+            description,
         };
         if job.capacity == Capacity::ZERO || job.limit < Seconds(1) {
             let why = "a job needs a capacity of at least 1 and a time limit of at least 1s";

@@ -187,15 +187,20 @@ impl SlotRules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Running, Waiting};
+    use crate::policy::{Owner, Running, Waiting};
     use crate::units::{Capacity, Seconds};
 
     #[test]
     fn the_formula_by_hand() {
         // Ten processors at 1000. Running: 4 until 1100 (400). Waiting: 5 for 200 (1000). Half of 140: until 1070.
-        let running = [Running { expected_end: Time(1_100), capacity: Capacity(4) }];
-        let waiting =
-            [Waiting { submit: Time(0), estimate: Seconds(200), capacity: Capacity(5), priority: 0 }];
+        let running = [Running { expected_end: Time(1_100), capacity: Capacity(4), owner: 0 }];
+        let waiting = [Waiting {
+            submit: Time(0),
+            estimate: Seconds(200),
+            capacity: Capacity(5),
+            priority: 0,
+            owner: Owner::NONE,
+        }];
         let cluster = |reservations| Cluster {
             capacity: Capacity(10),
             now: Time(1_000),

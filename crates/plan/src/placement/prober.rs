@@ -3,7 +3,7 @@
 use super::impact::{Admission, Impact, SlotRules, last_end, workload_end};
 use super::{Method, Request, Slot, Weights};
 use crate::planner::{Cluster, Planner};
-use crate::policy::{Policy, Waiting};
+use crate::policy::{Owner, Policy, Waiting};
 use crate::profile::Profile;
 use crate::units::{Seconds, Span, Time};
 
@@ -90,7 +90,7 @@ impl Prober {
     /// The last instant that the plans of the last call depend on: reservations that start later would not
     /// have changed them. A plan is made from the front: each job gets the first start that fits its whole
     /// estimate. A reservation that starts after the end of all planned jobs blocks none of these starts, and
-    /// makes no earlier one fit.
+    /// makes no earlier one fit. [`Time::MAX`] if jobs wait in an order that changes with time.
     pub fn looked_until(&self) -> Time {
         self.looked_until
     }
@@ -157,11 +157,16 @@ impl Prober {
     fn plan_original(&mut self, policy: Policy, cluster: &Cluster<'_>) {
         self.original.clear();
         self.original.extend_from_slice(self.planner.plan(policy, cluster));
-        self.look_at_ends(cluster.waiting);
+        self.look_at_ends(policy, cluster.waiting);
     }
 
     /// Updates `looked_until` with the ends in the last plan.
-    fn look_at_ends(&mut self, waiting: &[Waiting]) {
+    fn look_at_ends(&mut self, policy: Policy, waiting: &[Waiting]) {
+        // A job may be promised a later start than it finally gets, because the order changes in between.
+        if policy.order().changes_with_time() && !waiting.is_empty() {
+            self.looked_until = Time::MAX;
+            return;
+        }
         let planned = self.planner.last_plan().iter().zip(waiting).filter(|(start, _)| **start < Time::MAX);
         let ends = planned.map(|(&start, job)| start + job.estimate.max(Seconds(1)));
         self.looked_until = ends.max().unwrap_or(self.looked_until).max(self.looked_until);
@@ -241,7 +246,7 @@ impl Prober {
     fn plan_as_job(&mut self, question: Question<'_>) -> Option<(Time, Figures)> {
         let Question { policy, cluster, request } = question;
         let (submit, estimate, capacity) = (cluster.now, request.duration, request.capacity);
-        let job = Waiting { submit, estimate, capacity, priority: 0 };
+        let job = Waiting { submit, estimate, capacity, priority: 0, owner: Owner::NONE };
         self.waiting.clear();
         self.waiting.extend_from_slice(cluster.waiting);
         self.waiting.push(job);
@@ -249,7 +254,7 @@ impl Prober {
         self.planner.plan(policy, &with_job);
         // Moved out and back, because `self` is borrowed in between. Keeps its memory.
         let waiting = std::mem::take(&mut self.waiting);
-        self.look_at_ends(&waiting);
+        self.look_at_ends(policy, &waiting);
         self.waiting = waiting;
         let (&start, others) = self.planner.last_plan().split_last()?;
         (start < Time::MAX).then(|| (start, figures(cluster, others)))
@@ -264,7 +269,7 @@ impl Prober {
         self.reservations.push(slot);
         let taken = Cluster { reservations: &self.reservations, ..*cluster };
         self.planner.plan(policy, &taken);
-        self.look_at_ends(cluster.waiting);
+        self.look_at_ends(policy, cluster.waiting);
         Impact::of(cluster, &self.original, self.planner.last_plan(), slot)
     }
 

@@ -1,7 +1,7 @@
 //! Predicted waits and the resulting notice, against examples computed by hand.
 
 use bookahead_plan::notice::{Class, Notice, NoticeRule, Predictor, QuantileBound, WINDOW};
-use bookahead_plan::{Capacity, Seconds, Time, Waiting};
+use bookahead_plan::{Capacity, Owner, Seconds, Time, Waiting};
 use proptest::prelude::*;
 
 const HALF: Capacity = Capacity(8);
@@ -17,7 +17,7 @@ fn quantile(quantile: u32, confidence: u32) -> Predictor {
 
 /// Reports a job of this size and estimate with this wait.
 fn waited(notice: &mut Notice, capacity: Capacity, estimate: Seconds, wait: i64) {
-    let job = Waiting { submit: Time(100), estimate, capacity, priority: 0 };
+    let job = Waiting { submit: Time(100), estimate, capacity, priority: 0, owner: Owner::NONE };
     notice.job_started(&job, Time(100 + wait));
 }
 
@@ -113,8 +113,13 @@ fn only_the_last_starts_are_remembered() {
 #[test]
 fn the_largest_numbers_do_not_overflow() {
     let mut notice = notice(Predictor::Mean, u32::MAX);
-    let job =
-        Waiting { submit: Time::MIN, estimate: Seconds(i64::MAX), capacity: Capacity(u32::MAX), priority: 0 };
+    let job = Waiting {
+        submit: Time::MIN,
+        estimate: Seconds(i64::MAX),
+        capacity: Capacity(u32::MAX),
+        priority: 0,
+        owner: Owner::NONE,
+    };
     (0..3).for_each(|_| notice.job_started(&job, Time::MAX));
     assert_eq!(notice.shortest_notice(Capacity(u32::MAX), Seconds(i64::MAX)), Seconds(i64::MAX));
     assert_eq!(

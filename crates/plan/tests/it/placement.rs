@@ -7,7 +7,7 @@ use bookahead_plan::placement::{
     Weights,
 };
 use bookahead_plan::{
-    Capacity, Cluster, Interval, Need, Planner, Policy, Profile, Running, Seconds, Span, Time, Waiting,
+    Capacity, Cluster, Interval, Need, Owner, Planner, Policy, Profile, Running, Seconds, Span, Time, Waiting,
 };
 use proptest::prelude::*;
 
@@ -52,7 +52,7 @@ fn states() -> impl Strategy<Value = State> {
         let running: Vec<Running> = running
             .into_iter()
             .filter_map(|(capacity, rest)| take(NOW.0, rest, capacity))
-            .map(|span| Running { expected_end: span.interval.end, capacity: span.capacity })
+            .map(|span| Running { expected_end: span.interval.end, capacity: span.capacity, owner: 0 })
             .collect();
         let reservations = reserved.into_iter().filter_map(|(b, l, c)| take(b, l, c)).collect();
         let waiting = waiting.into_iter().map(|(submit, capacity, estimate)| Waiting {
@@ -60,6 +60,7 @@ fn states() -> impl Strategy<Value = State> {
             estimate: Seconds(estimate),
             capacity: Capacity(capacity),
             priority: 0,
+            owner: Owner::NONE,
         });
         State { running, waiting: waiting.collect(), reservations }
     })
@@ -118,6 +119,7 @@ fn plain_what_if(state: &State, request: &Request, begins: &[Time]) -> Vec<f64> 
         estimate: request.duration,
         capacity: request.capacity,
         priority: 0,
+        owner: Owner::NONE,
     });
     let mut job_plan = plan(&with_job);
     let job_start = job_plan.pop().unwrap();
@@ -276,9 +278,10 @@ fn an_admission_limit_lies_between_local_jobs_and_reservations_first() {
         estimate: Seconds(estimate),
         capacity: Capacity(capacity),
         priority: 0,
+        owner: Owner::NONE,
     };
     let state = State {
-        running: vec![Running { expected_end: Time(1_100), capacity: Capacity(10) }],
+        running: vec![Running { expected_end: Time(1_100), capacity: Capacity(10), owner: 0 }],
         waiting: vec![waits(1, 5, 50), waits(2, 5, 100)],
         reservations: Vec::new(),
     };

@@ -1,9 +1,15 @@
 //! Planning a queue: the promises of a plan, and no allocations when repeated.
 
-use bookahead_plan::{Capacity, Cluster, Planner, Policy, Running, Seconds, Span, Time, Waiting};
+use bookahead_plan::{Capacity, Cluster, Owner, Planner, Policy, Running, Seconds, Span, Time, Waiting};
 
 fn waiting(submit: i64, capacity: u32, estimate: i64) -> Waiting {
-    Waiting { submit: Time(submit), estimate: Seconds(estimate), capacity: Capacity(capacity), priority: 0 }
+    Waiting {
+        submit: Time(submit),
+        estimate: Seconds(estimate),
+        capacity: Capacity(capacity),
+        priority: 0,
+        owner: Owner::NONE,
+    }
 }
 
 fn cluster<'a>(running: &'a [Running], waiting: &'a [Waiting], reservations: &'a [Span]) -> Cluster<'a> {
@@ -16,7 +22,7 @@ fn plan(policy: Policy, cluster: &Cluster<'_>) -> Vec<i64> {
 
 #[test]
 fn jobs_are_planned_around_running_jobs_and_reservations() {
-    let running = [Running { expected_end: Time(1_100), capacity: Capacity(8) }];
+    let running = [Running { expected_end: Time(1_100), capacity: Capacity(8), owner: 0 }];
     let reservations = [Span::starting(Time(1_150), Seconds(50), Capacity(10))];
     let queue = [waiting(0, 10, 60), waiting(1, 2, 100), waiting(2, 2, 30), waiting(3, 2, 200)];
     let cluster = cluster(&running, &queue, &reservations);
@@ -45,7 +51,7 @@ fn a_job_behind_a_reservation_for_ever_never_starts() {
 
 #[test]
 fn an_overdue_job_is_expected_to_end_within_the_second() {
-    let running = [Running { expected_end: Time(900), capacity: Capacity(10) }];
+    let running = [Running { expected_end: Time(900), capacity: Capacity(10), owner: 0 }];
     assert_eq!(plan(Policy::EASY, &cluster(&running, &[waiting(0, 10, 10)], &[])), [1_001]);
 }
 
@@ -65,8 +71,9 @@ fn an_empty_queue_has_an_empty_plan() {
 
 #[test]
 fn planning_again_allocates_nothing() {
-    let running: Vec<Running> =
-        (0..50).map(|n| Running { expected_end: Time(2_000 + 37 * n), capacity: Capacity(20) }).collect();
+    let running: Vec<Running> = (0..50)
+        .map(|n| Running { expected_end: Time(2_000 + 37 * n), capacity: Capacity(20), owner: 0 })
+        .collect();
     let queue: Vec<Waiting> =
         (0..1_000).map(|n| waiting(n, 1 + (n * 7 % 400) as u32, 60 + n * 13 % 5_000)).collect();
     let reservations: Vec<Span> =

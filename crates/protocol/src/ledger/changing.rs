@@ -145,6 +145,7 @@ impl Ledger {
         if request.has_same_terms(entry.current_request()) {
             // Only the description or the sharing changes. Searched again, a flexible request might move.
             request.check()?;
+            self.check_class(ctx, entry.current_request(), request)?;
             let (spans, kept) = (entry.spans.clone(), entry.with_webhook(request));
             return Ok(Wanted { spans, extends: true, request: Some(kept) });
         }
@@ -156,6 +157,13 @@ impl Ledger {
         let wish = Wish { stays_on: Some(resource), ..self.wish_instead(ctx, id, wish)? };
         let best = self.best(&wish)?;
         Ok(Wanted { spans: vec![best.span(&wish.part.wanted)], extends: false, request: Some(kept) })
+    }
+
+    /// Whether the caller may use a new priority class. The present one may be kept.
+    fn check_class(&self, ctx: Context<'_>, now: &Request, changed: &Request) -> Result<(), Why> {
+        let class = changed.description.priority.as_deref();
+        let kept = class == now.description.priority.as_deref();
+        if kept { Ok(()) } else { self.rules.priorities.check(ctx.caller, class) }
     }
 
     /// The same wish with a reservation given up in exchange.
@@ -181,6 +189,7 @@ impl Ledger {
     ) -> Result<Wanted, Problem> {
         let entry = self.changeable(id, ctx.caller, version, Move::Extend)?;
         request.check()?;
+        self.check_class(ctx, entry.current_request(), request)?;
         if request.has_same_terms(entry.current_request()) {
             let (spans, kept) = (entry.spans.clone(), entry.with_webhook(request));
             return Ok(Wanted { spans, extends: true, request: Some(kept) });

@@ -28,6 +28,7 @@ mod fold;
 mod handling;
 mod notice;
 mod placing;
+mod priorities;
 mod rules;
 mod sight;
 mod slots;
@@ -43,6 +44,7 @@ pub use entry::{
     AnsweredCall, Change, Denied, Entry, Event, Handled, Preparing, Then, Ticked, Waiting, What,
 };
 pub use notice::{ResourceNotice, Started, Waited};
+pub use priorities::{Class, Priorities};
 pub use rules::{HoldRules, JobUsage, Limits, Offered, Reveal, Rules, RulesError, Usage, UserLimits};
 pub use snapshot::{RestoreError, Snapshot};
 pub use spans::{both, less, shortfall, taken};

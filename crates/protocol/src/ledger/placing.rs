@@ -71,6 +71,7 @@ impl Ledger {
         at_once: bool,
     ) -> Result<Wish<'a>, Why> {
         request.check()?;
+        self.rules.priorities.check(ctx.caller, request.description.priority.as_deref())?;
         let [part] = request.parts.as_slice() else { return Err(Why::OnePartOnly(request.parts.len())) };
         let this_second = ctx.now.second();
         let user = &ctx.caller.user;

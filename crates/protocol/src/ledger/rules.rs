@@ -3,6 +3,7 @@
 //! check needs no search.
 
 use super::notice::ResourceNotice;
+use super::priorities::Priorities;
 use super::spans::rest_from;
 use crate::clock::{Millis, Moment};
 use crate::deadline::Adaptive;
@@ -27,6 +28,8 @@ pub struct Rules {
     pub notices: BTreeMap<Name, ResourceNotice>,
     /// Limits for one user.
     pub limits: Limits,
+    /// Priority classes, and who may use them.
+    pub priorities: Priorities,
     /// Which details answers contain.
     pub reveal: Reveal,
     /// Limits for holds.
@@ -144,6 +147,7 @@ impl Rules {
             resources,
             notices: BTreeMap::new(),
             limits: Limits::default(),
+            priorities: Priorities::default(),
             reveal: Reveal::default(),
             holds: HoldRules::default(),
             retention: Seconds(86_400),

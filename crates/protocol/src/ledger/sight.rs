@@ -179,7 +179,7 @@ impl Resource<'_> {
     /// The first waiting job that can ever start.
     fn first(&self) -> Option<&Waiting> {
         let able = self.view.waiting.iter().filter(|job| job.capacity <= self.capacity);
-        able.min_by_key(|job| (std::cmp::Reverse(job.priority), job.submit))
+        self.offered.placement.policy.order().first(able, self.now, self.capacity)
     }
 
     /// Makes a plan with only the reservations it depends on. `make` returns the plan and the instant that it

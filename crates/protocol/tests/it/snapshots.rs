@@ -4,7 +4,7 @@
 use crate::cases;
 use crate::negotiation::town::{Town, name, part, together};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
-use bookahead_plan::{Capacity, Policy, Running, Seconds, Time, Waiting};
+use bookahead_plan::{Capacity, Owner, Policy, Running, Seconds, Time, Waiting};
 use bookahead_protocol::broker::{self, Broker};
 use bookahead_protocol::deadline::Adaptive;
 use bookahead_protocol::ledger::{
@@ -146,9 +146,9 @@ fn views(busy: bool, now: Moment) -> Views {
         return Views::default();
     }
     let second = now.second();
-    let running = vec![Running { expected_end: second + Seconds(6), capacity: Capacity(2) }];
+    let running = vec![Running { expected_end: second + Seconds(6), capacity: Capacity(2), owner: 0 }];
     let (submit, estimate, capacity) = (second - Seconds(3), Seconds(9), Capacity(3));
-    let waiting = vec![Waiting { submit, estimate, capacity, priority: 0 }];
+    let waiting = vec![Waiting { submit, estimate, capacity, priority: 0, owner: Owner::NONE }];
     Views::of("cluster".into(), View { running, waiting, ..View::default() })
 }
 

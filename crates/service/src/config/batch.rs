@@ -45,6 +45,8 @@ pub struct BatchConfig {
     pub project: Option<String>,
     #[serde(default)]
     pub projects: BTreeMap<Name, String>,
+    #[serde(default)]
+    pub qos: BTreeMap<String, String>,
     pub ssh: Option<SshConfig>,
 }
 
@@ -228,6 +230,12 @@ impl BatchConfig {
             Wrong::unless(self.system == SystemName::Slurm, field, why)?;
             let why = format!("invalid project {project:?}; use letters, digits, _ . - only");
             Wrong::unless(is_project(project), field, why)?;
+        }
+        for qos in self.qos.values() {
+            let why = format!("only Slurm has QoS, and this is {}; remove qos", self.system.word());
+            Wrong::unless(self.system == SystemName::Slurm, "qos", why)?;
+            let why = format!("invalid QoS {qos:?}; use letters, digits, _ . - only");
+            Wrong::unless(is_project(qos), "qos", why)?;
         }
         Ok(())
     }

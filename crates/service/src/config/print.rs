@@ -195,7 +195,8 @@ mod tests {
 
     #[test]
     fn a_printed_batch_system_means_the_same() {
-        let projects = "project = \"physics\"\nprojects = { \"bob@example.org\" = \"chem\" }";
+        let projects = "project = \"physics\"\nprojects = { \"bob@example.org\" = \"chem\" }\n\
+            qos = { urgent = \"high\" }";
         for (system, more) in [("grid-engine", "parallel_environment = \"smp\""), ("slurm", projects)] {
             a_printed_one_means_the_same(system, more);
         }

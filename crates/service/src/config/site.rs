@@ -9,10 +9,11 @@ use super::resource::Resource;
 use crate::http;
 use crate::security::{Role, Security, user_name};
 use bookahead_api::{AttributeValue, Length};
-use bookahead_protocol::ledger::{HoldRules, Reveal, Rules, UserLimits};
+use bookahead_protocol::description::check_class;
+use bookahead_protocol::ledger::{Class, HoldRules, Priorities, Reveal, Rules, UserLimits};
 use bookahead_protocol::{Millis, Name, deadline, ledger};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Extra time that a call may wait in addition to the batch system: for the disk, and for calls before it in the
@@ -53,6 +54,8 @@ pub struct SiteConfig {
     pub role_limits: BTreeMap<String, Limits>,
     #[serde(default)]
     pub user_limits: BTreeMap<String, Limits>,
+    #[serde(default)]
+    pub priorities: BTreeMap<String, PriorityClass>,
     #[serde(default, rename = "resource")]
     pub resources: Vec<Resource<LocalJobs>>,
     #[serde(default, rename = "broker")]
@@ -65,6 +68,18 @@ pub struct SiteConfig {
     pub server: http::Limits,
     #[serde(default)]
     pub security: Security,
+}
+
+/// A priority class.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
+pub struct PriorityClass {
+    pub number: i32,
+    pub users: BTreeSet<Name>,
+    pub projects: BTreeSet<Name>,
+    pub roles: BTreeSet<Name>,
+    pub default: bool,
 }
 
 /// How submitted jobs are run.
@@ -178,6 +193,7 @@ impl SiteConfig {
         Wrong::unless(self.most_answers > 0, "most_answers", why)?;
         self.check_users()?;
         self.check_roles()?;
+        self.check_priorities()?;
         self.check_jobs()?;
         self.check_batch()?;
         if self.jobs.processes || self.batch.is_some() {
@@ -202,6 +218,59 @@ impl SiteConfig {
         let known: Vec<&str> = Role::ALL.map(Role::word).into();
         let why = format!("unknown role {unknown}; use one of: {}", known.join(", "));
         Err(Wrong::new(unknown.clone(), why).within("role_limits"))
+    }
+
+    fn check_priorities(&self) -> Result<(), Wrong> {
+        for (name, class) in &self.priorities {
+            let wrong = |field: &str, why: String| {
+                Err(Wrong::new(field.to_owned(), why).within(name.clone()).within("priorities"))
+            };
+            if let Err(why) = check_class(name) {
+                return Err(Wrong::new(name.clone(), why.to_string()).within("priorities"));
+            }
+            if let Some(unknown) = class.users.iter().find(|user| user_name(user.as_str()).is_none()) {
+                return wrong("users", no_user(unknown.as_str()));
+            }
+            if let Some(unknown) = class.roles.iter().find(|role| Role::of(role.as_str()).is_none()) {
+                let known = Role::ALL.map(Role::word).join(", ");
+                return wrong("roles", format!("unknown role {unknown}; use one of: {known}"));
+            }
+            if let Some(unknown) =
+                class.projects.iter().find(|name| !self.security.projects.contains_key(*name))
+            {
+                return wrong("projects", format!("unknown project {unknown}; name it in security.projects"));
+            }
+        }
+        let mut defaults = self.priorities.iter().filter(|(_, class)| class.default).map(|(name, _)| name);
+        if let (Some(one), Some(other)) = (defaults.next(), defaults.next()) {
+            let why = format!("{one} is the default already; there can be one");
+            return Err(Wrong::new("default", why).within(other.clone()).within("priorities"));
+        }
+        let classes = self.batch.iter().flat_map(|batch| batch.qos.keys());
+        match classes.into_iter().find(|class| !self.priorities.contains_key(class.as_str())) {
+            None => Ok(()),
+            Some(unknown) => {
+                let why = format!("unknown priority class {unknown}; describe it in [priorities.{unknown}]");
+                Err(Wrong::new("qos", why).within("batch"))
+            }
+        }
+    }
+
+    /// The priority classes. Projects are replaced by their users.
+    fn priorities(&self) -> Priorities {
+        let class = |class: &PriorityClass| {
+            let members = class.projects.iter().filter_map(|project| self.security.projects.get(project));
+            let users = class.users.iter().chain(members.flatten()).cloned().collect();
+            Class { number: class.number, users, roles: class.roles.clone() }
+        };
+        let classes = self.priorities.iter();
+        Priorities {
+            classes: classes.clone().map(|(name, of)| (name.as_str().into(), class(of))).collect(),
+            default: classes
+                .into_iter()
+                .find(|(_, class)| class.default)
+                .map(|(name, _)| name.as_str().into()),
+        }
     }
 
     /// Real programs need a real clock, and capacity that no simulated job occupies.
@@ -278,6 +347,7 @@ impl SiteConfig {
             roles: Limits::by_name(&self.role_limits),
             users: Limits::by_name(&self.user_limits),
         };
+        rules.priorities = self.priorities();
         rules.retention = self.retention.seconds();
         rules.most_answers = self.most_answers;
         rules.consent = self.batch.as_ref().map(|batch| batch.answer_within.0);

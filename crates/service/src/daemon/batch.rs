@@ -66,8 +66,13 @@ fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) ->
     let outputs = BatchOutputs::new(told, reading, accounts.clone(), folder);
     let system = system(batch, base, named, projects.members(&accounts), runner.clone());
     let end_jobs_early = batch.end_jobs_early.seconds();
-    let settings =
-        Settings { projects, end_jobs_early, ..Settings::new(config.name.as_str().into(), places, accounts) };
+    let qos = batch.qos.clone();
+    let settings = Settings {
+        projects,
+        qos,
+        end_jobs_early,
+        ..Settings::new(config.name.as_str().into(), places, accounts)
+    };
     Ok(Driven { batch: Batch::new(system, settings)?, runner, outputs })
 }
 
@@ -227,7 +232,7 @@ pub(super) fn scheduler(
     let start = Moment::of(now.second() - earliest);
     let hosted = config.resources.iter().enumerate().map(|(at, resource)| {
         let source = source(resource, base, now).map_err(|wrong| wrong.within(at).within("resource"))?;
-        host(resource, source)
+        host(config, resource, source)
     });
     let hosted = hosted.collect::<Result<_, DaemonError>>()?;
     Ok((Builtin::new(hosted, start.min(now), processes)?, outputs))
@@ -235,15 +240,21 @@ pub(super) fn scheduler(
 
 /// A scheduler without jobs, for checks that do not start the site.
 pub(super) fn idle(config: &SiteConfig, now: Moment) -> Result<Builtin, DaemonError> {
-    let hosted = config.resources.iter().map(|resource| host(resource, Box::new(Nothing)));
+    let hosted = config.resources.iter().map(|resource| host(config, resource, Box::new(Nothing)));
     let hosted = hosted.collect::<Result<_, DaemonError>>()?;
     Builtin::new(hosted, now, None).map_err(|why: LrmsError| why.into())
 }
 
-fn host(resource: &Resource<LocalJobs>, source: Box<dyn Source>) -> Result<Hosted, DaemonError> {
+fn host(
+    config: &SiteConfig,
+    resource: &Resource<LocalJobs>,
+    source: Box<dyn Source>,
+) -> Result<Hosted, DaemonError> {
+    let classes = config.priorities.iter();
+    let priorities = classes.map(|(name, class)| (name.as_str().into(), class.number)).collect();
     let name = resource.name.as_str().into();
     let (capacity, policy) = (Capacity(resource.capacity), resource.queue_policy()?);
-    Ok(Hosted { name, capacity, policy, source })
+    Ok(Hosted { name, capacity, policy, priorities, source })
 }
 
 fn source(

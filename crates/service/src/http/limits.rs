@@ -195,7 +195,7 @@ impl Checked for Request {
         at_most("the request", "parts", self.parts.len(), limits.most_parts)?;
         at_most("the request", "constraints", self.constraints.len(), MOST_CONSTRAINTS)?;
         let (name, note, labels) = (self.name.clone(), self.note.clone(), self.labels.clone());
-        described(&Description { name, note, labels })?;
+        described(&Description { name, note, labels, priority: self.priority.clone() })?;
         at_most("the request", "users to share with", self.shared_with.len(), MOST_SHARED)?;
         self.shared_with.iter().try_for_each(shared_with)?;
         self.parts.iter().enumerate().try_for_each(|(at, wanted)| part(at, wanted, limits))
@@ -210,7 +210,7 @@ fn described(description: &Description) -> Result<(), Refusal> {
 /// Checks name, note and labels.
 pub(crate) fn check_description(description: &Description) -> Result<(), String> {
     description.check().map_err(|why| why.to_string())?;
-    let Description { name, note, labels } = description;
+    let Description { name, note, labels, .. } = description;
     let values = labels.iter().map(|(key, value)| (format!("the value of the label {key}"), value));
     let texts = [("the name", name), ("the note", note)];
     let texts = texts.into_iter().filter_map(|(what, text)| Some((what.to_owned(), text.as_ref()?)));
@@ -262,7 +262,7 @@ impl Checked for SubmitJob {
         name("the kind of resource", &self.kind)?;
         optional_name("the resource", self.resource.as_ref())?;
         let (name, note, labels) = (self.name.clone(), self.note.clone(), self.labels.clone());
-        described(&Description { name, note, labels })?;
+        described(&Description { name, note, labels, priority: self.priority.clone() })?;
         requirements("the job", &self.requirements)
     }
 }
@@ -378,7 +378,7 @@ fn searched(name: Option<&str>, labels: Option<&Labels>) -> Result<(), Refusal> 
     let labels = labels.map(|labels| labels.0.clone()).unwrap_or_default();
     // An empty text matches every name.
     let name = name.filter(|name| !name.is_empty()).map(ToOwned::to_owned);
-    described(&Description { name, note: None, labels })
+    described(&Description { name, note: None, labels, priority: None })
 }
 
 impl Checked for JobsQuery {

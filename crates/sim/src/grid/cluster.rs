@@ -175,7 +175,8 @@ impl Cluster {
         for key in started {
             let Some(asked) = self.waiting.remove(&key) else { continue };
             let expected_end = now + asked.estimate;
-            self.running.insert(key, Running { expected_end, capacity: asked.capacity });
+            self.running
+                .insert(key, Running { expected_end, capacity: asked.capacity, owner: asked.owner.id });
             self.version += 1;
             if let Some(place) = place_of(key) {
                 self.turn(place, now);
@@ -388,7 +389,7 @@ impl Cluster {
 
     /// Waiting jobs, in the order of submission.
     pub fn waiting(&self) -> Vec<Waiting> {
-        self.waiting.values().copied().collect()
+        self.waiting.values().map(|job| self.scheduler.usage().told(*job)).collect()
     }
 
     /// Number of local jobs that have started.

@@ -5,7 +5,7 @@
 use super::client::job_of;
 use super::cluster::{Cluster, Submitted, key_of};
 use bookahead_party::{BatchError, Ended, Job, JobChange, JobState, JobStatus};
-use bookahead_plan::{Capacity, Span, Time, Waiting};
+use bookahead_plan::{Capacity, Owner, Span, Time, Waiting};
 use bookahead_protocol::ledger::taken;
 use bookahead_protocol::{JobId, ReservationId};
 use std::collections::BTreeSet;
@@ -27,7 +27,10 @@ impl Cluster {
             Some(_) => {}
             None => {
                 let (submit, estimate, capacity) = (now, job.limit, job.capacity);
-                if !self.enqueue(key_of(place), Waiting { submit, estimate, capacity, priority: 0 }) {
+                if !self.enqueue(
+                    key_of(place),
+                    Waiting { submit, estimate, capacity, priority: 0, owner: Owner::NONE },
+                ) {
                     return refuse("it needs more than there is");
                 }
             }

@@ -1,8 +1,9 @@
-//! The fast simulation equals the reference job by job, on random workloads with reservations, priorities and overruns.
+//! The fast simulation equals the reference job by job, in every order of the queue, on
+//! random workloads with reservations, priorities and overruns.
 
 use crate::job;
-use crate::reference::{self, policies};
-use bookahead_plan::{Capacity, Seconds, Time};
+use crate::reference::{self, orders, policies};
+use bookahead_plan::{Capacity, Order, Owner, Seconds, Time};
 use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, simulate};
 use bookahead_workload::requests::Request;
 use proptest::prelude::*;
@@ -27,13 +28,15 @@ pub(crate) fn jobs(most: usize) -> impl Strategy<Value = Vec<Job>> {
         prop_oneof![Just(0i64), 0..40i64, -15..0i64],
         -1..=1i32,
         any::<bool>(),
+        0..4u32,
     );
     prop::collection::vec(one, 0..most).prop_map(|drawn| {
         let mut jobs: Vec<Job> = drawn
             .into_iter()
-            .map(|(submit, capacity, run, over, priority, urgent)| {
+            .map(|(submit, capacity, run, over, priority, urgent, owner)| {
                 let mut job = job(submit, capacity, run, (run + over).max(1));
                 job.asked.priority = if urgent { priority } else { 0 };
+                job.asked.owner = Owner { id: owner, used: 0 };
                 job
             })
             .collect();
@@ -74,19 +77,23 @@ fn assert_equal(site: Site, jobs: &[Job], requests: &[Request]) -> Result<(), Te
     Ok(())
 }
 
+pub(crate) fn order() -> impl Strategy<Value = Order> {
+    prop_oneof![1 => Just(Order::Submit), 2 => prop::sample::select(orders())]
+}
+
 proptest! {
     #![proptest_config(cases(1_200))]
 
     #[test]
-    fn with_reservations_and_priorities(jobs in jobs(25), requests in requests(8)) {
-        for policy in policies() {
+    fn with_reservations_and_priorities(jobs in jobs(25), requests in requests(8), order in order()) {
+        for policy in policies().map(|policy| policy.ordered_by(order)) {
             assert_equal(Site { policy, capacity: Capacity(10), overrun: Overrun::Kill }, &jobs, &requests)?;
         }
     }
 
     #[test]
-    fn with_overruns_that_are_extended(jobs in jobs(20), requests in requests(6)) {
-        for policy in policies() {
+    fn with_overruns_that_are_extended(jobs in jobs(20), requests in requests(6), order in order()) {
+        for policy in policies().map(|policy| policy.ordered_by(order)) {
             assert_equal(Site { policy, capacity: Capacity(10), overrun: Overrun::Extend }, &jobs, &requests)?;
         }
     }
@@ -97,8 +104,8 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn without_reservations_in_long_queues(jobs in jobs(80)) {
-        for policy in policies() {
+    fn without_reservations_in_long_queues(jobs in jobs(80), order in order()) {
+        for policy in policies().map(|policy| policy.ordered_by(order)) {
             assert_equal(Site { policy, capacity: Capacity(10), overrun: Overrun::Kill }, &jobs, &[])?;
         }
     }

@@ -1,7 +1,7 @@
 //! Invariants of every schedule under any workload: capacity, kept reservations, and that no later job delays the head
 //! of the queue.
 
-use crate::equals_reference::{cases, jobs, requests};
+use crate::equals_reference::{cases, jobs, order, requests};
 use crate::reference::policies;
 use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};
 use bookahead_plan::{Capacity, Cluster, Planner, Policy, Profile, Running, Seconds, Span, Time, Waiting};
@@ -41,7 +41,11 @@ fn planned_head(
             continue;
         }
         if ran.start < now {
-            running.push(Running { expected_end: ran.start + asked.estimate, capacity: asked.capacity });
+            running.push(Running {
+                expected_end: ran.start + asked.estimate,
+                capacity: asked.capacity,
+                owner: asked.owner.id,
+            });
         } else {
             waiting.push((at, asked));
         }
@@ -57,9 +61,9 @@ proptest! {
     #![proptest_config(cases(1_600))]
 
     #[test]
-    fn running_jobs_and_reservations_never_exceed_the_capacity(jobs in jobs(40), requests in requests(10), extend in any::<bool>()) {
+    fn running_jobs_and_reservations_never_exceed_the_capacity(jobs in jobs(40), requests in requests(10), extend in any::<bool>(), order in order()) {
         let overrun = if extend { Overrun::Extend } else { Overrun::Kill };
-        for policy in policies() {
+        for policy in policies().map(|policy| policy.ordered_by(order)) {
             let outcome = simulate(Site { policy, capacity: CAPACITY, overrun }, &jobs, &requests, &mut EarliestFit, |_| {});
             let mut profile = Profile::new(CAPACITY, Time(0));
             for (at, ran) in ran(&outcome.jobs) {
@@ -80,8 +84,8 @@ proptest! {
     }
 
     #[test]
-    fn whatever_the_method_reservations_and_jobs_fit_the_machine(jobs in jobs(30), requests in requests(12), policy in 0..4usize) {
-        let policy = policies()[policy];
+    fn whatever_the_method_reservations_and_jobs_fit_the_machine(jobs in jobs(30), requests in requests(12), policy in 0..4usize, order in order()) {
+        let policy = policies()[policy].ordered_by(order);
         let local = Method::EarliestStart { local_jobs_preferred: true };
         for method in [Method::Load, Method::WhatIf(Weights::EVEN), local] {
             let slots = SlotRules { most: 5, gap: Seconds(7), natural: true };

@@ -9,13 +9,13 @@ mod invariants;
 mod known_answers;
 mod reference;
 
-use bookahead_plan::{Capacity, Policy, Seconds, Time, Waiting};
+use bookahead_plan::{Capacity, Owner, Policy, Seconds, Time, Waiting};
 use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Overrun, Site, simulate};
 
 /// A job of a test: submit, processors, run, request.
 fn job(submit: i64, capacity: u32, run: i64, estimate: i64) -> Job {
     let (submit, estimate, capacity) = (Time(submit), Seconds(estimate), Capacity(capacity));
-    Job { asked: Waiting { submit, estimate, capacity, priority: 0 }, run: Seconds(run) }
+    Job { asked: Waiting { submit, estimate, capacity, priority: 0, owner: Owner::NONE }, run: Seconds(run) }
 }
 
 fn site(policy: Policy, capacity: u32) -> Site {

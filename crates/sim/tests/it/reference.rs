@@ -1,9 +1,12 @@
 //! The scheduler and the simulated site in the simplest form: free counts are recomputed from lists second by second,
 //! and everything is replanned at every event. Slow, and easy to check against the rules.
 
-use bookahead_plan::Policy;
+use bookahead_plan::order::{Factors, Order, Rank, Score, Standing};
+use bookahead_plan::{Policy, Time, Waiting};
 use bookahead_sim::{Job, Overrun, Site};
 use bookahead_workload::requests::Request;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Occupied from `begin` to just before `end`.
 #[derive(Clone, Copy)]
@@ -35,14 +38,18 @@ struct Plain<'a> {
     running: Vec<Runs>,
     waiting: Vec<usize>,
     reservations: Vec<Taken>,
+    /// Capacity-seconds of each owner. The tests take less than a week, so nothing is halved.
+    used: BTreeMap<u32, u64>,
     found: Found,
 }
 
 pub(crate) fn simulate(site: Site, jobs: &[Job], requests: &[Request]) -> Found {
     let found = Found { jobs: vec![None; jobs.len()], requests: vec![None; requests.len()] };
     let (running, waiting, reservations) = (Vec::new(), Vec::new(), Vec::new());
-    let mut plain = Plain { site, jobs, now: i64::MIN, running, waiting, reservations, found };
+    let used = BTreeMap::new();
+    let mut plain = Plain { site, jobs, now: i64::MIN, running, waiting, reservations, used, found };
     while let Some(now) = plain.next_instant(requests) {
+        plain.use_until(now);
         plain.now = now;
         plain.end_jobs();
         plain.extend_jobs();
@@ -110,8 +117,22 @@ impl Plain<'_> {
                 self.waiting.push(at);
             }
         }
-        // A stable sort keeps the order of the trace.
-        self.waiting.sort_by_key(|&job| (-self.jobs[job].asked.priority, self.jobs[job].asked.submit));
+        let used = |job: usize| self.used.get(&self.jobs[job].asked.owner.id).copied().unwrap_or(0);
+        let most_used = self.waiting.iter().map(|&job| used(job)).max().unwrap_or(0);
+        let (now, capacity, order) = (Time(self.now), self.site.capacity, self.site.policy.order());
+        self.waiting.sort_by_key(|&at| {
+            let asked = &self.jobs[at].asked;
+            let score = order.score(asked, &Standing { now, capacity, used: used(at), most_used });
+            (Reverse((asked.priority, score)), asked.submit, at)
+        });
+    }
+
+    fn use_until(&mut self, now: i64) {
+        for run in &self.running {
+            let asked = &self.jobs[run.job].asked;
+            let seconds = u64::try_from(now - self.now).unwrap();
+            *self.used.entry(asked.owner.id).or_default() += u64::from(asked.capacity.0) * seconds;
+        }
     }
 
     fn pass(&mut self, requests: &[Request]) {
@@ -207,4 +228,23 @@ impl Plain<'_> {
 /// The policies under test.
 pub(crate) fn policies() -> [Policy; 4] {
     [Policy::FCFS, Policy::EASY, Policy::CONSERVATIVE, Policy::backfilling(3).unwrap()]
+}
+
+/// Widest job first: an order of the tests' own.
+struct Widest;
+
+impl Rank for Widest {
+    fn name(&self) -> &'static str {
+        "widest"
+    }
+
+    fn score(&self, job: &Waiting, _: &Standing) -> Score {
+        Score::new(u128::from(job.capacity.0), 1)
+    }
+}
+
+/// The orders under test.
+pub(crate) fn orders() -> Vec<Order> {
+    let uneven = Order::Multifactor(Factors { age: 600_000, size: 2, fairshare: 3 });
+    Order::NAMED.into_iter().chain([uneven, Order::Own(&Widest)]).collect()
 }

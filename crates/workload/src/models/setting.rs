@@ -121,6 +121,7 @@ fn job(number: i64, drawn: &Drawn) -> Result<Job, ModelError> {
         run: Seconds(drawn.run.clamp(1, LONGEST)),
         request: Seconds(drawn.request.clamp(1, LONGEST)),
         processors: Capacity(drawn.processors.max(1)),
+        user: 0,
     })
 }
 

@@ -52,8 +52,14 @@ impl Rules {
             return Err(Reason::NumberOutOfRange);
         }
         let run = self.run_time(record.run, request, &mut mends)?;
-        let job =
-            Job { number: record.job, submit, run: Seconds(run), request: Seconds(request), processors };
+        let job = Job {
+            number: record.job,
+            submit,
+            run: Seconds(run),
+            request: Seconds(request),
+            processors,
+            user: u32::try_from(record.user).unwrap_or(0),
+        };
         Ok((job, mends))
     }
 
@@ -142,6 +148,7 @@ mod tests {
             run: Seconds(run),
             request: Seconds(request),
             processors: Capacity(processors),
+            user: 0,
         }
     }
 

@@ -24,6 +24,8 @@ pub struct Job {
     pub request: Seconds,
     /// Required share of the machine, in the unit of the trace; at least one.
     pub processors: Capacity,
+    /// User who submitted it; 0 if unknown.
+    pub user: u32,
 }
 
 impl Job {
@@ -46,6 +48,7 @@ impl Job {
             requested_processors: processors,
             requested_time: self.request.0,
             status: 1,
+            user: if self.user == 0 { Record::BLANK.user } else { i64::from(self.user) },
             ..Record::BLANK
         }
     }

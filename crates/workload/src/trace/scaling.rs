@@ -171,6 +171,7 @@ mod tests {
             run: Seconds(10),
             request: Seconds(20),
             processors: Capacity(4),
+            user: 0,
         };
         submits.iter().map(job).collect()
     }
@@ -226,6 +227,7 @@ mod estimates_tests {
             run: Seconds(*run),
             request: Seconds(*request),
             processors: Capacity(1),
+            user: 0,
         };
         times.iter().map(job).collect()
     }

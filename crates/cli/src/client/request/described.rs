@@ -38,6 +38,8 @@ pub(crate) struct Described {
     pub(crate) note: Option<String>,
     #[serde(default)]
     pub(crate) labels: BTreeMap<String, String>,
+    /// Priority class of the site.
+    pub(crate) priority: Option<String>,
     /// Other users that may see the reservation and run jobs in it.
     #[serde(default, rename = "with")]
     pub(crate) shared_with: Vec<String>,
@@ -134,8 +136,18 @@ impl Described {
         let (objective, on_loss, webhook) = (self.objective, self.on_loss, self.webhook.clone());
         let (name, note, labels) = (self.name.clone(), self.note.clone(), self.labels.clone());
         let shared_with = self.shared_with.iter().map(|user| user.as_str().into()).collect();
-        let request =
-            api::Request { parts, constraints, objective, on_loss, webhook, name, note, labels, shared_with };
+        let request = api::Request {
+            parts,
+            constraints,
+            objective,
+            on_loss,
+            webhook,
+            name,
+            note,
+            labels,
+            priority: self.priority.clone(),
+            shared_with,
+        };
         // The same check as on the server, so that a contradiction is reported before anything is sent.
         protocol::Request::from(request.clone())
             .check()

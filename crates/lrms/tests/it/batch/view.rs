@@ -11,7 +11,7 @@ use bookahead_protocol::ReservationId;
 const DECADE: i64 = 10 * 365 * 86_400;
 
 fn running(expected_end: i64, capacity: u32) -> Running {
-    Running { expected_end: Time(expected_end), capacity: Capacity(capacity) }
+    Running { expected_end: Time(expected_end), capacity: Capacity(capacity), owner: 0 }
 }
 
 fn waits(world: &mut World, native: &str, cores: u32, limit: Option<i64>) {

@@ -20,6 +20,7 @@ fn job(unit: Unit, reserved: bool) -> Submission {
         within: None,
         account: None,
         project: None,
+        qos: None,
         work: Work::Script { text: "#PBS -t 1-100\necho 'x'".into(), arguments: vec!["a b".into()] },
         go_within: None,
     }

@@ -116,6 +116,7 @@ impl Site {
             account,
             others: Vec::new(),
             project: None,
+            qos: None,
             nodes: Vec::new(),
         }
     }

@@ -154,7 +154,7 @@ fn after_all_of_it_was_refused_what_there_is_is_asked_for() {
     let (order, _) = keeps(&desk.call(20, 1, book(7, 100, true)).batch)[0];
     desk.kept(30, order, 7);
     let order = look(&desk.step(10_000, Input::WantLook));
-    let running = vec![Running { expected_end: Time(5_000), capacity: Capacity(5) }];
+    let running = vec![Running { expected_end: Time(5_000), capacity: Capacity(5), owner: 0 }];
     let view = View { running, ..View::default() };
     let seen = desk.saw_all(10_010, Some(order), Seen { view, ..Seen::default() }, Vec::new());
     assert_eq!(keeps(&seen.batch)[0].1, [span(100, 110, 4)], "it was deleted in the batch system");

@@ -47,7 +47,7 @@ fn what_is_not_kept_is_missing_until_it_is_kept_again() {
     assert_eq!(site.changes.last().unwrap().took, [span(100, 200, 1)]);
     assert_eq!(site.ledger.entry(id).unwrap().missing, Capacity(3));
     assert_eq!(site.ledger.could_have(id, &View::default()), Capacity(4));
-    let running = vec![Running { expected_end: Time(150), capacity: Capacity(2) }];
+    let running = vec![Running { expected_end: Time(150), capacity: Capacity(2), owner: 0 }];
     let foreign = vec![span(150, 160, 1), span(200, 300, 9)];
     let view = View { running, foreign, ..View::default() };
     assert_eq!(site.ledger.could_have(id, &view), Capacity(3), "others have the rest");

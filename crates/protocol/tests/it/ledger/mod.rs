@@ -17,7 +17,7 @@ mod refusals;
 mod waiting;
 
 use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
-use bookahead_plan::{Capacity, Policy, Running, Seconds, Span, Time, Waiting};
+use bookahead_plan::{Capacity, Owner, Policy, Running, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ledger::{Change, Event, Handled, Ledger, Offered, Rules, Ticked, View, Views, What};
 use bookahead_protocol::*;
 
@@ -66,11 +66,17 @@ fn span(begin: i64, end: i64, capacity: u32) -> Span {
 }
 
 fn running(until: i64, capacity: u32) -> Running {
-    Running { expected_end: Time(until), capacity: Capacity(capacity) }
+    Running { expected_end: Time(until), capacity: Capacity(capacity), owner: 0 }
 }
 
 fn waiting(submit: i64, estimate: i64, capacity: u32) -> Waiting {
-    Waiting { submit: Time(submit), estimate: Seconds(estimate), capacity: Capacity(capacity), priority: 0 }
+    Waiting {
+        submit: Time(submit),
+        estimate: Seconds(estimate),
+        capacity: Capacity(capacity),
+        priority: 0,
+        owner: Owner::NONE,
+    }
 }
 
 /// A ledger, the results of its commands so far, and its views.

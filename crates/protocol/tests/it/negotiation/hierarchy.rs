@@ -6,7 +6,7 @@
 use super::town::{Town, name, offered, part, reservation};
 use crate::cases;
 use bookahead_plan::placement::{Method, SlotRules, Weights};
-use bookahead_plan::{Capacity, Running, Seconds, Time, Waiting};
+use bookahead_plan::{Capacity, Owner, Running, Seconds, Time, Waiting};
 use bookahead_protocol::ledger::{Rules, View, Views};
 use bookahead_protocol::{
     Answer, Call, Constraint, Millis, Name, Objective, Offer, Part, Request, Requirement, ReservationId,
@@ -102,11 +102,16 @@ impl Grid {
         let mut jobs = site.jobs.iter().map(|&(processors, length)| (Capacity(processors), Seconds(length)));
         let running = jobs.by_ref().take(1).map(|(capacity, length)| {
             let expected_end = Time(START) + length;
-            Running { expected_end, capacity }
+            Running { expected_end, capacity, owner: 0 }
         });
         let running = running.collect();
-        let waiting =
-            jobs.map(|(capacity, estimate)| Waiting { submit: Time(0), estimate, capacity, priority: 0 });
+        let waiting = jobs.map(|(capacity, estimate)| Waiting {
+            submit: Time(0),
+            estimate,
+            capacity,
+            priority: 0,
+            owner: Owner::NONE,
+        });
         let view = View { running, waiting: waiting.collect(), foreign: Vec::new() };
         town.views.insert(name(&site_name(at)), Views::of("cluster0".into(), view));
     }

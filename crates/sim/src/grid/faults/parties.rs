@@ -11,7 +11,7 @@ use bookahead_party::{Queries, Work};
 use bookahead_plan::placement::{
     Admission, Method, Request as Wanted, Rules as Placement, SlotRules, Weights,
 };
-use bookahead_plan::{Capacity, Policy, Seconds, Time, Waiting};
+use bookahead_plan::{Capacity, Owner, Policy, Seconds, Time, Waiting};
 use bookahead_protocol::broker::Rules as BrokerRules;
 use bookahead_protocol::jobs::{JobRequest, Mode};
 use bookahead_protocol::ledger::{Offered, Rules as SiteRules};
@@ -165,6 +165,7 @@ pub(super) fn job(draw: &mut Draw, submit: Time, capacity: u32) -> Job {
         estimate: Seconds(estimate),
         capacity: Capacity(draw.whole(1, i64::from(capacity)) as u32),
         priority: 0,
+        owner: Owner::NONE,
     };
     Job { asked, run: Seconds(draw.whole(1, estimate)) }
 }
