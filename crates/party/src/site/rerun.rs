@@ -6,16 +6,22 @@
 use super::{JobEvent, LOOK_AGAIN, Record, Site, Step};
 use crate::batch::{BatchError, BatchOrder, Ended, Job, JobState, JobStatus, Look};
 use crate::step::{Level, Remark};
-use bookahead_plan::Time;
+use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{JobId, Moment};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// No warning before a run has lasted this long: its program needs a moment to prepare for the signal, which ends it
+/// otherwise.
+const SETTLED: Seconds = Seconds(5);
+
 impl Record {
     /// Whether it goes back to the queue if its run ends like this.
     pub(super) fn goes_back_after(&self, why: &Ended) -> bool {
-        self.job.rerun.restartable && !self.job.claims && why.is_taken_away()
+        // The time limit of a job in a reservation is often the rest of the reservation. In the queue it is final.
+        let used_up = *why == Ended::Limit && self.job.reservation.is_some();
+        self.job.rerun.restartable && !self.job.claims && (why.is_taken_away() || used_up)
     }
 }
 
@@ -27,7 +33,8 @@ impl Site {
             return Err(Problem::new(Why::MalformedJob(why)));
         }
         if rerun.restartable && job.claims {
-            let why = "a copy of a flooded job has no reservation to outlast; use retry instead of restartable";
+            let why =
+                "a copy of a flooded job has no reservation to outlast; use retry instead of restartable";
             return Err(Problem::new(Why::MalformedJob(why.into())));
         }
         if !self.options.requeues_jobs && (rerun.restartable || rerun.warn_seconds.is_some()) {
@@ -109,12 +116,14 @@ impl Site {
         }
     }
 
-    /// When a running job gets its warning.
+    /// When a running job gets its warning. None if it has less time than it takes to expect one.
     fn warn_at(&self, record: &Record) -> Option<Moment> {
-        let limit = record.started? + record.job.limit;
+        let started = record.started?;
+        let limit = started + record.job.limit;
         let reserved = record.job.reservation.and_then(|id| self.ledger.entry(id)).map(|entry| entry.end());
         let end = reserved.map_or(limit, |reserved| reserved.min(limit));
-        Some(Moment::of(end - record.job.rerun.warn_seconds?))
+        let at = (end - record.job.rerun.warn_seconds?).max(started + SETTLED);
+        (at < end).then_some(Moment::of(at))
     }
 
     /// When the next job must be warned.

@@ -2,7 +2,9 @@
 //! copy of a flooded job runs only after its broker's go.
 
 use super::{JobEvent, LOOK_AGAIN, Record, Site, SiteFlaw, Step};
-use crate::batch::{BatchError, BatchOrder, Ended, Job, JobChange, JobState, JobStatus, Look, OrderId, Rerun};
+use crate::batch::{
+    BatchError, BatchOrder, Ended, Job, JobChange, JobState, JobStatus, Look, OrderId, Rerun,
+};
 use crate::step::{CallId, Level, Notice, Remark};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Runs};

@@ -255,6 +255,8 @@ mod tests {
 
     fn job(state: JobWord, started: Option<i64>, ended: Option<i64>) -> Box<JobView> {
         Box::new(JobView {
+            rerun: Default::default(),
+            runs: Default::default(),
             id: JobId(1),
             owner: "ada".into(),
             site: None,
