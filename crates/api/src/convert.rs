@@ -132,7 +132,7 @@ macro_rules! words {
 /// in the protocol, fields that are in a struct of their own in the protocol, and fields that only the document
 /// has.
 macro_rules! same_fields {
-    ($here:ident = $there:path { $($same:ident),* } $({ $($ours:ident = $theirs:ident),* })? $(in $group:ident: $of:ident { $($inner:ident),* })? $(+ $own:ident: $value:expr)?) => {
+    ($here:ident = $there:path { $($same:ident),* } $({ $($ours:ident = $theirs:ident),* })? $(in $group:ident: $of:ident { $($inner:ident),* })* $(+ $own:ident: $value:expr)?) => {
         impl From<$here> for $there {
             fn from(document: $here) -> $there {
                 use $crate::convert::Wire as _;
@@ -140,7 +140,7 @@ macro_rules! same_fields {
                 There {
                     $($same: document.$same.into_word(),)*
                     $($($theirs: document.$ours.into_word(),)*)?
-                    $($group: $of { $($inner: document.$inner.into_word(),)* },)?
+                    $($group: $of { $($inner: document.$inner.into_word(),)* },)*
                 }
             }
         }
@@ -153,7 +153,7 @@ macro_rules! same_fields {
                 Ok($here {
                     $($same: Wire::from_word(word.$same)?,)*
                     $($($ours: Wire::from_word(word.$theirs)?,)*)?
-                    $($($inner: Wire::from_word(word.$group.$inner)?,)*)?
+                    $($($inner: Wire::from_word(word.$group.$inner)?,)*)*
                     $($own: $value,)?
                 })
             }

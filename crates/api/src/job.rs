@@ -6,7 +6,7 @@ use crate::description::{JobIdText, NameText, ReservationIdText};
 use crate::request::{Requirement, processors};
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::Seconds;
-use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
+use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Rerun, Runs};
 use bookahead_protocol::{Description, JobId, Name, ReservationId, jobs};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -69,6 +69,19 @@ pub struct SubmitJob {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]
     pub claims: bool,
+    /// The job goes back to the queue of its site, under the same id, if its reservation ends or is cancelled before
+    /// the job is done, or if capacity fails under it. Refused by sites whose batch system cannot do that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub restartable: bool,
+    /// The job gets the signal SIGUSR1 so many seconds before its reservation or its time limit ends, whichever is
+    /// first, to save its work.
+    #[schema(minimum = 1, example = 300)]
+    pub warn_seconds: Option<i64>,
+    /// How often the broker submits the job again, at other sites first, after a site lost it (broker only). Default:
+    /// 0. A site that does not answer has not lost it.
+    #[schema(minimum = 0, maximum = 16)]
+    pub retry: Option<u32>,
     /// Name for lists and calendars: 1 to 100 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 100, example = "MPI course")]
@@ -189,6 +202,25 @@ pub struct Job {
     pub native_id: Option<String>,
     /// More about the state, such as why the job could not start.
     pub detail: Option<String>,
+    /// Whether it goes back to the queue when its reservation is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub restartable: bool,
+    /// Seconds before the end of its reservation or time limit at which it gets SIGUSR1.
+    pub warn_seconds: Option<i64>,
+    /// How often it is submitted again after a site lost it.
+    pub retry: Option<u32>,
+    /// How often it went back to the queue of its site.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schema(default = 0)]
+    pub restarts: u32,
+    /// Attempts that sites lost, oldest first (broker only).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<LostAttempt>,
+    /// Its last run ended because a node or other capacity of the site failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub node_failed: bool,
     /// Name, if it has one.
     pub name: Option<String>,
     /// Note, if it has one.
@@ -198,6 +230,22 @@ pub struct Job {
     pub labels: BTreeMap<String, String>,
     /// Priority class, if it has one.
     pub priority: Option<String>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// An attempt to run a job that was lost with its site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LostAttempt {
+    /// The site.
+    #[schema(value_type = NameText, example = "north")]
+    pub site: Name,
+    /// How the broker knows that it was lost.
+    pub why: String,
+    /// When the broker learned it.
+    pub at: Timestamp,
 }
 
 words! {
@@ -272,9 +320,12 @@ impl From<jobs::Work> for Work {
 // The protocol passes the id next to the request; see [`SubmitJob::of`].
 same_fields!(SubmitJob = JobRequest {
     reservation, resource, kind, capacity, latest_end, requirements, reference_mhz, input_bytes, work, mode, copies, claims
-} { limit_seconds = limit } in description: Description { name, note, labels, priority } + id: None);
+} { limit_seconds = limit } in rerun: Rerun { restartable, warn_seconds, retry } in description: Description { name, note, labels, priority }
+    + id: None);
 same_fields!(Job = JobView {
     id, owner, site, resource, reservation, capacity, state, submitted, started, ended, expected_start, exit, native_id,
     detail
-} { limit_seconds = limit } in description: Description { name, note, labels, priority });
+} { limit_seconds = limit } in rerun: Rerun { restartable, warn_seconds, retry }
+    in runs: Runs { restarts, attempts, node_failed } in description: Description { name, note, labels, priority });
+same_fields!(LostAttempt = jobs::LostAttempt { site, why, at });
 converted!(Work = jobs::Work);

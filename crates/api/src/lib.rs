@@ -34,7 +34,7 @@ pub mod usage;
 pub mod when;
 
 pub use decimal::{Cost, FineSeconds, Price, Rating};
-pub use job::{Job, JobState, Jobs, Mode, SubmitJob, Work};
+pub use job::{Job, JobState, Jobs, LostAttempt, Mode, SubmitJob, Work};
 pub use length::{BadLength, Length, whole_seconds};
 pub use list::{
     CalendarQuery, Event, JobsQuery, Labels, ListQuery, OutputQuery, OutputStream, Reservations,

@@ -228,6 +228,8 @@ pub const EVENT_KINDS: &[&str] = &[
     "orphan-removed",
     "job-submitted",
     "job-started",
+    "job-requeued",
+    "job-retried",
     "job-completed",
     "job-failed",
     "job-cancelled",
@@ -305,7 +307,8 @@ pub struct Event {
     /// Time of the event, to the millisecond.
     pub at: FineTimestamp,
     /// Kind of the event, such as "held", "committed", "expired", "begun", "completed", "cancelled". Events of jobs
-    /// are "job-submitted", "job-started", "job-completed", "job-failed" and "job-cancelled".
+    /// are "job-submitted", "job-started", "job-requeued", "job-retried", "job-completed", "job-failed" and
+    /// "job-cancelled".
     #[schema(example = "committed")]
     pub kind: String,
     /// Id of the reservation, if the event is about one, or about a job in one.

@@ -237,6 +237,8 @@ mod tests {
 
     fn job(id: u128) -> JobView {
         JobView {
+            rerun: Default::default(),
+            runs: Default::default(),
             id: JobId(id),
             owner: "ada".into(),
             site: None,

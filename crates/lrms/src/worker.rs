@@ -128,6 +128,10 @@ impl Shared {
             BatchOrder::Submit { order, job } => of_job(order, job.id, batch.submit(now, job)),
             BatchOrder::Bind { order, job } => of_job(order, job.id, batch.bind(now, job)),
             BatchOrder::Go { order, job } => of_job(order, *job, batch.go(now, *job)),
+            BatchOrder::Requeue { order, job, restarts } => {
+                of_job(order, job.id, batch.requeue(now, job, *restarts))
+            }
+            BatchOrder::Warn { order, job } => of_job(order, *job, batch.warn(now, *job)),
             BatchOrder::Cancel { order, job } => of_job(order, *job, batch.cancel(now, *job)),
             BatchOrder::Look { order } => {
                 let outcome = batch.look(now).map_err(BatchError::from);
@@ -277,7 +281,10 @@ fn keys(order: &BatchOrder) -> Vec<(Key, bool)> {
             let inside = job.reservation.map(|id| (Key::Reservation(id), false));
             inside.into_iter().chain([(Key::Job(job.id), true)]).collect()
         }
-        BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => vec![(Key::Job(*job), true)],
+        BatchOrder::Requeue { job, .. } => vec![(Key::Job(job.id), true)],
+        BatchOrder::Go { job, .. } | BatchOrder::Warn { job, .. } | BatchOrder::Cancel { job, .. } => {
+            vec![(Key::Job(*job), true)]
+        }
         BatchOrder::Look { .. } => Vec::new(),
     }
 }

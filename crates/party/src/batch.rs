@@ -2,7 +2,7 @@
 //! any delay. The executor keeps the order of orders for one reservation and for one job. It may carry out
 //! others in parallel, and one look may serve several that were ordered before it began.
 
-pub use bookahead_protocol::jobs::Work;
+pub use bookahead_protocol::jobs::{Rerun, Work};
 
 use bookahead_plan::{Capacity, Seconds, Span, Time};
 use bookahead_protocol::ledger::{Started, View};
@@ -30,6 +30,16 @@ pub enum BatchOrder {
     Bind { order: OrderId, job: Box<Job> },
     /// Let a claiming job run.
     Go { order: OrderId, job: JobId },
+    /// Put a job that is over back into the queue, outside of reservations. Idempotent for the same number of
+    /// restarts. Refused if the job is unknown.
+    Requeue {
+        order: OrderId,
+        job: Box<Job>,
+        /// How often it went back to the queue, this time included.
+        restarts: u32,
+    },
+    /// Send the warning signal to a running job.
+    Warn { order: OrderId, job: JobId },
     /// Cancel a job, waiting or running. Does nothing for an unknown or finished one.
     Cancel { order: OrderId, job: JobId },
     /// Report the current state. The look must begin after the order was given.
@@ -47,8 +57,7 @@ pub enum BatchReport {
         /// Ok if the spans are kept exactly as ordered.
         outcome: Result<(), BatchError>,
     },
-    /// Result of a [`BatchOrder::Submit`], [`BatchOrder::Bind`], [`BatchOrder::Go`] or
-    /// [`BatchOrder::Cancel`].
+    /// Result of any order about a job.
     Job {
         order: OrderId,
         job: JobId,
@@ -182,6 +191,8 @@ impl BatchOrder {
             | BatchOrder::Submit { order, .. }
             | BatchOrder::Bind { order, .. }
             | BatchOrder::Go { order, .. }
+            | BatchOrder::Requeue { order, .. }
+            | BatchOrder::Warn { order, .. }
             | BatchOrder::Cancel { order, .. }
             | BatchOrder::Look { order } => *order,
         }
@@ -222,6 +233,9 @@ pub struct Job {
     /// Whether it is one of several copies: when its turn comes it claims, and runs only after a go.
     #[serde(default)]
     pub claims: bool,
+    /// Whether it may run again after its reservation, and when it is warned.
+    #[serde(default, skip_serializing_if = "Rerun::is_empty")]
+    pub rerun: Rerun,
     /// Name, note and labels.
     #[serde(default, skip_serializing_if = "Description::is_empty")]
     pub description: Description,
@@ -242,6 +256,9 @@ pub struct JobStatus {
     pub ended: Option<Time>,
     /// Expected start by the current plan, while it waits.
     pub expected_start: Option<Time>,
+    /// How often it went back to the queue. The other fields are about the run after that.
+    #[serde(default)]
+    pub restarts: u32,
 }
 
 /// State of a job.
@@ -275,14 +292,23 @@ pub enum Ended {
     ReservationOver,
     /// Capacity failed, and the rest is promised to others.
     Displaced,
-    /// Ended by the batch system, such as after a node failure.
+    /// Ended by the batch system, such as for lack of memory.
     Failed(String),
+    /// Ended with its node.
+    NodeFailed(String),
     /// Its end is unknown.
     Lost,
     /// It could not be started, for this reason.
     CouldNotStart(String),
     /// Its turn came, but no go in time. It did not run.
     NoGo,
+}
+
+impl Ended {
+    /// Whether the site took its capacity away, so that a restartable job goes back to the queue.
+    pub fn is_taken_away(&self) -> bool {
+        matches!(self, Ended::ReservationOver | Ended::Displaced | Ended::NodeFailed(_))
+    }
 }
 
 /// A change of a job's state.
@@ -310,7 +336,7 @@ impl fmt::Display for Ended {
             Ended::Limit => f.write_str("it ran out of time"),
             Ended::ReservationOver => f.write_str("its reservation ended or shrank"),
             Ended::Displaced => f.write_str("capacity failed, and the rest is promised to others"),
-            Ended::Failed(why) => write!(f, "the batch system ended it: {why}"),
+            Ended::Failed(why) | Ended::NodeFailed(why) => write!(f, "the batch system ended it: {why}"),
             Ended::Lost => f.write_str("its end is unknown"),
             Ended::CouldNotStart(why) => write!(f, "it could not start: {why}"),
             Ended::NoGo => f.write_str("its turn came but it got no go in time; it did not run"),

@@ -38,6 +38,10 @@ pub trait Queries {
     fn sites(&self, now: Moment) -> Vec<Known>;
     /// A job submitted to it.
     fn job(&self, id: JobId) -> Option<JobView>;
+    /// Whether a job that it does not know may still wait or run in its batch system.
+    fn may_have_job(&self, _: JobId) -> bool {
+        false
+    }
     /// Jobs submitted to it, newest last.
     fn jobs(&self, viewer: &Viewer) -> Vec<JobView>;
     /// Of a broker: the peer that has a job, and its id there. None while it has no place.

@@ -20,6 +20,8 @@ pub enum Flaw {
     ChangeInPart,
     /// A race of copies grants every claim.
     GrantTwoClaims,
+    /// A race of copies takes a silent site for one that lost its copy.
+    RetryWhenSilent,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

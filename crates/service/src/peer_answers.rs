@@ -282,6 +282,8 @@ mod tests {
     fn an_answer_about_a_job_is_checked_too() {
         let job = |owner: &str, detail: &str| {
             checked_job(Ok(Box::new(JobView {
+                rerun: Default::default(),
+                runs: Default::default(),
                 id: JobId(1),
                 owner: owner.into(),
                 site: Some("north".into()),

@@ -331,6 +331,7 @@ pub(crate) fn job_request() -> impl Strategy<Value = JobRequest> {
             let (reservation, resource, kind, capacity, limit) = place;
             let (latest_end, requirements, reference_mhz, input_bytes) = needs;
             JobRequest {
+                rerun: Default::default(),
                 reservation,
                 resource,
                 kind,
@@ -371,6 +372,8 @@ pub(crate) fn job_view() -> impl Strategy<Value = JobView> {
             let (id, owner, site, resource, reservation) = place;
             let ((submitted, started, ended, expected_start), (exit, native_id, detail)) = (times, end);
             JobView {
+                rerun: Default::default(),
+                runs: Default::default(),
                 id,
                 owner,
                 site,

@@ -87,6 +87,21 @@ pub(crate) struct Arguments {
     #[arg(conflicts_with = "reservation")]
     input_bytes: Option<u64>,
 
+    /// Put the job back into the queue of its site, under the same id, if its reservation ends or is cancelled before
+    /// the job is done, or if a node fails
+    #[arg(long, help_heading = "Job")]
+    restartable: bool,
+
+    /// Send SIGUSR1 to the program this long before its reservation or time limit ends, to save its work
+    #[arg(long, value_name = "LENGTH", value_parser = some_time, help_heading = "Job")]
+    warn: Option<Length>,
+
+    /// Submit the job again, at other sites first, up to N times after a site lost it; a site that does not answer has
+    /// not lost it (broker only)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=16), help_heading = "Job")]
+    #[arg(conflicts_with = "reservation")]
+    retry: Option<u32>,
+
     /// Working folder of the program at the site
     #[arg(long, value_name = "FOLDER", help_heading = "Job")]
     folder: Option<String>,
@@ -155,6 +170,9 @@ fn submit(arguments: &Arguments, work: Work, session: &Session) -> Result<()> {
         }),
         copies: arguments.copies,
         claims: false,
+        restartable: arguments.restartable,
+        warn_seconds: arguments.warn.map(|warn| warn.seconds().0),
+        retry: arguments.retry,
         name: None,
         note: None,
         labels: BTreeMap::new(),

@@ -413,6 +413,10 @@ pub(crate) fn print_job(job: &Job, session: &Session) -> io::Result<()> {
         ("native id", or_nothing(job.native_id.as_ref(), Clone::clone)),
         ("detail", or_nothing(job.detail.as_ref(), Clone::clone)),
     ]);
+    lines.extend((job.restarts > 0).then(|| ("restarts", job.restarts.to_string())));
+    let lost =
+        job.attempts.iter().map(|lost| format!("{} at {}: {}", lost.site, dates.short(lost.at), lost.why));
+    lines.extend(lost.map(|lost| ("lost at", lost)));
     details(&mut out, &lines)
 }
 

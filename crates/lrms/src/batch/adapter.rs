@@ -53,6 +53,11 @@ impl Batch {
         self.state().traits.moves_jobs
     }
 
+    /// Whether a job that is over can go back to the queue, and a running one can get a signal.
+    pub fn requeues_jobs(&self) -> bool {
+        self.state().traits.requeues_jobs
+    }
+
     /// Whether jobs of several users can use one reservation. If all jobs run as one account, they can anyway.
     pub fn sharing(&self) -> Sharing {
         match self.settings.accounts {

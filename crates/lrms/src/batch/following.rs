@@ -120,6 +120,7 @@ impl State {
         for (id, facts) in &shown {
             // Our own actions since the look began are newer.
             if self.jobs.get(*id).is_some_and(|entry| entry.stamp < number) {
+                self.revive(*id, &facts[0]);
                 self.end_doubles(*id, facts);
                 self.take(*id, &facts[0]);
             }
@@ -166,6 +167,14 @@ impl State {
         for (id, fact) in unknown {
             let reservation = fact.reservations.iter().find_map(|handle| self.pieces.owner_of(handle));
             self.jobs.add(Entry::found(id, &fact, reservation));
+        }
+    }
+
+    /// A job that was over is in the queue again: by our order whose answer was lost, or by the batch system.
+    fn revive(&mut self, id: JobId, fact: &JobFact) {
+        let over = self.jobs.get(id).filter(|entry| entry.state.is_over());
+        if over.is_some_and(|entry| entry.restarts < fact.restarts && !fact.state.is_over()) {
+            self.jobs.requeued(id, fact.restarts, 0);
         }
     }
 
@@ -216,6 +225,8 @@ impl State {
         if let Some(entry) = self.jobs.get_mut(id) {
             (entry.until, entry.expected_start) = (until, expected);
             entry.native.clone_from(&fact.native);
+            // A fact from the accounting does not tell.
+            entry.restarts = entry.restarts.max(fact.restarts);
             // One way only: a job that got its go-ahead never waits for it again.
             entry.awaits_go &= fact.state != FactState::Running || fact.awaits_go;
         }
@@ -277,10 +288,15 @@ fn state_of(entry: &Entry, fact: &JobFact, backed: bool, now: Time) -> (JobState
         FactState::Cancelled => (JobState::Killed(Ended::Cancelled), ended),
         FactState::OutOfTime => (JobState::Killed(out_of_time(entry, fact)), ended),
         FactState::NotLaunched { why } => (JobState::Killed(Ended::CouldNotStart(why.clone())), ended),
-        FactState::Failed { why } if fact.started.is_none() => {
+        FactState::NodeFailed { why } if fact.started.is_some() => {
+            (JobState::Killed(Ended::NodeFailed(why.clone())), ended)
+        }
+        FactState::Failed { why } | FactState::NodeFailed { why } if fact.started.is_none() => {
             (JobState::Killed(Ended::CouldNotStart(why.clone())), ended)
         }
-        FactState::Failed { why } => (JobState::Killed(Ended::Failed(why.clone())), ended),
+        FactState::Failed { why } | FactState::NodeFailed { why } => {
+            (JobState::Killed(Ended::Failed(why.clone())), ended)
+        }
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Entry {
     /// Claims, and no look has shown it past its go-ahead.
     pub(super) awaits_go: bool,
     pub(super) claims_since: Option<Time>,
+    /// How often it went back to the queue.
+    pub(super) restarts: u32,
     /// Number of the last look begun when we last changed the job; only looks with higher numbers show the change.
     pub(super) stamp: u64,
 }
@@ -70,6 +72,7 @@ impl Entry {
             ending: false,
             awaits_go: fact.awaits_go,
             claims_since: None,
+            restarts: fact.restarts,
             stamp: 0,
         }
     }
@@ -83,6 +86,7 @@ impl Entry {
             ended: self.ended,
             // After the start, an old estimate would contradict the real time.
             expected_start: self.expected_start.filter(|_| self.state == JobState::Waiting),
+            restarts: self.restarts,
         }
     }
 }
@@ -143,6 +147,27 @@ impl Register {
             }
         }
         true
+    }
+
+    /// Records that a job that was over is in the queue again, outside of reservations.
+    pub(super) fn requeued(&mut self, id: JobId, restarts: u32, stamp: u64) {
+        self.over.retain(|over| *over != id);
+        if let Some(entry) = self.get_mut(id) {
+            *entry = Entry {
+                job: entry.job.take().map(|job| Job { reservation: None, ..job }),
+                state: JobState::Waiting,
+                started: None,
+                ended: None,
+                expected_start: None,
+                reservation: None,
+                until: None,
+                unheard: false,
+                ending: false,
+                restarts,
+                stamp,
+                ..entry.clone()
+            };
+        }
     }
 
     /// Forgets the oldest finished jobs beyond this number.

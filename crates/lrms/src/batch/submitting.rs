@@ -94,6 +94,46 @@ impl Batch {
         self.system.go(&native)
     }
 
+    /// Puts a job that is over back into the queue, outside of reservations. Idempotent for a number of restarts.
+    pub fn requeue(&self, now: Moment, job: &Job, restarts: u32) -> Result<(), LrmsError> {
+        self.meet(now, job.id)?;
+        let native = {
+            let mut state = self.state();
+            let refused = |said: &str| LrmsError::Refused {
+                what: format!("to put {} back into the queue", job.id),
+                said: said.into(),
+            };
+            let known = state.jobs.get(job.id).ok_or_else(|| refused("it is no longer known"))?;
+            if known.restarts >= restarts {
+                return Ok(());
+            }
+            if !known.state.is_over() {
+                return Err(refused("it still waits or runs"));
+            }
+            let native = known.native.clone();
+            // A look meanwhile must not take it for a job that is over and waits by mistake.
+            state.submitting.insert(job.id);
+            native
+        };
+        let requeued = self.system.requeue(&native);
+        let mut state = self.state();
+        state.submitting.remove(&job.id);
+        let begun = state.looks.begun;
+        if requeued.is_ok() {
+            state.jobs.requeued(job.id, restarts, begun);
+        }
+        requeued
+    }
+
+    /// Sends the warning signal to a running job.
+    pub fn warn(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
+        self.meet(now, id)?;
+        let said = "it is unknown or over".to_owned();
+        let refused = || LrmsError::Refused { what: format!("to send a signal to {id}"), said };
+        let native = self.state().live_native(id).ok_or_else(refused)?;
+        self.system.warn(&native)
+    }
+
     /// Cancels a waiting or running job. An unknown or finished one is no error.
     pub fn cancel(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
         self.meet(now, id)?;
@@ -164,6 +204,7 @@ impl State {
             work: job.work.clone(),
             // Longer than [`Batch::go`] accepts, see there.
             go_within: job.claims.then_some(Seconds(self.settings.go_within.0.saturating_mul(3) / 2)),
+            restartable: job.rerun.restartable,
         })
     }
 
@@ -181,7 +222,7 @@ impl State {
 /// A repeated submission: fine if the job is the same. A job found after a restart gets its missing details.
 fn same(known: &mut Entry, job: &Job) -> Result<(), LrmsError> {
     match &known.job {
-        Some(before) if before != job => Err(LrmsError::OtherJob { id: job.id }),
+        Some(before) if !is_same(before, job, known.restarts) => Err(LrmsError::OtherJob { id: job.id }),
         Some(_) => Ok(()),
         None => {
             known.reservation = known.reservation.or(job.reservation);
@@ -190,6 +231,12 @@ fn same(known: &mut Entry, job: &Job) -> Result<(), LrmsError> {
             Ok(())
         }
     }
+}
+
+/// A job that went back to the queue has left its reservation.
+fn is_same(before: &Job, job: &Job, restarts: u32) -> bool {
+    let reservation = if restarts > 0 { before.reservation } else { job.reservation };
+    *before == Job { reservation, ..job.clone() }
 }
 
 fn fits(job: &Job, within: String, available: Capacity) -> Result<(), LrmsError> {

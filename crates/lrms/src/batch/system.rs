@@ -81,6 +81,19 @@ pub trait JobSystem {
     /// Lets a job run that was submitted with [`Submission::go_within`].
     fn go(&self, native: &str) -> Result<(), LrmsError>;
 
+    /// Puts a job that was submitted as [`Submission::restartable`] and is over back into the queue, outside of
+    /// reservations. One that is in the queue is no error. Called only with [`Traits::requeues_jobs`].
+    fn requeue(&self, native: &str) -> Result<(), LrmsError> {
+        let said = "it cannot run a job again".into();
+        Err(LrmsError::Refused { what: format!("to put the job {native} back into the queue"), said })
+    }
+
+    /// Sends SIGUSR1 to the program of a running job. Called only with [`Traits::requeues_jobs`].
+    fn warn(&self, native: &str) -> Result<(), LrmsError> {
+        let said = "it cannot send a signal to the program of a job".into();
+        Err(LrmsError::Refused { what: format!("to warn the job {native}"), said })
+    }
+
     /// Cancels a waiting or running job. A finished or unknown one is no error.
     fn cancel(&self, native: &str) -> Result<(), LrmsError>;
 
@@ -118,6 +131,8 @@ pub struct Traits {
     pub longest_name: usize,
     /// Whether waiting and running jobs of a reservation can move to another.
     pub moves_jobs: bool,
+    /// Whether a job that is over can go back to the queue, and a running one can get a signal.
+    pub requeues_jobs: bool,
     /// How long a reservation that is deleted while a job runs in it may still occupy its cores; zero if they are
     /// free at once.
     pub freed_within: Seconds,
@@ -297,6 +312,8 @@ pub struct JobFact {
     pub expected_start: Option<Time>,
     /// Whether it claims and has no go-ahead yet.
     pub awaits_go: bool,
+    /// How often it went back to the queue, as far as the batch system tells.
+    pub restarts: u32,
 }
 
 /// State of a job in a batch system.
@@ -327,7 +344,12 @@ pub enum FactState {
         /// Reason in the words of the batch system.
         why: String,
     },
-    /// Its node failed, or it could not be started.
+    /// Ended with its node.
+    NodeFailed {
+        /// Reason in the words of the batch system.
+        why: String,
+    },
+    /// Ended by the batch system, or it could not be started.
     Failed {
         /// Reason in the words of the batch system.
         why: String,
@@ -359,6 +381,8 @@ pub struct Submission {
     pub work: Work,
     /// For a claiming job: how long it waits for its go-ahead before it exits with [`NO_GO`].
     pub go_within: Option<Seconds>,
+    /// Whether it may go back to the queue.
+    pub restartable: bool,
 }
 
 impl Wanted {
@@ -420,6 +444,7 @@ impl JobFact {
             reservations: Vec::new(),
             expected_start: None,
             awaits_go: false,
+            restarts: 0,
         }
     }
 }

@@ -85,6 +85,8 @@ pub struct Builtin {
     untold: Vec<JobChange>,
     /// Jobs whose end is not written to disk yet.
     unwritten: BTreeSet<JobId>,
+    /// Jobs that go back to the queue as soon as the processes of their last run are gone.
+    requeuing: BTreeMap<JobId, Requeuing>,
     remembered: usize,
     now: Moment,
     phase: Phase,
@@ -92,6 +94,13 @@ pub struct Builtin {
     shown: Option<u64>,
     /// Whether a write error was already reported.
     troubled: bool,
+}
+
+/// An order that waits until a job has no processes.
+struct Requeuing {
+    order: OrderId,
+    job: Job,
+    restarts: u32,
 }
 
 /// Progress after the start.
@@ -125,6 +134,7 @@ impl Builtin {
             processes,
             untold: Vec::new(),
             unwritten: BTreeSet::new(),
+            requeuing: BTreeMap::new(),
             remembered: REMEMBERED,
             now: start,
             phase: Phase::Asleep,
@@ -215,6 +225,11 @@ impl Builtin {
             BatchOrder::Submit { order, job } => of_job(order, job.id, self.submit(&job)),
             BatchOrder::Bind { order, job } => of_job(order, job.id, self.bind(&job)),
             BatchOrder::Go { order, job } => of_job(order, job, self.go(job)),
+            BatchOrder::Requeue { order, job, restarts } => {
+                self.requeuing.insert(job.id, Requeuing { order, job: *job, restarts });
+                self.requeue_what_is_gone()
+            }
+            BatchOrder::Warn { order, job } => of_job(order, job, self.warn(job)),
             BatchOrder::Cancel { order, job } => of_job(order, job, self.cancel(job)),
             BatchOrder::Look { order } => vec![self.looked(Some(order))],
         }
@@ -236,6 +251,7 @@ impl Builtin {
         let written = self.write_what_is_unwritten();
         let changes = std::mem::take(&mut self.untold).into_iter();
         let mut reports: Vec<BatchReport> = changes.map(BatchReport::JobChanged).collect();
+        reports.extend(self.requeue_what_is_gone());
         let was_troubled = std::mem::replace(&mut self.troubled, written.is_err());
         match written {
             // Report a write error once, not in every step until the disk is repaired.
@@ -282,11 +298,10 @@ impl Builtin {
 
     fn submit(&mut self, job: &Job) -> Result<(), LrmsError> {
         if let Some(known) = self.register.get(job.id) {
-            return if known.job == *job { Ok(()) } else { Err(LrmsError::OtherJob { id: job.id }) };
+            return if known.is(job) { Ok(()) } else { Err(LrmsError::OtherJob { id: job.id }) };
         }
         self.check(job)?;
-        let record =
-            Record { job: job.clone(), submitted: self.now.second(), order: self.register.next_order() };
+        let record = Record::new(job.clone(), self.now.second(), self.register.next_order());
         // On disk before it counts as submitted: an acknowledged job must survive a crash.
         if let Some(processes) = &self.processes {
             processes.add(&record)?;
@@ -305,7 +320,8 @@ impl Builtin {
         if known.job == *job {
             return Ok(());
         }
-        let record = Record { job: job.clone(), submitted: known.submitted, order: known.order };
+        let record =
+            Record { restarts: known.restarts, ..Record::new(job.clone(), known.submitted, known.order) };
         // Check first: the record on disk must not change if the order is refused.
         self.check_room(job)?;
         if let Some(processes) = &self.processes {
@@ -329,6 +345,7 @@ impl Builtin {
     }
 
     fn cancel(&mut self, id: JobId) -> Result<(), LrmsError> {
+        self.requeuing.remove(&id);
         let over = |entry: &Entry| entry.state.is_over();
         if self.register.get(id).is_none_or(over) {
             return Ok(());

@@ -4,10 +4,10 @@
 use super::cluster::Cluster;
 use super::processes::Stored;
 use super::processes::folder::{Over, Record};
-use super::{Builtin, Phase};
+use super::{Builtin, Phase, Requeuing};
 use crate::environment::Within;
 use crate::error::LrmsError;
-use bookahead_party::{Ended, Job, JobChange, JobState, JobStatus, Work};
+use bookahead_party::{BatchError, BatchReport, Ended, Job, JobChange, JobState, JobStatus, Work};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{JobId, Moment, Name};
 use std::collections::{BTreeMap, VecDeque};
@@ -68,8 +68,8 @@ impl Builtin {
     }
 
     fn register_as(&mut self, record: Record, state: JobState, started: Option<Time>, ended: Option<Time>) {
-        let Record { job, submitted, order } = record;
-        self.register.add(Entry { job, order, submitted, state, started, ended });
+        let Record { job, submitted, order, restarts } = record;
+        self.register.add(Entry { job, order, submitted, state, started, ended, restarts });
     }
 
     /// Advances to `now` before a command, unless jobs may not start yet.
@@ -138,6 +138,56 @@ impl Builtin {
         self.untold.push(change);
     }
 
+    /// Puts jobs back into the queue whose last run has no processes left, behind all others. A job must not run
+    /// twice at the same time, and its processes may take some seconds to end.
+    pub(super) fn requeue_what_is_gone(&mut self) -> Vec<BatchReport> {
+        let busy = |id: &JobId| {
+            let ending = self.processes.as_ref().is_some_and(|processes| processes.is_ending(*id));
+            ending || self.unwritten.contains(id)
+        };
+        let ready: Vec<JobId> = self.requeuing.keys().filter(|id| !busy(id)).copied().collect();
+        let mut reports = Vec::new();
+        for id in ready {
+            let Some(Requeuing { order, job, restarts }) = self.requeuing.remove(&id) else { continue };
+            let outcome = self.requeue(job, restarts).map_err(BatchError::from);
+            reports.push(BatchReport::Job { order, job: id, outcome });
+        }
+        reports
+    }
+
+    fn requeue(&mut self, job: Job, restarts: u32) -> Result<(), LrmsError> {
+        let what = || format!("to put {} back into the queue", job.id);
+        let Some(known) = self.register.get(job.id) else {
+            return Err(LrmsError::Refused { what: what(), said: "it is no longer known".into() });
+        };
+        if known.restarts >= restarts {
+            return Ok(());
+        }
+        if !known.state.is_over() {
+            return Err(LrmsError::Refused { what: what(), said: "it still waits or runs".into() });
+        }
+        self.check_room(&job)?;
+        let (id, submitted) = (job.id, known.submitted);
+        let record = Record { restarts, ..Record::new(job, submitted, self.register.next_order()) };
+        if let Some(processes) = &self.processes {
+            processes.requeue(&record)?;
+        }
+        self.register.remove(id);
+        self.take(record, None);
+        Ok(())
+    }
+
+    /// Sends the warning signal to the program of a running job. A simulated job needs none.
+    pub(super) fn warn(&mut self, id: JobId) -> Result<(), LrmsError> {
+        let runs = self.register.get(id).filter(|entry| entry.state == JobState::Running);
+        if runs.is_none() {
+            let said = "it does not run".into();
+            return Err(LrmsError::Refused { what: format!("to send a signal to {id}"), said });
+        }
+        self.processes.iter().for_each(|processes| processes.warn(id));
+        Ok(())
+    }
+
     /// Kills remaining processes of finished jobs, writes their ends to disk, and forgets the oldest. Failed writes
     /// are retried the next time.
     pub(super) fn write_what_is_unwritten(&mut self) -> Result<(), LrmsError> {
@@ -198,6 +248,15 @@ pub(super) struct Entry {
     pub(super) state: JobState,
     pub(super) started: Option<Time>,
     pub(super) ended: Option<Time>,
+    pub(super) restarts: u32,
+}
+
+impl Entry {
+    /// Whether it is this job. One that went back to the queue has left its reservation.
+    pub(super) fn is(&self, job: &Job) -> bool {
+        let reservation = if self.restarts > 0 { self.job.reservation } else { job.reservation };
+        self.job == Job { reservation, ..job.clone() }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -247,6 +306,14 @@ impl Register {
         Some(entry)
     }
 
+    /// Removes a job that is added again.
+    pub(super) fn remove(&mut self, id: JobId) {
+        if let Some(entry) = self.entries.remove(&id) {
+            self.ordered.remove(&entry.order);
+            self.over.retain(|over| *over != id);
+        }
+    }
+
     /// Forgets the oldest finished job if there are more than `remembered`.
     pub(super) fn forget_oldest(&mut self, remembered: usize) -> Option<JobId> {
         if self.over.len() <= remembered {
@@ -268,6 +335,7 @@ impl Register {
             started: entry.started,
             ended: entry.ended,
             expected_start: expected.get(&entry.job.id).copied(),
+            restarts: entry.restarts,
         };
         entries.map(status).collect()
     }

@@ -275,6 +275,7 @@ mod tests {
         let place =
             Place { resource: "cpu".into(), unit: Unit::Cores, partition: None, features: Vec::new() };
         Submission {
+            restartable: false,
             name: "job".into(),
             place,
             amount: 4,

@@ -96,6 +96,7 @@ impl BatchSystem for GridEngine {
             smallest_step: Seconds(1),
             longest_name: 100,
             moves_jobs: false,
+            requeues_jobs: false,
             freed_within: Seconds::ZERO,
             sharing: Sharing::FromTheBeginning,
         }

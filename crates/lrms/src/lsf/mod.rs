@@ -86,6 +86,7 @@ impl BatchSystem for Lsf {
             smallest_step: Seconds(times::STEP),
             longest_name: create::LONGEST_NAME,
             moves_jobs: false,
+            requeues_jobs: false,
             freed_within: Seconds::ZERO,
             sharing: Sharing::Never,
         }

@@ -72,6 +72,7 @@ impl BatchSystem for Maui {
             smallest_step: Seconds(1),
             longest_name: create::LONGEST_NAME,
             moves_jobs: false,
+            requeues_jobs: false,
             freed_within: Seconds::ZERO,
             // Maui cannot change a reservation, and so not its users.
             sharing: Sharing::FromTheBeginning,

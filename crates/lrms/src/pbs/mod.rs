@@ -98,6 +98,7 @@ impl BatchSystem for Pbs {
             smallest_step: Seconds(1),
             longest_name: 200,
             moves_jobs: false,
+            requeues_jobs: false,
             freed_within: reservations::FREED_WITHIN,
             sharing: Sharing::FromTheBeginning,
         }

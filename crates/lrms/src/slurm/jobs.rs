@@ -21,6 +21,9 @@ const MOST_TASKS_OF_ALL: usize = 100_000;
 /// Prefix of the comment of a job submitted into a reservation: Slurm forgets the reservation when it is over.
 pub(super) const INSIDE: &str = "bookahead: inside ";
 
+/// Comment of a job that left its reservation for the queue.
+pub(super) const LEFT: &str = "bookahead: back in the queue";
+
 /// Suffix of the comment of a job that waits for its go-ahead, and the comment that gives it; the job itself reads
 /// it.
 pub(super) const CLAIMS: &str = "(claims)";
@@ -97,6 +100,7 @@ fn fact(job: &SlurmJob, around: &Surroundings) -> Option<JobFact> {
         reservations: reservations(job.resv_name.text()),
         expected_start: start.filter(|_| state == FactState::Waiting),
         awaits_go: claims(job.comment.text()),
+        restarts: restarts(job.restart_cnt.0),
         state,
     })
 }
@@ -120,6 +124,11 @@ pub(super) fn claims(comment: &str) -> bool {
 /// reservation as if an administrator had done so, and keeps holding it when the reservation is gone.
 fn lost_its_reservation(job: &SlurmJob) -> bool {
     job.comment.text().starts_with(INSIDE) && job.resv_name.text().is_empty()
+}
+
+/// How often a job went back to the queue.
+pub(super) fn restarts(count: Option<i64>) -> u32 {
+    count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
 }
 
 /// Splits `a,b`: the job may run in either.
@@ -274,7 +283,7 @@ fn over(states: &Words, reason: &str, exit: Exit) -> FactState {
         () if any(&["CANCELLED", "REVOKED"]) => FactState::Cancelled,
         () if any(&["TIMEOUT", "DEADLINE"]) => FactState::OutOfTime,
         () if any(&["COMPLETED"]) => FactState::Done { exit: 0 },
-        () if any(&["NODE_FAIL"]) => failed("its node failed"),
+        () if any(&["NODE_FAIL"]) => FactState::NodeFailed { why: "its node failed".into() },
         () if any(&["PREEMPTED"]) => failed("another job took its place"),
         () if any(&["OUT_OF_MEMORY"]) => failed("it needed more memory than it had"),
         () if any(&["FAILED"]) && exit.0 != 0 => FactState::Done { exit: exit.0 },
@@ -331,7 +340,8 @@ mod tests {
         assert!(matches!(&mute, FactState::NotLaunched { why } if why.contains("output file")), "{mute:?}");
         assert_eq!(of(&["TIMEOUT"], "TimeLimit", 15), FactState::OutOfTime);
         assert_eq!(of(&["CANCELLED"], "None", 15), FactState::Cancelled);
-        for word in ["NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "SOMETHING_NEW", "FAILED"] {
+        assert!(matches!(of(&["NODE_FAIL"], "None", 0), FactState::NodeFailed { .. }));
+        for word in ["PREEMPTED", "OUT_OF_MEMORY", "SOMETHING_NEW", "FAILED"] {
             assert!(matches!(of(&[word], "None", 0), FactState::Failed { .. }), "{word}");
         }
         let not_launched = [

@@ -48,6 +48,7 @@ pub(super) struct SlurmJob {
     pub(super) exit_code: Exit,
     pub(super) resv_name: Words,
     pub(super) comment: Words,
+    pub(super) restart_cnt: Number,
     pub(super) dependency: Words,
     #[serde(rename = "job_resources")]
     pub(super) placed: Placed,

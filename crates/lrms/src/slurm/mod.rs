@@ -121,6 +121,7 @@ impl BatchSystem for Slurm {
             smallest_step: Seconds(1),
             longest_name: LONGEST_NAME,
             moves_jobs: true,
+            requeues_jobs: true,
             freed_within: Seconds::ZERO,
             sharing: Sharing::Always,
         }

@@ -80,6 +80,7 @@ fn remembered(printed: &str, native: &str, settings: &Settings) -> Option<JobFac
         cores: number("NumCPUs"),
         nodes: number("NumNodes"),
         reservations: jobs::reservations(get("Reservation").unwrap_or_default()),
+        restarts: jobs::restarts(get("Restarts").and_then(|count| count.parse().ok())),
         ..JobFact::new(native)
     };
     let ran = get("NodeList").and_then(expand).is_some_and(|nodes| !nodes.is_empty());

@@ -10,7 +10,7 @@
 
 use super::commands::{self, invalid_project, is_about_projects, scontrol};
 use super::delete::{self, JOB_OVER, named};
-use super::jobs::{CLAIMS, GO, INSIDE};
+use super::jobs::{CLAIMS, GO, INSIDE, LEFT};
 use super::{Slurm, outcome};
 use crate::batch::accounts::is_project;
 use crate::batch::{Files, Handle, JobFact, JobSystem, Submission, Unit};
@@ -66,6 +66,33 @@ impl JobSystem for Slurm {
             return Err(refused(what, "this is not the id of a Slurm job"));
         };
         let command = scontrol(tools, ["update", &format!("JobId={native}"), &format!("Comment={GO}")]);
+        ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER)
+    }
+
+    fn requeue(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let what = format!("to put the job {native} back into the queue");
+        let Some(native) = named(native) else {
+            return Err(refused(what, "this is not the id of a Slurm job"));
+        };
+        let command = scontrol(tools, ["requeue", native]);
+        // After a lost answer it may be in the queue already.
+        let already = ["Job is pending execution"];
+        let never = [&JOB_OVER[..1], &["disabled", "Access/permission"]].concat();
+        ended(&command, &tools.run(&command)?, what.clone(), &already, &never)?;
+        // Slurm lets a job wait for two minutes before it runs again, and it keeps its reservation.
+        let words = ["update", &format!("JobId={native}"), "StartTime=now", "ReservationName="];
+        let command = scontrol(tools, words.into_iter().chain([&*format!("Comment={LEFT}")]));
+        ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER[..1])
+    }
+
+    fn warn(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let what = format!("to send a signal to the job {native}");
+        let Some(native) = named(native) else {
+            return Err(refused(what, "this is not the id of a Slurm job"));
+        };
+        let command = tools.command("scancel").args(["--batch", "--signal=USR1", native]);
         ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER)
     }
 
@@ -164,10 +191,14 @@ fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: Strin
         format!("--time={minutes}"),
         format!("--output={output}"),
         exported(job),
-        "--no-requeue".to_owned(),
+        if job.restartable { "--requeue" } else { "--no-requeue" }.to_owned(),
         // Overrides a script's own array, in any spelling: an array would be many jobs under one id.
         "--array=".to_owned(),
     ];
+    if job.restartable {
+        // Otherwise each run would overwrite the output of the last.
+        options.push("--open-mode=append".to_owned());
+    }
     options.extend(folder.map(|folder| format!("--chdir={}", folder.display())));
     options.extend(job.project.iter().map(|project| format!("--account={project}")));
     options.extend(job.qos.iter().map(|qos| format!("--qos={qos}")));

@@ -19,6 +19,7 @@ pub(crate) fn now() -> Moment {
 fn noting(id: u128, file: &Path) -> Job {
     let text = format!("#!/bin/sh\necho \"$1\" >> {}\nexit 3\n", file.display());
     Job {
+        rerun: Default::default(),
         id: JobId(id),
         user: "ann".into(),
         resource: crate::cpu(),

@@ -168,6 +168,7 @@ fn wake(builtin: &mut Builtin, second: i64) {
 
 fn job(id: u128, capacity: u32, limit: i64, run: i64) -> Job {
     Job {
+        rerun: Default::default(),
         id: JobId(id),
         user: Name::from("ann"),
         resource: cpu(),

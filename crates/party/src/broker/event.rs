@@ -3,7 +3,7 @@
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::broker::{Event, Snapshot};
 use bookahead_protocol::jobs::race::Pace;
-use bookahead_protocol::jobs::{JobRequest, JobView, Patience, choice, race};
+use bookahead_protocol::jobs::{JobRequest, JobView, LostAttempt, Patience, choice, race};
 use bookahead_protocol::{Caller, JobId, Key, Millis, Name, ReservationId};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,8 @@ pub enum JobEvent {
     Race { id: JobId, event: race::Event },
     /// The site of its reservation has accepted it.
     Handed { id: JobId },
+    /// A site lost it, and it is submitted again.
+    Retried { id: JobId, attempt: LostAttempt },
     /// Its owner cancelled it.
     Unwanted { id: JobId },
     /// It is over.
@@ -101,6 +103,7 @@ impl JobEvent {
             | JobEvent::Choice { id, .. }
             | JobEvent::Race { id, .. }
             | JobEvent::Handed { id }
+            | JobEvent::Retried { id, .. }
             | JobEvent::Unwanted { id } => *id,
             JobEvent::Over { job, .. } => job.id,
         }

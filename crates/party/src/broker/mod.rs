@@ -318,7 +318,7 @@ impl Broker {
         let effects = self.head.tick(step.now);
         self.carry_out(effects, &Origin::default(), step);
         let mut effects = jobs::Effects::new(step.now);
-        self.jobs.tick(&mut effects);
+        self.jobs.tick(Around { head: &self.head, register: &self.register }, &mut effects);
         self.carry_out_for_jobs(effects, step);
     }
 }

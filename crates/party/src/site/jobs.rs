@@ -1,7 +1,7 @@
 //! The jobs submitted to a site. Each is journalled before it is submitted to the batch system, so no job
 //! there is ever unknown to the site. A record follows from its events only.
 
-use crate::batch::{Job, JobState};
+use crate::batch::{Ended, Job, JobState};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{JobId, Key, ReservationId};
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,19 @@ pub enum JobEvent {
         /// Start of the run.
         at: Time,
     },
+    /// Its run is over, and it goes back to the queue, out of its reservation.
+    Requeued {
+        id: JobId,
+        /// How often it did so, this time included.
+        restarts: u32,
+        /// Why its run ended. None if the batch system put it back by itself.
+        why: Option<Ended>,
+        at: Time,
+    },
+    /// The batch system has it in the queue again.
+    Queued { id: JobId },
+    /// It got the signal that its time ends soon.
+    Warned { id: JobId },
     /// It is over, or the batch system refused it.
     Over { id: JobId, state: JobState, at: Time },
 }
@@ -52,6 +65,9 @@ impl JobEvent {
             | JobEvent::Claimed { id }
             | JobEvent::MayRun { id }
             | JobEvent::Started { id, .. }
+            | JobEvent::Requeued { id, .. }
+            | JobEvent::Queued { id }
+            | JobEvent::Warned { id }
             | JobEvent::Over { id, .. } => *id,
         }
     }
@@ -87,17 +103,51 @@ pub struct Record {
     /// When it started.
     #[serde(default)]
     pub started: Option<Time>,
+    /// How often it went back to the queue.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restarts: u32,
+    /// Why it went back the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_back: Option<Ended>,
+    /// Whether the batch system must still be told of that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requeuing: bool,
+    /// The reservation that it was submitted with and left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<ReservationId>,
+    /// Whether its present run got the signal that its time ends soon.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub warned: bool,
     /// When and how it ended.
     #[serde(default)]
     pub over: Option<(Time, JobState)>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Record {
     /// Whether it is this job, as originally submitted.
     pub(super) fn is(&self, job: &Job) -> bool {
         // A repeated submission does not name the reservation that the job was assigned to later.
-        let reservation = self.job.reservation.filter(|_| !self.given);
+        let reservation = self.left.or(self.job.reservation.filter(|_| !self.given));
         Job { reservation, ..self.job.clone() } == *job
+    }
+
+    /// Whether it runs and must still be warned before its end.
+    fn is_to_be_warned(&self) -> bool {
+        let runs = self.started.is_some() && self.over.is_none() && !self.requeuing;
+        runs && !self.warned && self.job.rerun.warn_seconds.is_some()
+    }
+
+    fn go_back(&mut self, restarts: u32, why: Option<&Ended>) {
+        if !self.given {
+            self.left = self.left.or(self.job.reservation);
+        }
+        (self.job.reservation, self.given, self.binding) = (None, false, false);
+        (self.started, self.warned, self.requeuing) = (None, false, why.is_some());
+        (self.restarts, self.sent_back) = (restarts, why.cloned());
     }
 
     /// Its current state.
@@ -120,6 +170,7 @@ pub struct Jobs {
     by_key: BTreeMap<Key, JobId>,
     live: BTreeSet<JobId>,
     over: BTreeSet<(Time, JobId)>,
+    to_warn: BTreeSet<JobId>,
 }
 
 impl Jobs {
@@ -128,20 +179,23 @@ impl Jobs {
         match event {
             JobEvent::Submitted { job, key, at } => {
                 let (job, key, submitted) = (job.clone(), *key, *at);
-                let (handed, given, binding, claims, may_run) = (false, false, false, false, false);
-                let (native, started, over) = (None, None, None);
                 self.insert(Record {
                     job,
                     key,
                     submitted,
-                    handed,
-                    given,
-                    binding,
-                    native,
-                    claims,
-                    may_run,
-                    started,
-                    over,
+                    handed: false,
+                    given: false,
+                    binding: false,
+                    native: None,
+                    claims: false,
+                    may_run: false,
+                    started: None,
+                    restarts: 0,
+                    sent_back: None,
+                    requeuing: false,
+                    left: None,
+                    warned: false,
+                    over: None,
                 });
             }
             JobEvent::Handed { id } => self.edit(*id, |record| record.handed = true),
@@ -165,6 +219,11 @@ impl Jobs {
                 // The first report counts: a later look may tell the same start again.
                 record.started.get_or_insert(*at);
             }),
+            JobEvent::Requeued { id, restarts, why, .. } => {
+                self.edit(*id, |record| record.go_back(*restarts, why.as_ref()));
+            }
+            JobEvent::Queued { id } => self.edit(*id, |record| record.requeuing = false),
+            JobEvent::Warned { id } => self.edit(*id, |record| record.warned = true),
             JobEvent::Over { id, state, at } => {
                 // Only the first end counts: the batch system may still report one after a cancellation.
                 if self.live.remove(id) {
@@ -187,13 +246,19 @@ impl Jobs {
             Some((at, _)) => self.over.insert((*at, id)),
             None => self.live.insert(id),
         };
+        if record.is_to_be_warned() {
+            self.to_warn.insert(id);
+        }
         self.records.insert(id, record);
     }
 
     fn edit(&mut self, id: JobId, edit: impl FnOnce(&mut Record)) {
-        if let Some(record) = self.records.get_mut(&id) {
-            edit(record);
-        }
+        let Some(record) = self.records.get_mut(&id) else { return };
+        edit(record);
+        match record.is_to_be_warned() {
+            true => self.to_warn.insert(id),
+            false => self.to_warn.remove(&id),
+        };
     }
 
     fn forget_old(&mut self, now: Time, retention: Seconds) {
@@ -218,6 +283,11 @@ impl Jobs {
     /// All remembered jobs by id.
     pub fn all(&self) -> impl Iterator<Item = &Record> {
         self.records.values()
+    }
+
+    /// Running jobs that must still be warned before their end.
+    pub(super) fn to_warn(&self) -> impl Iterator<Item = &Record> {
+        self.to_warn.iter().filter_map(|id| self.records.get(id))
     }
 
     /// Jobs that are not over.

@@ -14,6 +14,7 @@ mod jobs;
 mod keeping;
 mod orders;
 mod queries;
+mod rerun;
 mod scheduler;
 mod submission;
 
@@ -67,6 +68,8 @@ pub struct SiteOptions {
     pub move_after: Millis,
     /// Whether a waiting job can be moved into a reservation.
     pub binds_jobs: bool,
+    /// Whether a job that is over can go back to the queue, and a running one can get a signal.
+    pub requeues_jobs: bool,
     /// Whether a reservation can be shared with other users.
     pub sharing: Sharing,
 }
@@ -117,6 +120,7 @@ impl Default for SiteOptions {
             look_every: LOOK_EVERY,
             move_after: MOVE_AFTER,
             binds_jobs: true,
+            requeues_jobs: true,
             sharing: Sharing::Always,
         }
     }
@@ -143,6 +147,10 @@ pub struct Site {
     submitting: BTreeMap<JobId, (Moment, Vec<CallId>)>,
     /// Jobs with a bind order in progress.
     binding: BTreeMap<JobId, OrderId>,
+    /// Jobs with a requeue order in progress.
+    requeuing: BTreeMap<JobId, OrderId>,
+    /// Jobs with a warn order in progress, or one without an answer since the last look.
+    warning: BTreeMap<JobId, OrderId>,
     /// For a built-in scheduler: the spans that it keeps until a change is durable.
     unsettled: BTreeMap<ReservationId, (crate::OrderId, Vec<Span>)>,
     /// Durations of the last holds.
@@ -200,6 +208,8 @@ impl Site {
             early: Vec::new(),
             submitting: BTreeMap::new(),
             binding: BTreeMap::new(),
+            requeuing: BTreeMap::new(),
+            warning: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             holds_took: VecDeque::new(),
             next_look: Moment(0),
@@ -319,6 +329,7 @@ impl Site {
         let ticked = self.ledger.tick(step.now);
         self.book(ticked.events, ticked.changes, step);
         self.answer_overdue_submissions(step);
+        self.warn_jobs(step);
         for (_, call, _) in self.early.extract_if(.., |(until, _, _)| *until <= step.now) {
             step.out.answer(call, Problem::new(Why::NoBatchSystem));
         }
@@ -546,7 +557,9 @@ impl Party for Site {
         let look = self.asks().then_some(self.next_look);
         let submitting = self.submitting.values().map(|(until, _)| *until);
         let early = self.early.iter().map(|(until, _, _)| *until);
-        self.ledger.next_deadline().into_iter().chain(look).chain(submitting).chain(early).min()
+        let warning = self.next_warning();
+        let own = look.into_iter().chain(warning).chain(submitting).chain(early);
+        self.ledger.next_deadline().into_iter().chain(own).min()
     }
 
     fn state(&self) -> SiteState {

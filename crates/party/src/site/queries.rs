@@ -14,7 +14,7 @@ use bookahead_protocol::ledger::{Because, Offered, View, Views, What};
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Time without failures after which a silence counts as over. As long as the usual interval between looks,
@@ -45,6 +45,8 @@ pub struct SiteFacts {
     pub(super) views: Arc<Views>,
     /// Expected starts of this site's waiting jobs.
     pub(super) expected: Arc<BTreeMap<JobId, Time>>,
+    /// Jobs in the batch system that are not in the journal.
+    pub(super) orphans: Arc<BTreeSet<JobId>>,
     /// When the last successful look began.
     pub(super) looked: Option<Moment>,
     /// Since when the batch system does not answer.
@@ -288,6 +290,10 @@ impl Queries for Site {
 
     fn job(&self, id: JobId) -> Option<JobView> {
         self.jobs.get(id).map(|record| self.show_job(record))
+    }
+
+    fn may_have_job(&self, id: JobId) -> bool {
+        Site::may_have_job(self, id)
     }
 
     fn jobs(&self, viewer: &Viewer) -> Vec<JobView> {

@@ -2,10 +2,12 @@
 //! copy of a flooded job runs only after its broker's go.
 
 use super::{JobEvent, LOOK_AGAIN, Record, Site, SiteFlaw, Step};
-use crate::batch::{BatchError, BatchOrder, Ended, Job, JobChange, JobState, Look, OrderId};
+use crate::batch::{
+    BatchError, BatchOrder, Ended, Job, JobChange, JobState, JobStatus, Look, OrderId, Rerun,
+};
 use crate::step::{CallId, Level, Notice, Remark};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
-use bookahead_protocol::jobs::{JobRequest, JobView, JobWord};
+use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Runs};
 use bookahead_protocol::ledger::JobUsage;
 use bookahead_protocol::missing::Missing;
 use bookahead_protocol::problem::{Problem, Why};
@@ -67,12 +69,15 @@ impl Site {
             reservation: asked.reservation,
             work: asked.work,
             claims: asked.claims && !self.is_broken(SiteFlaw::RunWithoutGo),
+            // Attempts at other sites are the concern of the broker.
+            rerun: Rerun { retry: None, ..asked.rerun },
             description,
         };
         if job.capacity == Capacity::ZERO || job.limit < Seconds(1) {
             let why = "a job needs a capacity of at least 1 and a time limit of at least 1s";
             return Err(Problem::new(Why::MalformedJob(why.into())));
         }
+        self.check_rerun(&job)?;
         if self.jobs.with_key(key).is_some_and(|known| !known.is(&job)) {
             return Err(Problem::new(Why::KeyTaken(key)));
         }
@@ -166,6 +171,13 @@ impl Site {
             self.binding.remove(&id);
             return self.on_bound(id, outcome, step);
         }
+        if self.requeuing.get(&id) == Some(&order) {
+            self.requeuing.remove(&id);
+            return self.on_requeued(id, outcome, step);
+        }
+        if self.warning.get(&id) == Some(&order) {
+            return self.on_warned(id, outcome, step);
+        }
         let submits = self.jobs.get(id).is_some_and(|record| !record.handed && record.over.is_none());
         match outcome {
             Ok(()) if submits => {
@@ -220,7 +232,14 @@ impl Site {
     pub(super) fn on_job_changed(&mut self, change: &JobChange, step: &mut Step) {
         let JobChange { id, state, at } = change;
         let Some(record) = self.jobs.get(*id).filter(|record| record.over.is_none()) else { return };
+        // Until the batch system has it in the queue again, reports may be about its earlier run.
+        if record.requeuing {
+            return;
+        }
         let event = match state {
+            JobState::Killed(why) if record.goes_back_after(why) => {
+                return self.send_back(*id, why.clone(), *at, step);
+            }
             state if state.is_over() => JobEvent::Over { id: *id, state: state.clone(), at: *at },
             JobState::Running if record.started.is_none() => JobEvent::Started { id: *id, at: *at },
             JobState::Claiming if !record.claims => JobEvent::Claimed { id: *id },
@@ -275,7 +294,7 @@ impl Site {
     }
 
     pub(super) fn owned_job(&self, caller: &Caller, id: JobId) -> Result<&Record, Problem> {
-        let record = self.jobs.get(id).ok_or_else(|| Problem::new(Why::UnknownJob(id)))?;
+        let record = self.jobs.get(id).ok_or_else(|| self.unknown_job(id))?;
         let allowed = caller.may_act_for(&record.job.user);
         if allowed { Ok(record) } else { Err(Problem::new(Why::NotJobOwner(id))) }
     }
@@ -285,6 +304,8 @@ impl Site {
     pub(super) fn reconcile_jobs(&mut self, order: Option<OrderId>, look: &Look, step: &mut Step) {
         let shown = |site: &Site, id: JobId| order.is_none_or(|order| site.orders.is_job_shown_by(id, order));
         let there: BTreeMap<JobId, _> = look.jobs.iter().map(|status| (status.id, status)).collect();
+        self.note_orphans(look);
+        self.warning.clear();
         for status in there.values().filter(|status| !status.state.is_over()) {
             let id = status.id;
             if shown(self, id) && self.jobs.get(id).is_none_or(|record| record.over.is_some()) {
@@ -296,7 +317,11 @@ impl Site {
         let live = self.jobs.live().filter(|record| shown(self, record.job.id));
         for record in live.cloned().collect::<Vec<_>>() {
             let id = record.job.id;
-            match there.get(&id) {
+            let status = there.get(&id).copied();
+            if !self.agrees_on_restarts(&record, status, step) {
+                continue;
+            }
+            match status {
                 // The batch system had it and no longer lists it: it may have run. A job runs at most once,
                 // so it is lost.
                 None if record.handed && self.asks() => {
@@ -305,12 +330,7 @@ impl Site {
                 }
                 None => self.hand_over(record.job, step),
                 Some(status) => {
-                    // It may have started and ended between two looks.
-                    if let Some(at) = status.started {
-                        self.on_job_changed(&JobChange { id, state: JobState::Running, at }, step);
-                    }
-                    let at = status.ended.or(status.started).unwrap_or(step.now.second());
-                    self.on_job_changed(&JobChange { id, state: status.state.clone(), at }, step);
+                    self.take_status(status, step);
                     self.order_bind(id, step);
                     if record.may_run && status.state == JobState::Claiming {
                         self.order_go(id, step);
@@ -318,6 +338,16 @@ impl Site {
                 }
             }
         }
+    }
+
+    fn take_status(&mut self, status: &JobStatus, step: &mut Step) {
+        let id = status.id;
+        // It may have started and ended between two looks.
+        if let Some(at) = status.started {
+            self.on_job_changed(&JobChange { id, state: JobState::Running, at }, step);
+        }
+        let at = status.ended.or(status.started).unwrap_or(step.now.second());
+        self.on_job_changed(&JobChange { id, state: status.state.clone(), at }, step);
     }
 
     fn shown(&self, id: JobId) -> Result<JobView, Problem> {
@@ -329,16 +359,28 @@ impl Site {
     pub(super) fn job_notice(&self, now: Moment, event: &JobEvent) -> Option<Notice> {
         let (id, at) = match event {
             JobEvent::Submitted { job, .. } => (job.id, now),
-            JobEvent::Started { id, at } | JobEvent::Over { id, at, .. } => (*id, Moment::of(*at)),
+            JobEvent::Started { id, at }
+            | JobEvent::Requeued { id, at, .. }
+            | JobEvent::Over { id, at, .. } => (*id, Moment::of(*at)),
             _ => return None,
         };
-        self.jobs.get(id).map(|record| Notice::about_job(at, &self.show_job(record)))
+        let notice = self.jobs.get(id).map(|record| Notice::about_job(at, &self.show_job(record)))?;
+        Some(match event {
+            JobEvent::Requeued { .. } => Notice { kind: "job-requeued", ..notice },
+            _ => notice,
+        })
     }
 
     /// A job as its owner may see it.
     pub(super) fn show_job(&self, record: &Record) -> JobView {
         let (state, exit, detail) = described(&record.state());
         let waits = matches!(state, JobWord::Waiting);
+        let back = |why: &Ended| format!("it went back to the queue: {why}");
+        let detail = detail.or_else(|| record.sent_back.as_ref().filter(|_| waits).map(back));
+        let taken_away = |(_, state): &(Time, JobState)| {
+            matches!(state, JobState::Killed(Ended::Displaced | Ended::NodeFailed(_)))
+        };
+        let node_failed = record.over.as_ref().is_some_and(taken_away);
         JobView {
             id: record.job.id,
             owner: record.job.user.clone(),
@@ -355,6 +397,8 @@ impl Site {
             exit,
             native_id: record.native.clone(),
             detail,
+            rerun: record.job.rerun,
+            runs: Runs { restarts: record.restarts, node_failed, ..Runs::default() },
             description: record.job.description.clone(),
         }
     }
@@ -370,7 +414,9 @@ fn described(state: &JobState) -> (JobWord, Option<i32>, Option<String>) {
             let word = match why {
                 Ended::Cancelled => JobWord::Cancelled,
                 Ended::Limit => JobWord::OutOfTime,
-                Ended::ReservationOver | Ended::Displaced | Ended::Failed(_) => JobWord::ReservationOver,
+                Ended::ReservationOver | Ended::Displaced | Ended::Failed(_) | Ended::NodeFailed(_) => {
+                    JobWord::ReservationOver
+                }
                 Ended::Lost => JobWord::Lost,
                 Ended::CouldNotStart(_) | Ended::NoGo => JobWord::CouldNotStart,
             };

@@ -3,6 +3,7 @@
 //!
 //! - [`words`]: jobs and their states; sites ranked by expected delay
 //! - [`choice`]: the best of three reservations, for a job that should run in one
+//! - [`rerun`]: what may run again, and what did
 //! - [`race`]: copies of a best-effort job at several sites, only one of which runs
 //!
 //! Modelled after Migol's Job Broker Service. State machines without I/O: messages and the time go in;
@@ -11,10 +12,12 @@
 
 pub mod choice;
 pub mod race;
+pub mod rerun;
 pub mod words;
 
 pub use choice::{Choice, Order};
 pub use race::Race;
+pub use rerun::{LostAttempt, MOST_RETRIES, Rerun, Runs};
 pub use words::{
     Delay, Ending, JobAnswer, JobRequest, JobView, JobWord, MOST_COPIES, Mode, Ranked, Site, Task, Work, rank,
 };

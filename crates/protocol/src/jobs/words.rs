@@ -8,6 +8,7 @@
 use crate::clock::{Millis, Moment};
 use crate::description::Description;
 use crate::ids::{JobId, Name, ReservationId};
+use crate::jobs::rerun::{Rerun, Runs};
 use crate::problem::Problem;
 use crate::request::{Part, Requirement, Resource};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
@@ -58,6 +59,9 @@ pub struct JobRequest {
     /// runs only after a go.
     #[serde(default)]
     pub claims: bool,
+    /// Whether and where it may run again.
+    #[serde(default, skip_serializing_if = "Rerun::is_empty")]
+    pub rerun: Rerun,
     /// Name, note and labels.
     #[serde(default, skip_serializing_if = "Description::is_empty")]
     pub description: Description,
@@ -137,6 +141,12 @@ pub struct JobView {
     pub native_id: Option<String>,
     /// Further information, such as why it could not start.
     pub detail: Option<String>,
+    /// Whether and where it may run again.
+    #[serde(default, skip_serializing_if = "Rerun::is_empty")]
+    pub rerun: Rerun,
+    /// What happened to it before its present run.
+    #[serde(default, skip_serializing_if = "Runs::is_empty")]
+    pub runs: Runs,
     /// Name, note and labels.
     #[serde(default, skip_serializing_if = "Description::is_empty")]
     pub description: Description,

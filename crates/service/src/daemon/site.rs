@@ -72,8 +72,10 @@ pub async fn site(
             let move_after = batch.move_after.0;
             let Driven { batch, runner, outputs } = driven(config, batch, base, &state).await?;
             let on_lost_journal = Some(on_lost_journal);
-            let (binds_jobs, sharing) = (batch.binds_jobs(), batch.sharing());
-            let site_options = SiteOptions { on_lost_journal, look_every, move_after, binds_jobs, sharing };
+            let (binds_jobs, requeues_jobs, sharing) =
+                (batch.binds_jobs(), batch.requeues_jobs(), batch.sharing());
+            let site_options =
+                SiteOptions { on_lost_journal, look_every, move_after, binds_jobs, requeues_jobs, sharing };
             let site = Site::new(config.rules()?, front.about.clone(), site_options)?;
             let connect = move |party: &PartyHandle| {
                 let (party, clock) = (party.clone(), party.clock());

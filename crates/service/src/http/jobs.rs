@@ -160,7 +160,8 @@ impl Shared {
         let viewer = requester.viewer();
         let found = self.read(|queries, _| queries.job(id)).filter(|job| viewer.sees(&job.owner));
         // The same answer for a job of another user: an id must not reveal that it exists.
-        found.ok_or_else(|| Problem::new(Why::UnknownJob(id)))
+        let may_have = || self.read(|queries, _| queries.may_have_job(id));
+        found.ok_or_else(|| Problem::new(if may_have() { Why::NoBatchSystem } else { Why::UnknownJob(id) }))
     }
 
     /// Executes a call about a job.

@@ -146,6 +146,7 @@ mod tests {
     /// Whether capacity is kept for the reservation: a job in it is accepted.
     fn is_kept(inline: &mut Inline, number: u64) -> bool {
         let job = Job {
+            rerun: Default::default(),
             id: JobId(u128::from(number)),
             user: "ada".into(),
             resource: "cluster".into(),

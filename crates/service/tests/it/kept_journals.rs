@@ -99,6 +99,7 @@ fn reserve(id: u128, begin: i64, capacity: u32, book: bool) -> Call {
 
 fn job(reservation: Option<u128>, claims: bool) -> JobRequest {
     JobRequest {
+        rerun: Default::default(),
         reservation: reservation.map(ReservationId),
         resource: None,
         kind: "processors".into(),

@@ -120,6 +120,12 @@ impl Batch {
                 self.clusters.values_mut().for_each(|cluster| cluster.go(*job));
                 (*job, Ok(()))
             }
+            BatchOrder::Requeue { job, restarts, .. } => {
+                let unknown = || Err(BatchError::Refused("there is no such resource".to_owned()));
+                let cluster = self.clusters.get_mut(&job.resource);
+                (job.id, cluster.map_or_else(unknown, |on| on.requeue(job, *restarts)))
+            }
+            BatchOrder::Warn { job, .. } => (*job, Ok(())),
             BatchOrder::Cancel { job, .. } => {
                 self.clusters.values_mut().for_each(|cluster| cluster.cancel(*job));
                 (*job, Ok(()))

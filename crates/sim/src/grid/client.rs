@@ -5,7 +5,7 @@ use super::network::{About, Message};
 use bookahead_party::JobCall;
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::ids::Identities;
-use bookahead_protocol::jobs::{JobAnswer, JobRequest, Work};
+use bookahead_protocol::jobs::{JobAnswer, JobRequest, Rerun, Work};
 use bookahead_protocol::{
     Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Name, Request, Reservation, ReservationId,
     State,
@@ -102,6 +102,8 @@ impl Record {
 pub struct JobRecord {
     /// Id chosen by the client.
     pub id: JobId,
+    /// Whether it may run again.
+    pub rerun: Rerun,
     /// The last answer; None if there was none.
     pub told: Option<JobAnswer>,
 }
@@ -246,7 +248,7 @@ impl Client {
     fn submit(&mut self, now: Moment, record: Option<usize>, mut job: JobRequest) -> Message {
         let id = JobId(self.identities.make());
         job.work = named(id, &job.work);
-        self.jobs.push(JobRecord { id, told: None });
+        self.jobs.push(JobRecord { id, rerun: job.rerun, told: None });
         self.ask(now, record, id, Some(Box::new(job)))
     }
 

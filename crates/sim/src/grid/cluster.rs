@@ -430,6 +430,10 @@ pub(super) struct Submitted {
     pub(super) started: Option<Time>,
     pub(super) ended: Option<Time>,
     pub(super) may_run: bool,
+    /// How often it went back to the queue.
+    pub(super) restarts: u32,
+    /// Whether it went back to the queue after this run, and another entry is about the next.
+    pub(super) went_back: bool,
 }
 
 impl Submitted {
@@ -446,8 +450,8 @@ impl Submitted {
     }
 
     pub(super) fn status(&self) -> JobStatus {
-        let Submitted { job, state, submitted, started, ended, .. } = self.clone();
-        JobStatus { id: job.id, state, submitted, started, ended, expected_start: None }
+        let Submitted { job, state, submitted, started, ended, restarts, .. } = self.clone();
+        JobStatus { id: job.id, state, submitted, started, ended, expected_start: None, restarts }
     }
 }
 

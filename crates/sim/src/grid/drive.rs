@@ -144,6 +144,7 @@ impl Grid {
             return self.crash(at, point);
         }
         self.witness.look(self.now, &mut self.parties[at], at);
+        self.check_runs();
         self.write(at);
     }
 
@@ -248,6 +249,7 @@ impl Grid {
             }
             _ => self.witness.look(now, &mut self.parties[at], at),
         }
+        self.check_runs();
     }
 
     /// Starts the heartbeats of all brokers.
@@ -334,6 +336,8 @@ fn order_word(order: &BatchOrder) -> &'static str {
         BatchOrder::Submit { .. } => "submit",
         BatchOrder::Bind { .. } => "bind",
         BatchOrder::Go { .. } => "go",
+        BatchOrder::Requeue { .. } => "requeue",
+        BatchOrder::Warn { .. } => "warn",
         BatchOrder::Cancel { .. } => "cancel job",
         BatchOrder::Look { .. } => "look",
     }

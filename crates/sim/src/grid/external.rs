@@ -127,8 +127,12 @@ impl External {
         }
         let lane = match &order {
             BatchOrder::Keep { backing, .. } => Lane::Reservation(backing.id),
-            BatchOrder::Submit { job, .. } | BatchOrder::Bind { job, .. } => Lane::Job(job.id),
-            BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => Lane::Job(*job),
+            BatchOrder::Submit { job, .. }
+            | BatchOrder::Bind { job, .. }
+            | BatchOrder::Requeue { job, .. } => Lane::Job(job.id),
+            BatchOrder::Go { job, .. } | BatchOrder::Warn { job, .. } | BatchOrder::Cancel { job, .. } => {
+                Lane::Job(*job)
+            }
             BatchOrder::Look { .. } => Lane::Look,
         };
         // Like the worker of a site: orders of one lane wait for each other, others overlap.
@@ -213,10 +217,10 @@ pub(super) fn failed(order: &BatchOrder, why: &BatchError) -> BatchReport {
         BatchOrder::Keep { order, backing } => {
             BatchReport::Kept { order: *order, id: backing.id, outcome: Err(why) }
         }
-        BatchOrder::Submit { job, .. } | BatchOrder::Bind { job, .. } => {
+        BatchOrder::Submit { job, .. } | BatchOrder::Bind { job, .. } | BatchOrder::Requeue { job, .. } => {
             BatchReport::Job { order: number, job: job.id, outcome: Err(why) }
         }
-        BatchOrder::Go { job, .. } | BatchOrder::Cancel { job, .. } => {
+        BatchOrder::Go { job, .. } | BatchOrder::Warn { job, .. } | BatchOrder::Cancel { job, .. } => {
             BatchReport::Job { order: number, job: *job, outcome: Err(why) }
         }
         BatchOrder::Look { order } => {

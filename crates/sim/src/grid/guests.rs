@@ -17,8 +17,16 @@ impl Cluster {
         // Like a real batch system, it takes a forgotten job for a new one.
         let mut remembered = self.ours.iter().filter(|known| self.is_remembered(known));
         if let Some(known) = remembered.find(|known| known.job.id == job.id) {
-            return if known.job == *job { Ok(()) } else { refuse("this is another job") };
+            // A job that went back to the queue has left its reservation.
+            let reservation = if known.restarts > 0 { known.job.reservation } else { job.reservation };
+            let same = known.job == Job { reservation, ..job.clone() };
+            return if same { Ok(()) } else { refuse("this is another job") };
         }
+        self.take_job(job, 0)
+    }
+
+    fn take_job(&mut self, job: &Job, restarts: u32) -> Result<(), BatchError> {
+        let refuse = |why: &str| Err(BatchError::Refused(why.to_owned()));
         let (now, place) = (self.now(), self.ours.len());
         match job.reservation {
             Some(id) if self.most_room(id, now) < job.capacity => {
@@ -43,9 +51,27 @@ impl Cluster {
             started: None,
             ended: None,
             may_run: false,
+            restarts,
+            went_back: false,
         });
         self.live.insert(place);
         self.pass();
+        Ok(())
+    }
+
+    /// Puts a job that is over back into the queue.
+    pub(super) fn requeue(&mut self, job: &Job, restarts: u32) -> Result<(), BatchError> {
+        let refuse = |why: &str| Err(BatchError::Refused(why.to_owned()));
+        let is_it = |ours: &Submitted| ours.job.id == job.id && self.is_remembered(ours);
+        let Some(place) = self.ours.iter().rposition(is_it) else { return refuse("it is unknown") };
+        if self.ours[place].restarts >= restarts {
+            return Ok(());
+        }
+        if !self.ours[place].state.is_over() {
+            return refuse("it still waits or runs");
+        }
+        self.take_job(job, restarts)?;
+        self.ours[place].went_back = true;
         Ok(())
     }
 
@@ -182,12 +208,18 @@ impl Cluster {
     }
 
     fn is_remembered(&self, ours: &Submitted) -> bool {
-        ours.ended.is_none_or(|ended| ended + self.remembers >= self.now())
+        !ours.went_back && ours.ended.is_none_or(|ended| ended + self.remembers >= self.now())
     }
 
     /// Whether a job ended after an instant.
     pub(super) fn ended_after(&self, id: JobId, instant: Time) -> bool {
         self.ours.iter().any(|ours| ours.job.id == id && ours.ended.is_some_and(|ended| ended > instant))
+    }
+
+    /// Jobs whose program runs, by the ids that their owners know.
+    pub(super) fn programs(&self) -> impl Iterator<Item = JobId> {
+        let running = self.live.iter().map(|place| &self.ours[*place]).filter(|ours| ours.started.is_some());
+        running.map(|ours| job_of(&ours.job.work).map_or(ours.job.id, |(id, _)| id))
     }
 
     /// Waiting and running jobs.

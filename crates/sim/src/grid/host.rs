@@ -8,7 +8,7 @@ use bookahead_party::broker::Broker;
 use bookahead_party::site::{Site, SiteFlaw};
 use bookahead_party::{BatchOrder, CallId, Input, Output, Party, PeerCall, Reply};
 use bookahead_protocol::flaw::Flaw as Core;
-use bookahead_protocol::{JobId, Millis, Moment, ReservationId};
+use bookahead_protocol::{JobId, Millis, Moment, Problem, ReservationId, Why};
 use std::collections::BTreeMap;
 
 /// The simulated disk of a party.
@@ -274,7 +274,8 @@ where
     }
 
     fn show_job(&mut self, call: CallId, id: JobId) {
-        let unknown = || bookahead_protocol::Problem::new(bookahead_protocol::Why::UnknownJob(id));
+        let may_have = self.party.may_have_job(id);
+        let unknown = || Problem::new(if may_have { Why::NoBatchSystem } else { Why::UnknownJob(id) });
         let shown = self.party.job(id).map(Box::new).ok_or_else(unknown);
         self.decided.replies.push((call, Reply::Job(shown)));
     }

@@ -92,6 +92,8 @@ pub struct Grid {
     arranged: u64,
     /// Messages in transit.
     travelling: usize,
+    /// Number of executions of jobs when their programs were last counted.
+    executions: u32,
     /// Counts of injected faults.
     troubles: Tally,
     flaw: Option<Flaw>,
@@ -151,6 +153,7 @@ impl Grid {
             to_come: BTreeMap::new(),
             arranged: 0,
             travelling: 0,
+            executions: 0,
             troubles: Tally::default(),
             flaw: None,
             log: Log::default(),

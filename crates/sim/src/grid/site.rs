@@ -187,6 +187,9 @@ impl Worded for SiteEvent {
                     JobEvent::Claimed { .. } => "job-claimed",
                     JobEvent::MayRun { .. } => "job-may-run",
                     JobEvent::Started { .. } => "job-started",
+                    JobEvent::Requeued { .. } => "job-requeued",
+                    JobEvent::Queued { .. } => "job-queued",
+                    JobEvent::Warned { .. } => "job-warned",
                     JobEvent::Over { .. } => "job-over",
                 };
                 Written { word, id: None }
@@ -276,6 +279,7 @@ impl Worded for BrokerEvent {
                     broker::JobEvent::Choice { .. } => "job-choice",
                     broker::JobEvent::Race { event, .. } => race_word(event),
                     broker::JobEvent::Handed { .. } => "job-handed",
+                    broker::JobEvent::Retried { .. } => "job-retried",
                     broker::JobEvent::Unwanted { .. } => "job-unwanted",
                     broker::JobEvent::Over { .. } => "job-over-at-broker",
                 };

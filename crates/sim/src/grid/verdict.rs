@@ -9,7 +9,7 @@ use super::{Broker, Grid, Party, Role, Site, Violation};
 use bookahead_party::Queries;
 use bookahead_plan::{Interval, Seconds};
 use bookahead_protocol::broker::{Booking, Event, Outcome, Pick};
-use bookahead_protocol::jobs::JobView;
+use bookahead_protocol::jobs::{JobView, Rerun};
 use bookahead_protocol::ledger::{Entry, both};
 use bookahead_protocol::{Answer, JobId, Lost, Millis, Moment, Name, ReservationId, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -398,7 +398,39 @@ impl Grid {
         abandoned
     }
 
-    /// Jobs that ran more than once, counted over all copies.
+    /// Checks, whenever a job has started, that no job runs twice at the same time.
+    pub(super) fn check_runs(&mut self) {
+        let clusters = self.sites().flat_map(|(_, site)| site.clusters().values());
+        let executions = clusters.flat_map(|cluster| cluster.executions.values()).sum();
+        if executions == self.executions {
+            return;
+        }
+        self.executions = executions;
+        let now = self.now;
+        let mut running: BTreeSet<JobId> = BTreeSet::new();
+        for party in &mut self.parties {
+            let Role::Site(site) = &mut party.role else { continue };
+            // Only now do programs end there whose time is up.
+            site.batch.advance(if site.asks() { now } else { now + party.ahead });
+            for id in site.batch.clusters.values().flat_map(super::Cluster::programs) {
+                if !running.insert(id) {
+                    self.witness.violated(
+                        Rule::JobsRunOnce,
+                        now,
+                        format!("{id} runs twice at the same time"),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Whether and how often the owner of a job allows it to run again.
+    fn rerun_of(&self, id: JobId) -> Rerun {
+        let mut jobs = self.clients().flat_map(|(_, client)| client.jobs());
+        jobs.find(|job| job.id == id).map(|job| job.rerun).unwrap_or_default()
+    }
+
+    /// Jobs that ran more often than their owners allow, counted over all copies.
     fn repeated_jobs(&self) -> Vec<String> {
         let mut runs: BTreeMap<JobId, u32> = BTreeMap::new();
         for (_, site) in self.sites() {
@@ -406,7 +438,10 @@ impl Grid {
                 *runs.entry(*id).or_default() += times;
             }
         }
-        let repeated = runs.into_iter().filter(|(_, times)| *times > 1);
+        let repeated = runs.into_iter().filter(|(_, times)| *times > 1).filter(|(id, times)| {
+            let rerun = self.rerun_of(*id);
+            !rerun.restartable && *times > 1 + rerun.retry.unwrap_or(0)
+        });
         repeated.map(|(id, times)| format!("{id} ran {times} times")).collect()
     }
 }

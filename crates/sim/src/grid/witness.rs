@@ -52,7 +52,7 @@ pub enum Rule {
     Settled,
     /// Some time after all faults end, every backing and job of a site in its batch system is in its ledger.
     NothingOrphaned,
-    /// A job runs at most once, counted over all copies.
+    /// A job runs at most once, counted over all copies; or, where its owner allows it, again after that run is over.
     JobsRunOnce,
     /// When a site says that it holds a reservation, its batch system has the backing, unless a fault removed it.
     Backed,
@@ -170,6 +170,9 @@ impl Witness {
             "job-started" => "jobs_started",
             "job-over" => "jobs_over",
             "job-claimed" => "jobs_claimed",
+            "job-requeued" => "jobs_requeued",
+            "job-retried" => "jobs_retried",
+            "job-warned" => "jobs_warned",
             _ => return,
         });
     }

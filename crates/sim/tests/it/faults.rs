@@ -87,7 +87,7 @@ const INJECTED: [&str; 32] = [
 ];
 
 /// Situations that the schedules must reach.
-const REACHED: [&str; 24] = [
+const REACHED: [&str; 27] = [
     "commits",
     "rollbacks",
     "expiries",
@@ -105,6 +105,9 @@ const REACHED: [&str; 24] = [
     "degraded_or_mended",
     "jobs_started",
     "jobs_over",
+    "jobs_requeued",
+    "jobs_retried",
+    "jobs_warned",
     "orphan_backing_removed",
     "orphan_job_cancelled",
     "batch_silent",
@@ -227,4 +230,9 @@ fn a_site_that_gives_up_what_has_no_node_left_is_caught() {
 #[test]
 fn granting_two_claims_is_caught() {
     assert_caught(Flaw::Core(Core::GrantTwoClaims), Rule::JobsRunOnce);
+}
+
+#[test]
+fn retrying_a_job_because_its_site_is_merely_silent_is_caught() {
+    assert_caught(Flaw::Core(Core::RetryWhenSilent), Rule::JobsRunOnce);
 }

@@ -3,7 +3,7 @@
 //!
 //! | file | written by | content |
 //! | --- | --- | --- |
-//! | `job.json` | daemon, at submission | the job, its submit time and sequence number |
+//! | `job.json` | daemon, at submission and when it goes back to the queue | the job, its submit time, sequence number and restarts |
 //! | `script` | daemon, at submission | the text of a script |
 //! | `progress.json` | daemon, before the start and at the end | start time; time and kind of the end |
 //! | `output`, `error` | the program, unless it prints to a shared folder | |
@@ -34,6 +34,16 @@ pub(in super::super) struct Record {
     pub(in super::super) submitted: Time,
     /// Later jobs have higher numbers.
     pub(in super::super) order: u64,
+    /// How often it went back to the queue.
+    #[serde(default)]
+    pub(in super::super) restarts: u32,
+}
+
+impl Record {
+    /// A job that was never in the queue before.
+    pub(in super::super) fn new(job: Job, submitted: Time, order: u64) -> Record {
+        Record { job, submitted, order, restarts: 0 }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -99,6 +109,22 @@ impl JobFolder {
         })
     }
 
+    /// Prepares the folder for another run. The end of the last run goes last: until then the job counts as over,
+    /// and this can be repeated.
+    pub(super) fn requeue(&self, record: &Record) -> Result<(), LrmsError> {
+        let prepared = || {
+            self.replace("job.json", &serde_json::to_vec(record)?)?;
+            for name in ["exit", "started"] {
+                match fs::remove_file(self.run().join(name)) {
+                    Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+                    _ => {}
+                }
+            }
+            self.note(&Progress::default())
+        };
+        prepared().map_err(LrmsError::files("write in", &self.0))
+    }
+
     fn fill(&self, record: &Record, account: Option<&Account>) -> io::Result<()> {
         system::create_private(&self.0)?;
         if let Work::Script { text, .. } = &record.job.work {
@@ -151,10 +177,14 @@ impl JobFolder {
 
     /// Writes the progress, durably.
     pub(super) fn note(&self, progress: &Progress) -> io::Result<()> {
-        // With a rename, a crash leaves the old or the new progress, never a part of it.
-        let (path, part) = (self.0.join("progress.json"), self.0.join("progress.json.part"));
-        write(&part, &serde_json::to_vec(progress)?)?;
-        fs::rename(part, path)?;
+        self.replace("progress.json", &serde_json::to_vec(progress)?)
+    }
+
+    /// Replaces a file, durably. With a rename, a crash leaves the old or the new content, never a part of it.
+    fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let part = self.0.join(format!("{name}.part"));
+        write(&part, content)?;
+        fs::rename(part, self.0.join(name))?;
         sync(&self.0)
     }
 

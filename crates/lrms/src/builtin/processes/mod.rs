@@ -20,7 +20,7 @@ use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::Time;
 use bookahead_protocol::{JobId, Millis, Moment};
 use folder::{JobFolder, Over, Progress, Record};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -155,6 +155,11 @@ impl Processes {
             }
             stored.push(Stored { record, progress, found });
         }
+        // Processes of jobs whose folders were lost: nobody would ever end them, and their broker may run them again.
+        let known: BTreeSet<JobId> = stored.iter().map(|stored| stored.record.job.id).collect();
+        for id in alive.into_keys().filter(|id| !known.contains(id)) {
+            self.ending.insert(id, Ending { child: None, by: now });
+        }
         stored.sort_by_key(|stored| stored.record.order);
         Ok(stored)
     }
@@ -162,6 +167,27 @@ impl Processes {
     /// Stores a submitted job. After success it survives any crash.
     pub(super) fn add(&self, record: &Record) -> Result<(), LrmsError> {
         JobFolder::create(record, &self.jobs, self.account.as_ref())
+    }
+
+    /// Prepares the folder of a job without processes for another run.
+    pub(super) fn requeue(&self, record: &Record) -> Result<(), LrmsError> {
+        self.folder(record.job.id).requeue(record)
+    }
+
+    /// Whether a job that is over still has processes.
+    pub(super) fn is_ending(&self, id: JobId) -> bool {
+        self.ending.contains_key(&id)
+    }
+
+    /// Sends the warning signal to the program of a job, not to its children: the default action would end them.
+    pub(super) fn warn(&self, id: JobId) {
+        let wrapper = self.watched.get(&id).and_then(|child| leader(id, child.as_ref(), &self.jobs));
+        let Some(wrapper) = wrapper else { return };
+        let alive = system::processes(&self.jobs);
+        let mut all = alive.get(&id).into_iter().flatten().copied();
+        if let Some(program) = all.find(|process| system::parent_of(*process) == Some(wrapper)) {
+            system::tell(program, Signal::Warn);
+        }
     }
 
     /// Records the start of a job; the error is a reason for the user.

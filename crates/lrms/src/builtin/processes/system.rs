@@ -15,6 +15,8 @@ pub(super) const FOLDER_VARIABLE: &str = "BOOKAHEAD_FOLDER";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
+    /// The time of a job ends soon.
+    Warn,
     Terminate,
     Kill,
 }
@@ -45,6 +47,13 @@ pub(super) fn job_of(process: i32, jobs: &Path) -> Option<JobId> {
         let name = folder.strip_prefix(jobs.as_os_str().as_encoded_bytes())?.strip_prefix(b"/")?;
         std::str::from_utf8(name).ok()?.parse().ok()
     })
+}
+
+/// The parent of a process.
+pub(super) fn parent_of(process: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // `17 (name) S 16 …`; the name may contain spaces and brackets.
+    status.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Creates a folder that only its owner can list and enter.
@@ -142,6 +151,7 @@ fn one_process(process: i32) -> Option<rustix::process::Pid> {
 impl Signal {
     fn number(self) -> rustix::process::Signal {
         match self {
+            Signal::Warn => rustix::process::Signal::USR1,
             Signal::Terminate => rustix::process::Signal::TERM,
             Signal::Kill => rustix::process::Signal::KILL,
         }

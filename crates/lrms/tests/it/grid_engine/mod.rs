@@ -44,6 +44,7 @@ fn reserve(engine: &mut GridEngine, ahead: i64, length: i64, amount: u32) -> Res
 
 fn job(amount: u32, limit: i64, reservation: Option<&Handle>, work: Work) -> Submission {
     Submission {
+        restartable: false,
         name: "job_0123456789abcdef0123456789abcdef".into(),
         place: place("all.q"),
         amount,

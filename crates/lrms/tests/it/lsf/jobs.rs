@@ -13,6 +13,7 @@ const SUBMITTED: &str = "Job <4711> is submitted to queue <normal>.\n";
 
 fn submission() -> Submission {
     Submission {
+        restartable: false,
         name: "job_7f".into(),
         place: place(Unit::Cores),
         amount: 4,

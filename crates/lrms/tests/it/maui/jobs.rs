@@ -11,6 +11,7 @@ use std::time::Duration;
 
 fn submission() -> Submission {
     Submission {
+        restartable: false,
         name: "job_7f0000000000000000aa".into(),
         place: place(Unit::Cores),
         amount: 4,

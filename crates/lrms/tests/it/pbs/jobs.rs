@@ -12,6 +12,7 @@ use bookahead_plan::{Seconds, Time};
 fn job(unit: Unit, reserved: bool) -> Submission {
     let reservations = if reserved { vec![Handle("R9.pbs1".into())] } else { Vec::new() };
     Submission {
+        restartable: false,
         name: "job_0123456789abcdef0123456789abcdef".into(),
         place: place(unit),
         amount: 2,

@@ -152,6 +152,7 @@ impl Site {
 
     fn submission(&self, name: &str, place: &Place, amount: u32, inside: &[&Handle]) -> Submission {
         Submission {
+            restartable: false,
             name: name.into(),
             place: place.clone(),
             amount,

@@ -58,6 +58,7 @@ impl Driven {
         let (capacity, limit, work) = (Capacity(amount), Seconds(500), Work::Pretended { run: Seconds(400) });
         let (id, reservation) = (JobId(id), Some(ID));
         let job = Job {
+            rerun: Default::default(),
             id,
             user,
             resource,

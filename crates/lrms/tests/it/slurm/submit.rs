@@ -153,6 +153,8 @@ fn the_output_of_a_job_is_read_where_slurm_put_it() {
     let folder = site.cluster.folder().to_owned();
     let outputs = BatchOutputs::new(Box::new(slurm), runner(), accounts, Some(folder));
     let job = |native: Option<&str>| JobView {
+        rerun: Default::default(),
+        runs: Default::default(),
         id,
         owner: "ada".into(),
         site: None,

@@ -9,7 +9,9 @@ use bookahead_plan::placement::Reason;
 use bookahead_protocol::jobs::race::{
     self, Entry, Gone, Incoming, Order, Outcome, Pace, SiteReport, copy_of,
 };
-use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobWord, Mode, Order as Best, Race, Ranked};
+use bookahead_protocol::jobs::{
+    JobAnswer, JobRequest, JobWord, LostAttempt, Mode, Order as Best, Race, Ranked, Rerun,
+};
 use bookahead_protocol::problem::Why;
 use bookahead_protocol::{JobId, Millis, Moment, Name};
 
@@ -28,7 +30,7 @@ impl Jobs {
         let at_once = job.copies.and_then(|copies| usize::try_from(copies).ok()).unwrap_or(Best::THREE);
         let (_, ranked) = ranked(job, around, &self.rules);
         let (entries, nowhere) = entries(effects.now, id, job, ranked);
-        let order = Order { entries, at_once, claims: job.claims };
+        let order = Order { entries, at_once, claims: job.claims, retries: job.rerun.retry.unwrap_or(0) };
         if order.entries.is_empty() {
             self.end(id, JobWord::CouldNotStart, Some(nowhere.to_string()), effects);
         }
@@ -97,10 +99,14 @@ impl Jobs {
             if let race::Event::Sent(site) = &event {
                 self.forget_seen_at(id, site);
             }
+            let lost = lost_attempt(&event, effects.now);
             // The race has already applied it.
             let event = JobEvent::Race { id, event };
             self.take_note(&event);
             effects.events.push(event);
+            if let Some(attempt) = lost {
+                self.note_retry(id, attempt, effects);
+            }
         }
         if let Some(record) = self.all.get(&id) {
             effects.calls.extend(raced.send.iter().filter_map(|out| record.copy_call(out)));
@@ -156,11 +162,22 @@ impl Record {
                     reference_mhz: None,
                     input_bytes: None,
                     claims: true,
+                    rerun: Rerun { retry: None, ..self.job.rerun },
                     ..(*self.job).clone()
                 })
             }
         };
         Some(self.call(out.to.clone(), out.copy, out.ask, job))
+    }
+}
+
+/// The attempt that an event gives up, if another may follow.
+fn lost_attempt(event: &race::Event, now: Moment) -> Option<LostAttempt> {
+    match event {
+        race::Event::Gone { site, how: Gone::LostAfterGo(why) } => {
+            Some(LostAttempt { site: site.clone(), why: why.clone(), at: now.second() })
+        }
+        _ => None,
     }
 }
 
@@ -193,6 +210,7 @@ fn why_nowhere(record: &Record) -> String {
     let said = race.gone().iter().map(|(site, how)| match how {
         Gone::Refused(why) => format!("{site} refused it ({why})"),
         Gone::NeverRan { why, .. } => format!("it ended at {site} before it ran ({why})"),
+        Gone::LostAfterGo(why) => format!("it ran at {site} and was lost ({why})"),
         Gone::Lost | Gone::Dropped { .. } => format!("{site} no longer knows it"),
     });
     let said = said.collect::<Vec<_>>().join("; ");

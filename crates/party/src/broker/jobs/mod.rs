@@ -15,7 +15,7 @@ use bookahead_plan::Time;
 use bookahead_protocol::broker::Broker as Head;
 use bookahead_protocol::ids::Identities;
 use bookahead_protocol::jobs::{
-    JobAnswer, JobRequest, JobView, JobWord, MOST_COPIES, Mode, Race, Work, choice,
+    JobAnswer, JobRequest, JobView, JobWord, LostAttempt, MOST_COPIES, Mode, Race, Work, choice,
 };
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
@@ -165,6 +165,14 @@ impl Jobs {
                 let race = self.all.get_mut(&id).and_then(Record::race);
                 self.copies.extend(race.iter().flat_map(|race| race.ids()).map(|copy| (copy, id)));
             }
+            JobEvent::Retried { .. } => {
+                self.forget_seen(id);
+                let record = self.all.get(&id).filter(|record| matches!(record.course, Course::Reserved(..)));
+                if let Some(there) = record.map(Record::there) {
+                    self.copies.insert(there, id);
+                    self.calls.retain(|_, job| *job != id);
+                }
+            }
             JobEvent::Over { at, .. } => {
                 let first = self.all.get(&id).and_then(|record| record.over.as_ref());
                 self.over.extend(first.map(|(at, _)| (*at, id)));
@@ -186,6 +194,9 @@ impl Jobs {
             });
             let Some(record) = self.all.remove(&id) else { continue };
             self.keys.remove(&record.key);
+            if !record.attempts.is_empty() {
+                self.copies.retain(|_, job| *job != id);
+            }
             record.due.into_iter().for_each(|due| {
                 self.agenda.remove(&(due, id));
             });
@@ -209,8 +220,14 @@ impl Jobs {
         if self.seen.get(&place).is_none_or(|known| **known != *view) {
             let running = |jobs: &Jobs| jobs.job(id).filter(|job| job.state == JobWord::Running);
             let ran = running(self).is_some();
+            let requeued =
+                self.seen.get(&place).is_some_and(|known| known.runs.restarts < view.runs.restarts);
             Arc::make_mut(&mut self.seen).insert(place, Arc::from(view));
             self.seen_changes += 1;
+            if let Some(job) = self.job(id).filter(|_| requeued) {
+                let notice = Notice { kind: "job-requeued", ..Notice::about_job(effects.now, &job) };
+                effects.notices.push((effects.events.len(), notice));
+            }
             if let Some(job) = running(self).filter(|_| !ran) {
                 let at = job.started.map_or(effects.now, Moment::of);
                 effects.notices.push((effects.events.len(), Notice::about_job(at, &job)));
@@ -235,12 +252,22 @@ impl Jobs {
 
     fn note(&mut self, event: JobEvent, effects: &mut Effects) {
         self.apply(&event);
-        if matches!(event, JobEvent::Submitted { .. } | JobEvent::Over { .. })
+        let retried = matches!(event, JobEvent::Retried { .. });
+        if (retried || matches!(event, JobEvent::Submitted { .. } | JobEvent::Over { .. }))
             && let Some(job) = self.job(event.id())
         {
-            effects.notices.push((effects.events.len(), Notice::about_job(effects.now, &job)));
+            let notice = Notice::about_job(effects.now, &job);
+            let kind = if retried { "job-retried" } else { notice.kind };
+            effects.notices.push((effects.events.len(), Notice { kind, ..notice }));
         }
         effects.events.push(event);
+    }
+
+    /// Records that a site lost a job, which is submitted again.
+    fn note_retry(&mut self, id: JobId, attempt: LostAttempt, effects: &mut Effects) {
+        let remark = Remark::new(Level::Warn, "job_retried", attempt.why.clone());
+        effects.remarks.push(remark.of_job(id).at(attempt.site.clone()));
+        self.note(JobEvent::Retried { id, attempt }, effects);
     }
 
     /// Accepts a job. A repeated submission has no effect.
@@ -296,16 +323,11 @@ impl Jobs {
         answer: JobAnswer,
         effects: &mut Effects,
     ) {
-        let id = match self.copies.get(&there) {
-            Some(&job) => {
-                self.copy_reported(from, (job, there, asked), answer, effects);
-                job
-            }
-            None => {
-                self.reserved_one_reported(from, there, answer, effects);
-                there
-            }
-        };
+        let id = self.copies.get(&there).copied().unwrap_or(there);
+        match self.all.get(&id).map(|record| &record.course) {
+            Some(Course::Flooded(_)) => self.copy_reported(from, (id, there, asked), answer, effects),
+            _ => self.reserved_one_reported(from, (id, there), answer, effects),
+        }
         self.rearm(id);
     }
 
@@ -345,12 +367,12 @@ impl Jobs {
     }
 
     /// Acts on the jobs that are due.
-    pub(super) fn tick(&mut self, effects: &mut Effects) {
+    pub(super) fn tick(&mut self, around: Around<'_>, effects: &mut Effects) {
         let due = self.agenda.iter().take_while(|(due, _)| *due <= effects.now);
         for id in due.map(|(_, id)| *id).collect::<Vec<_>>() {
             match self.all.get(&id).map(|record| &record.course) {
                 Some(Course::Flooded(_)) => self.race(id, effects, Race::tick),
-                _ => self.tick_reserved(id, effects),
+                _ => self.tick_reserved(id, around, effects),
             }
             self.rearm(id);
         }
@@ -464,6 +486,13 @@ fn check(job: &JobRequest) -> Result<(), Problem> {
         && let Some(field) = sites::without_sense(job)
     {
         return bad(format!("{field} has no meaning for a job that names a reservation; leave it out"));
+    }
+    if let Some(why) = job.rerun.problem() {
+        return bad(why);
+    }
+    if job.rerun.restartable && floods {
+        let why = "a flooded job has no reservation to outlast; use retry (--retry) instead of restartable";
+        return bad(why.to_owned());
     }
     if job.claims && !floods {
         return bad("claims is only for copies of a flooded job; set the mode to \"flood\"".to_owned());

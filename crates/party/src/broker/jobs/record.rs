@@ -6,8 +6,8 @@ use crate::broker::event::{JobEvent, PartThere};
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::broker::name_here;
 use bookahead_protocol::jobs::choice::Outcome;
-use bookahead_protocol::jobs::race::Pace;
-use bookahead_protocol::jobs::{Choice, JobRequest, JobView, JobWord, Mode, Race};
+use bookahead_protocol::jobs::race::{Pace, copy_of};
+use bookahead_protocol::jobs::{Choice, JobRequest, JobView, JobWord, LostAttempt, Mode, Race, Runs};
 use bookahead_protocol::level::Received;
 use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub(super) struct Record {
     /// The brokers that it passed through.
     pub(super) via: Arc<[Name]>,
     pub(super) course: Course,
+    /// Attempts that sites lost.
+    pub(super) attempts: Vec<LostAttempt>,
     /// Whether its owner cancelled it.
     pub(super) unwanted: bool,
     /// When the broker learned that it is over, and its final state.
@@ -55,14 +57,21 @@ pub(super) struct Visits {
     pub(super) next: Moment,
     /// When it was last submitted to the site, or when the broker started.
     pub(super) sent: Moment,
+    /// Since when the site says that it does not know it.
+    pub(super) unknown: Option<Moment>,
+}
+
+impl Visits {
+    fn new(at: Moment) -> Visits {
+        Visits { handed: false, heard: at, next: at, sent: at, unknown: None }
+    }
 }
 
 impl Record {
     /// From a submission. None for other events.
     pub(super) fn of(event: &JobEvent) -> Option<Record> {
         let JobEvent::Submitted { id, key, caller, job, at, via, part } = event else { return None };
-        let at_first = Moment::of(*at);
-        let visits = Visits { handed: false, heard: at_first, next: at_first, sent: at_first };
+        let visits = Visits::new(Moment::of(*at));
         let course = match part {
             Some(part) => Course::Part(part.clone(), visits),
             None if job.mode == Some(Mode::Flood) => Course::Flooded(Box::default()),
@@ -76,6 +85,7 @@ impl Record {
             at: *at,
             via: via.clone().into(),
             course,
+            attempts: Vec::new(),
             unwanted: false,
             over: None,
             due: None,
@@ -89,6 +99,14 @@ impl Record {
             (JobEvent::Race { event, .. }, Course::Flooded(race)) => race.apply(event),
             (JobEvent::Handed { .. }, Course::Part(_, visits) | Course::Reserved(_, visits)) => {
                 visits.handed = true;
+            }
+            (JobEvent::Retried { attempt, .. }, course) => {
+                // The copies of a flooded job go on in the same race. What a choice still holds expires by itself.
+                if let Course::Reserved(choice, visits) = course {
+                    **choice = Choice::new(Received::of_job(&self.job));
+                    *visits = Visits::new(Moment::of(attempt.at));
+                }
+                self.attempts.push(attempt.clone());
             }
             (JobEvent::Unwanted { .. }, _) => self.unwanted = true,
             (JobEvent::Over { job, at }, _) => {
@@ -118,6 +136,28 @@ impl Record {
         if let Course::Part(part, _) = &self.course { Some(part) } else { None }
     }
 
+    /// Its id at the site of its reservation. Each attempt has its own, so that a late message about an earlier one
+    /// has no effect.
+    pub(super) fn there(&self) -> JobId {
+        match self.attempts.len() {
+            0 => self.id,
+            lost if matches!(self.course, Course::Reserved(..)) => copy_of(self.id, lost),
+            _ => self.id,
+        }
+    }
+
+    /// Whether it may be submitted again after a loss.
+    pub(super) fn may_retry(&self) -> bool {
+        let allowed = self.job.rerun.retry.and_then(|retry| usize::try_from(retry).ok()).unwrap_or(0);
+        self.attempts.len() < allowed && !self.unwanted && self.over.is_none()
+    }
+
+    /// Whether a search for a new place must begin.
+    pub(super) fn is_to_be_placed_again(&self) -> bool {
+        let idle = matches!(&self.course, Course::Reserved(choice, _) if !choice.has_begun());
+        idle && !self.attempts.is_empty() && self.over.is_none()
+    }
+
     /// Whether it is over and nothing of it is left at any site.
     pub(super) fn is_settled(&self) -> bool {
         self.over.is_some()
@@ -133,7 +173,7 @@ impl Record {
     pub(super) fn is_interrupted(&self) -> bool {
         match &self.course {
             Course::Part(..) => false,
-            Course::Reserved(choice, _) => !choice.has_begun(),
+            Course::Reserved(choice, _) => !choice.has_begun() && self.attempts.is_empty(),
             Course::Flooded(race) => !race.has_begun(),
         }
     }
@@ -142,6 +182,7 @@ impl Record {
         let visit = |visits: &Visits| (self.over.is_none() && self.place().is_some()).then_some(visits.next);
         match &self.course {
             Course::Part(_, visits) => visit(visits),
+            Course::Reserved(_, visits) if self.is_to_be_placed_again() => Some(visits.next),
             Course::Reserved(choice, visits) => choice.next_timer().into_iter().chain(visit(visits)).min(),
             Course::Flooded(race) => race.next_timer(pace),
         }
@@ -164,7 +205,7 @@ impl Record {
     /// Its site, and its id there. A flooded job has a place once a copy may run.
     pub(super) fn job_place(&self) -> Option<(Name, JobId)> {
         match &self.course {
-            Course::Part(..) | Course::Reserved(..) => self.place().map(|(site, ..)| (site, self.id)),
+            Course::Part(..) | Course::Reserved(..) => self.place().map(|(site, ..)| (site, self.there())),
             Course::Flooded(race) => {
                 let site = race.granted()?;
                 let copy = race.places().find(|(entry, _)| entry.site == *site)?;
@@ -181,7 +222,7 @@ impl Record {
             resource = Some(name_here(&part.site, &part.resource));
             reservation = self.job.reservation;
         }
-        JobView { site: Some(site.clone()), resource, reservation, ..view }
+        JobView { id: self.id, site: Some(site.clone()), resource, reservation, ..view }
     }
 
     pub(super) fn shown(&self, seen: &Seen) -> JobView {
@@ -192,7 +233,9 @@ impl Record {
         // Notes are added even to a finished job: copies may be dropped after it.
         let said = shown.detail.clone().into_iter().chain(self.notes());
         let detail = said.collect::<Vec<_>>().join("; ");
-        JobView { detail: Some(detail).filter(|detail| !detail.is_empty()), ..shown }
+        let runs = Runs { attempts: self.attempts.clone(), ..shown.runs };
+        let detail = Some(detail).filter(|detail| !detail.is_empty());
+        JobView { detail, rerun: self.job.rerun, runs, ..shown }
     }
 
     /// The job before it is over, without notes about its copies.
@@ -278,6 +321,8 @@ impl Record {
             exit: None,
             native_id: None,
             detail: None,
+            rerun: self.job.rerun,
+            runs: Runs::default(),
             description: self.job.description.clone(),
         }
     }

@@ -7,7 +7,7 @@ use super::sites::ranked;
 use super::{Around, Effects, JobEvent, Jobs};
 use crate::step::{JobCall, PeerCall, PeerRequest};
 use bookahead_protocol::jobs::choice::{self, Order, Outcome};
-use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobWord};
+use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobView, JobWord, LostAttempt, Rerun};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Answer, Call, Envelope, JobId, Key, Millis, Moment, Name};
 
@@ -22,7 +22,12 @@ impl Jobs {
     }
 
     fn order(&self, now: Moment, record: &Record, around: Around<'_>) -> Order {
-        let (task, ranked) = ranked(&record.job, around, &self.rules);
+        let (task, mut ranked) = ranked(&record.job, around, &self.rules);
+        // Not again at a site that lost it, if there is another.
+        let lost = |site: &Name| record.attempts.iter().any(|attempt| attempt.site == *site);
+        if ranked.iter().any(|ranked| !lost(&ranked.site)) {
+            ranked.retain(|ranked| !lost(&ranked.site));
+        }
         let usual = now.second() + self.rules.usual_window + record.job.limit;
         // Long enough for all to answer and for the commit to arrive at the best.
         let longest = ranked.iter().map(|ranked| ranked.hold_time).max().unwrap_or(Millis::ZERO);
@@ -81,18 +86,31 @@ impl Jobs {
     pub(super) fn reserved_one_reported(
         &mut self,
         from: &Name,
-        id: JobId,
+        (id, there): (JobId, JobId),
         answer: JobAnswer,
         effects: &mut Effects,
     ) {
         let next = effects.now + self.rules.look_every;
-        let Some(record) = self.all.get_mut(&id).filter(|record| record.over.is_none()) else { return };
-        if record.place().is_none_or(|(site, ..)| site != *from) {
+        let Some(record) = self.all.get_mut(&id) else { return };
+        if there != record.there() {
+            // An earlier attempt that counted as lost. If it still exists, it must not run beside the present one.
+            if answer.is_ok_and(|view| !view.state.is_over()) {
+                effects.calls.push(record.call(from.clone(), there, JobCall::Drop, None));
+            }
             return;
         }
+        if record.over.is_some() || record.place().is_none_or(|(site, ..)| site != *from) {
+            return;
+        }
+        let may_retry = record.may_retry();
         let Some(visits) = record.visits() else { return };
         visits.heard = effects.now;
         let handed = visits.handed;
+        let unknown = matches!(&answer, Err(Problem { why: Why::UnknownJob(_), .. }));
+        let since = unknown.then(|| visits.unknown.unwrap_or(effects.now));
+        visits.unknown = since;
+        // A late answer from before the submission may say so, too.
+        let doubtful = since.is_some_and(|since| effects.now < since + self.rules.flood.doubt);
         // The submission may be in flight and arrive after the query, so `unknown` is not believed yet.
         let under_way = !handed && effects.now < visits.sent + self.rules.flood.doubt;
         match answer {
@@ -101,6 +119,9 @@ impl Jobs {
                     self.note(JobEvent::Handed { id }, effects);
                 }
                 let Some(record) = self.all.get_mut(&id) else { return };
+                if may_retry && let Some(why) = lost_there(&view) {
+                    return self.retry(id, from, why, effects);
+                }
                 if view.state.is_over() {
                     let job = Box::new(record.as_here(from, *view));
                     self.note(JobEvent::Over { job, at: effects.now.second() }, effects);
@@ -110,6 +131,11 @@ impl Jobs {
                 self.note_seen(id, from, view, effects);
             }
             Err(Problem { why: Why::UnknownJob(_), .. }) if under_way => {}
+            Err(_) if unknown && handed && may_retry => {
+                if !doubtful {
+                    self.retry(id, from, "the site no longer knows it".to_owned(), effects);
+                }
+            }
             Err(problem) if problem.why.is_final() => {
                 // If the site had the job and no longer knows it, it may have run.
                 let state = if handed { JobWord::Lost } else { JobWord::CouldNotStart };
@@ -120,8 +146,28 @@ impl Jobs {
         }
     }
 
-    pub(super) fn tick_reserved(&mut self, id: JobId, effects: &mut Effects) {
+    /// A site lost the job: submits it again, if possible elsewhere.
+    pub(super) fn retry(&mut self, id: JobId, site: &Name, why: String, effects: &mut Effects) {
+        self.give_back(id, effects);
+        let attempt = LostAttempt { site: site.clone(), why, at: effects.now.second() };
+        self.note_retry(id, attempt, effects);
+    }
+
+    /// Begins the search for a new place, once a peer is known.
+    fn place_again(&mut self, id: JobId, around: Around<'_>, effects: &mut Effects) {
+        if around.register.up().next().is_some() {
+            return self.reserve(id, around, effects);
+        }
+        let next = effects.now + self.rules.look_every;
+        let visits = self.all.get_mut(&id).and_then(Record::visits);
+        visits.into_iter().for_each(|visits| visits.next = next);
+    }
+
+    pub(super) fn tick_reserved(&mut self, id: JobId, around: Around<'_>, effects: &mut Effects) {
         let Some(record) = self.all.get_mut(&id) else { return };
+        if record.is_to_be_placed_again() {
+            return self.place_again(id, around, effects);
+        }
         if let Some(choice) = record.choice()
             && choice.next_timer().is_some_and(|due| due <= effects.now)
         {
@@ -203,11 +249,24 @@ impl Record {
                     latest_end: None,
                     reference_mhz: None,
                     input_bytes: None,
+                    rerun: Rerun { retry: None, ..self.job.rerun },
                     ..(*self.job).clone()
                 };
                 (JobCall::Submit, Some(job))
             }
         };
-        Some(self.call(to, self.id, ask, job))
+        Some(self.call(to, self.there(), ask, job))
+    }
+}
+
+/// Why a job was lost with its site, if the site says so.
+fn lost_there(view: &JobView) -> Option<String> {
+    let said = || view.detail.clone().filter(|detail| !detail.is_empty());
+    match view.state {
+        JobWord::Lost => Some(said().unwrap_or_else(|| "the site lost it".to_owned())),
+        state if state.is_over() && view.runs.node_failed => {
+            Some(said().unwrap_or_else(|| "a node of the site failed".to_owned()))
+        }
+        _ => None,
     }
 }

@@ -105,6 +105,7 @@ pub(super) fn without_sense(job: &JobRequest) -> Option<&'static str> {
         ("latest_end", job.latest_end.is_some()),
         ("reference_mhz", job.reference_mhz.is_some()),
         ("input_bytes", job.input_bytes.is_some()),
+        ("retry", job.rerun.retry.is_some()),
     ];
     said.into_iter().find_map(|(field, is_said)| is_said.then_some(field))
 }

@@ -79,6 +79,7 @@ pub(crate) fn site(site: &str, requested: u64) -> Heartbeat {
 /// Four processors for a minute.
 pub(crate) fn job() -> JobRequest {
     JobRequest {
+        rerun: Default::default(),
         reservation: None,
         resource: None,
         kind: name("processors"),
@@ -271,6 +272,8 @@ impl Desk {
     /// A site reports the state of its job or copy.
     pub(crate) fn tell(&mut self, at: i64, site: &str, asked: JobCall, state: JobWord, since: Option<i64>) {
         let view = JobView {
+            rerun: Default::default(),
+            runs: Default::default(),
             id: self.copies[&name(site)],
             owner: name("ada"),
             site: Some(name(site)),

@@ -314,6 +314,8 @@ impl World {
 
 fn waiting(id: JobId, limit: Seconds, now: Time) -> JobView {
     JobView {
+        rerun: Default::default(),
+        runs: Default::default(),
         id,
         owner: name("ada"),
         site: None,

@@ -514,6 +514,7 @@ fn a_site_with_a_new_journal_stops_adopts_or_gives_back_what_it_finds() {
 
 fn job(claims: bool) -> JobRequest {
     JobRequest {
+        rerun: Default::default(),
         reservation: None,
         resource: None,
         kind: "processors".into(),
@@ -575,6 +576,7 @@ fn a_job_that_the_batch_system_lost_is_not_run_again_and_an_unknown_one_is_cance
     bench.job_done(order, 5, Ok(()));
     let look = look_of(&bench.pass(10));
     let stranger = JobStatus {
+        restarts: 0,
         id: JobId(8),
         state: JobState::Waiting,
         submitted: Time(0),
@@ -599,6 +601,7 @@ fn a_copy_waits_for_its_go_which_is_said_again_when_it_was_not_heard() {
     bench.job_done(*order, 5, Err(BatchError::Unknown("no answer".into())));
     let look = look_of(&bench.pass(1));
     let claiming = JobStatus {
+        restarts: 0,
         id: JobId(5),
         state: JobState::Claiming,
         submitted: Time(1_000),

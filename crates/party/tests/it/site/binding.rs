@@ -40,7 +40,15 @@ fn reservation_of(desk: &Desk) -> Option<ReservationId> {
 }
 
 fn status(state: JobState) -> JobStatus {
-    JobStatus { id: JOB, state, submitted: Time(0), started: None, ended: None, expected_start: None }
+    JobStatus {
+        restarts: 0,
+        id: JOB,
+        state,
+        submitted: Time(0),
+        started: None,
+        ended: None,
+        expected_start: None,
+    }
 }
 
 #[test]

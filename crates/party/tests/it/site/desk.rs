@@ -150,6 +150,7 @@ impl Desk {
     /// The same, with a changed request.
     pub(crate) fn submit_with(&mut self, now: i64, id: JobId, change: impl FnOnce(&mut JobRequest)) -> Out {
         let mut job = JobRequest {
+            rerun: Default::default(),
             reservation: None,
             resource: None,
             kind: "processors".into(),

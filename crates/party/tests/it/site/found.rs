@@ -238,7 +238,7 @@ fn a_claim_on_nodes_that_are_away_stays_and_is_moved_only_as_a_whole() {
 /// A job that has run and ended, as a look shows it.
 fn ran(id: JobId, state: JobState) -> JobStatus {
     let (submitted, started, ended) = (Time(0), Some(Time(1)), Some(Time(2)));
-    JobStatus { id, state, submitted, started, ended, expected_start: None }
+    JobStatus { restarts: 0, id, state, submitted, started, ended, expected_start: None }
 }
 
 #[test]

@@ -19,6 +19,13 @@ pub struct Order {
     /// Whether the job is itself a copy of another broker's: no copy gets a go before [`super::Race::go`].
     #[serde(default)]
     pub claims: bool,
+    /// How often another copy may run after a site lost the one that had a go.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A place for copies.
@@ -86,6 +93,8 @@ pub enum Gone {
     },
     /// The site no longer knows it. It had no go.
     Lost,
+    /// It had a go, and the site says that it runs no more and did not finish. Another copy may run instead.
+    LostAfterGo(String),
     /// It was dropped.
     Dropped {
         /// How long it ran without a go, at a site that does not wait for one.
@@ -222,6 +231,8 @@ impl SiteReport {
             JobWord::Running => SiteReport::Runs { since },
             JobWord::Done => ran(Ending::Finished),
             JobWord::OutOfTime => ran(Ending::Failed),
+            // Lost with a node.
+            _ if view.runs.node_failed && view.started.is_some() => ran(Ending::Lost),
             JobWord::Cancelled | JobWord::ReservationOver if view.started.is_some() => ran(Ending::Failed),
             JobWord::Lost => SiteReport::Ran { since: view.started, until, how: Ending::Lost },
             JobWord::Cancelled | JobWord::ReservationOver => never_ran(view, false),
@@ -244,6 +255,8 @@ mod tests {
 
     fn job(state: JobWord, started: Option<i64>, ended: Option<i64>) -> Box<JobView> {
         Box::new(JobView {
+            rerun: Default::default(),
+            runs: Default::default(),
             id: JobId(1),
             owner: "ada".into(),
             site: None,

@@ -6,7 +6,9 @@
 //! and then sends a go. A copy without a go in time is ended by its site without running.
 //!
 //! The job runs at most once. After a grant no other copy is granted, unless the site reports that the
-//! granted one ended without running. If that cannot be known, the job is lost and not run again.
+//! granted one ended without running. If that cannot be known, the job is lost and not run again, unless its
+//! owner allowed that ([`Order::retries`]): then another copy may run after the site reported that the granted
+//! one was lost. A site that does not answer reports nothing.
 //!
 //! ```text
 //! broker                                  site
@@ -48,6 +50,7 @@ pub struct Race {
     granted: Option<Name>,
     withdrawn: bool,
     late: bool,
+    retries: u32,
     outcome: Option<Outcome>,
     /// Why copies are gone, the last one of each site.
     gone: Vec<(Name, Gone)>,
@@ -138,6 +141,7 @@ impl Race {
     pub fn tick(&mut self, now: Moment, pace: &Pace) -> Effects {
         let mut turn = Turn { now, pace, effects: Effects::default() };
         self.drop_the_late(&mut turn);
+        self.give_up_the_silent(&mut turn);
         for copy in &mut self.copies {
             turn.effects.send.extend(copy.ask_again(now, pace));
         }
@@ -162,7 +166,8 @@ impl Race {
         match event {
             Event::Begun(order) => {
                 self.copies = order.entries.iter().cloned().map(Copy::new).collect();
-                (self.at_once, self.allowed) = (order.at_once.max(1), !order.claims);
+                (self.at_once, self.allowed, self.retries) =
+                    (order.at_once.max(1), !order.claims, order.retries);
             }
             Event::Sent(site) => self.at(site).into_iter().for_each(Copy::send_another),
             Event::Queued(site) => self.set(site, CopyState::Queued),
@@ -309,12 +314,15 @@ impl Race {
                     copy.closed |= !again;
                     copy.failed += 1;
                 }
-                Gone::Lost => copy.failed += 1,
+                Gone::Lost | Gone::LostAfterGo(_) => copy.failed += 1,
                 Gone::Dropped { .. } => {}
             }
         }
+        if matches!(how, Gone::LostAfterGo(_)) {
+            self.retries = self.retries.saturating_sub(1);
+        }
         if self.outcome.is_none() && self.granted.as_ref() == Some(site) {
-            // It has not run, so another copy may.
+            // It has not run, or was lost and may run again, so another copy may.
             self.granted = None;
         }
         self.gone.retain(|(known, _)| known != site);
@@ -367,8 +375,8 @@ impl Race {
                 if self.copies[at].runs || matches!(report, SiteReport::Ran { .. }) {
                     self.grant(at, turn);
                 }
-                if let SiteReport::Ran { how, .. } = report {
-                    self.note(Event::Ended(how), turn);
+                if matches!(report, SiteReport::Ran { .. }) {
+                    self.granted_one_reported(at, report, turn);
                 }
                 return;
             }
@@ -385,6 +393,7 @@ impl Race {
                 self.copies[at].runs = true;
                 self.copies[at].heard(turn.now, turn.pace);
             }
+            SiteReport::Ran { how: Ending::Lost, .. } => self.lost_after_go(at, "the site lost it", turn),
             SiteReport::Ran { how, .. } => self.note(Event::Ended(how), turn),
             SiteReport::NeverRan { .. } if self.copies[at].runs => {
                 self.note(Event::Ended(Ending::Failed), turn);
@@ -433,14 +442,52 @@ impl Race {
             return;
         }
         let (site, state) = (copy.entry.site.clone(), copy.state);
-        let event = if self.granted.as_ref() == Some(&site) && self.outcome.is_none() {
-            Event::Ended(Ending::Lost)
-        } else if state == CopyState::Queued {
+        if self.granted.as_ref() == Some(&site) && self.outcome.is_none() {
+            return self.lost_after_go(at, "the site no longer knows it", turn);
+        }
+        let event = if state == CopyState::Queued {
             Event::Gone { site, how: Gone::Lost }
         } else {
             Event::Gone { site, how: Gone::Dropped { ran: Seconds(0) } }
         };
         self.note(event, turn);
+    }
+
+    /// The granted copy was lost with its site. Another may run, if the owner allowed that.
+    fn lost_after_go(&mut self, at: usize, why: &str, turn: &mut Turn<'_>) {
+        let event = match self.retries > 0 && !self.withdrawn {
+            true => Event::Gone { site: self.site(at), how: Gone::LostAfterGo(why.to_owned()) },
+            false => Event::Ended(Ending::Lost),
+        };
+        self.note(event, turn);
+    }
+
+    /// An operator declared a site dead: all copies there are gone.
+    pub fn declare_lost(&mut self, now: Moment, site: &Name, pace: &Pace) -> Effects {
+        let mut turn = Turn { now, pace, effects: Effects::default() };
+        let there = |copy: &Copy| copy.entry.site == *site && copy.question().is_some();
+        if let Some(at) = self.copies.iter().position(there) {
+            if self.granted.as_ref() == Some(site) && self.outcome.is_none() {
+                self.lost_after_go(at, "an operator declared its site lost", &mut turn);
+            } else {
+                let how = if self.outcome.is_none() { Gone::Lost } else { Gone::Dropped { ran: Seconds(0) } };
+                self.note(Event::Gone { site: site.clone(), how }, &mut turn);
+            }
+            self.grant_a_claim(&mut turn);
+            self.fill(&mut turn);
+        }
+        turn.effects
+    }
+
+    /// The deliberate fault of a broker that takes silence for a loss.
+    fn give_up_the_silent(&mut self, turn: &mut Turn<'_>) {
+        let (now, pace) = (turn.now, turn.pace);
+        let silent = |copy: &Copy| copy.state == CopyState::Granted && copy.silent_at(pace) <= now;
+        if self.broken.is(Flaw::RetryWhenSilent)
+            && let Some(at) = self.copies.iter().position(silent)
+        {
+            self.lost_after_go(at, "the site is silent", turn);
+        }
     }
 
     /// Grants a claim if allowed; of several, that of the best ranked site.

@@ -13,7 +13,7 @@ use bookahead_plan::placement::{
 };
 use bookahead_plan::{Capacity, Owner, Policy, Seconds, Time, Waiting};
 use bookahead_protocol::broker::Rules as BrokerRules;
-use bookahead_protocol::jobs::{JobRequest, Mode};
+use bookahead_protocol::jobs::{JobRequest, Mode, Rerun};
 use bookahead_protocol::ledger::{Offered, Rules as SiteRules};
 use bookahead_protocol::{Constraint, Millis, Moment, Name, OnLoss, Part, Request, Resource};
 use bookahead_workload::streams::Stream;
@@ -264,7 +264,9 @@ fn inside(draw: &mut Draw, request: &Request) -> JobRequest {
     let wanted = request.parts[0].wanted;
     let capacity = Capacity(draw.whole(1, i64::from(wanted.capacity.0)) as u32);
     let limit = Seconds(draw.whole(1, wanted.duration.0));
-    JobRequest { kind: request.parts[0].kind.clone(), ..job_request(draw, capacity, limit) }
+    let job = JobRequest { kind: request.parts[0].kind.clone(), ..job_request(draw, capacity, limit) };
+    let warn_seconds = draw.percent(30).then(|| Seconds(draw.whole(1, 10)));
+    JobRequest { rerun: Rerun { restartable: draw.percent(50), warn_seconds, retry: None }, ..job }
 }
 
 /// A job for the queue, with its submission time.
@@ -280,11 +282,14 @@ pub(super) fn placed(draw: &mut Draw) -> (Moment, JobRequest) {
     let floods = draw.percent(70);
     let mode = Some(if floods { Mode::Flood } else { Mode::Reserve });
     let copies = (floods && draw.percent(70)).then(|| draw.whole(1, 3) as u32);
-    (at, JobRequest { mode, copies, ..job })
+    let retry = draw.percent(60).then(|| draw.whole(1, 2) as u32);
+    let rerun = Rerun { restartable: !floods && draw.percent(40), warn_seconds: None, retry };
+    (at, JobRequest { mode, copies, rerun, ..job })
 }
 
 fn job_request(draw: &mut Draw, capacity: Capacity, limit: Seconds) -> JobRequest {
     JobRequest {
+        rerun: Default::default(),
         reservation: None,
         resource: None,
         kind: "processors".into(),
