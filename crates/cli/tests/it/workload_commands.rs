@@ -181,7 +181,11 @@ fn a_pbs_log_of_several_days_is_imported_as_one() {
          Resource_List.select=2:ncpus=4 Resource_List.walltime=01:00:00 Exit_status=0\n",
     );
     let ran = folder.succeed("workload import 20261117 20261118 --processors 16 --names");
-    assert!(ran.out.ends_with("; Queue: 1 workq\n; User: 1 ada\n1 0 10 590 8 -1 -1 8 3600 -1 1 1 -1 -1 1 -1 -1 -1\n"));
+    assert!(
+        ran.out.ends_with(
+            "; Queue: 1 workq\n; User: 1 ada\n1 0 10 590 8 -1 -1 8 3600 -1 1 1 -1 -1 1 -1 -1 -1\n"
+        )
+    );
     assert!(!ran.err.contains("not ended"), "{ran:?}");
 }
 

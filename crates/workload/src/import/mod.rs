@@ -105,10 +105,11 @@ pub struct Imported {
 
 /// Names with their numbers, in the order of their first use.
 #[derive(Debug, Default)]
-struct Names(BTreeMap<String, i64>);
+pub struct Names(BTreeMap<String, i64>);
 
 impl Names {
-    fn number(&mut self, name: &str) -> i64 {
+    /// The number of a name; unknown if it is empty.
+    pub fn number(&mut self, name: &str) -> i64 {
         if name.is_empty() {
             return UNKNOWN;
         }
@@ -120,7 +121,8 @@ impl Names {
         number
     }
 
-    fn describe(&self, key: &str, header: &mut Header) {
+    /// Adds a line such as `; User: 1 ada` for each name.
+    pub fn describe(&self, key: &str, header: &mut Header) {
         let mut all: Vec<(i64, &str)> =
             self.0.iter().map(|(name, number)| (*number, name.as_str())).collect();
         all.sort_unstable();
