@@ -58,4 +58,6 @@ pub use site::{
     Reachability, Resource, Resources, Role, Site, Sites, Status,
 };
 pub use time::{FineTimestamp, OutOfCalendar, Timestamp};
-pub use usage::{History, Usage, UsageQuery, UsageRow};
+pub use usage::{
+    History, RecordsQuery, Usage, UsageJob, UsageQuery, UsageRecords, UsageReservation, UsageRow, UsageSpan,
+};

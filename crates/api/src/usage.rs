@@ -1,9 +1,9 @@
 //! Usage by user, project, site, resource and month, and what happened to one reservation.
 
-use crate::description::NameText;
+use crate::description::{JobIdText, NameText, ReservationIdText};
 use crate::list::Event;
 use crate::time::Timestamp;
-use bookahead_protocol::Name;
+use bookahead_protocol::{JobId, Name, ReservationId};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::{IntoParams, ToSchema};
@@ -108,4 +108,111 @@ pub struct UsageRow {
     pub kept_unit_hours: f64,
     /// Capacity times run time of jobs, within reservations or outside of them.
     pub job_unit_hours: f64,
+}
+
+/// Which records to list.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RecordsQuery {
+    /// Only those on this resource.
+    #[param(value_type = Option<NameText>)]
+    pub resource: Option<Name>,
+    /// Only jobs submitted from then on, and reservations that end after it. Default: all.
+    pub from: Option<Timestamp>,
+    /// Only jobs submitted before, and reservations that begin before it. Default: all.
+    pub until: Option<Timestamp>,
+    /// Only those of this user.
+    #[param(value_type = Option<NameText>)]
+    pub owner: Option<Name>,
+    /// Most records on a page. The server has a limit of its own.
+    #[param(minimum = 1)]
+    pub limit: Option<u32>,
+    /// Cursor: `next` of the previous page.
+    pub cursor: Option<String>,
+}
+
+/// A page of jobs and reservations, as the history has them.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsageRecords {
+    /// Jobs, by id. All jobs come before the first reservation.
+    pub jobs: Vec<UsageJob>,
+    /// Parts of reservations, by id.
+    pub reservations: Vec<UsageReservation>,
+    /// Cursor of the next page. Missing on the last page.
+    pub next: Option<String>,
+    /// The history is complete only from then on. Missing if it is complete.
+    pub complete_since: Option<Timestamp>,
+}
+
+/// A job of the history.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsageJob {
+    /// Its id.
+    #[schema(value_type = JobIdText)]
+    pub id: JobId,
+    /// Its resource.
+    pub resource: String,
+    /// Its owner.
+    pub owner: String,
+    /// Project of the owner, if there is one.
+    pub project: Option<String>,
+    /// The reservation that it ran in. Missing if it ran from the queue.
+    #[schema(value_type = Option<ReservationIdText>)]
+    pub reservation: Option<ReservationId>,
+    /// How it stands or ended, such as `done`, `cancelled` or `out-of-time`.
+    pub state: String,
+    /// Capacity.
+    pub capacity: u32,
+    /// When it was submitted.
+    pub submitted: Timestamp,
+    /// When it started. Missing if it did not.
+    pub started: Option<Timestamp>,
+    /// When it ended. Missing if it has not.
+    pub ended: Option<Timestamp>,
+    /// Its time limit. Missing if it has not started.
+    pub limit_seconds: Option<i64>,
+}
+
+/// A part of a reservation of the history.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UsageReservation {
+    /// Its id.
+    #[schema(value_type = ReservationIdText)]
+    pub id: ReservationId,
+    /// Index of the part.
+    pub part: u32,
+    /// Its resource.
+    pub resource: String,
+    /// Its owner.
+    pub owner: String,
+    /// Project of the owner, if there is one.
+    pub project: Option<String>,
+    /// How it stands or ended: `held`, `booked`, `completed`, `cancelled`, `expired`, `lost` or `replaced`.
+    pub state: String,
+    /// What was booked, by time.
+    pub spans: Vec<UsageSpan>,
+    /// When it was accepted, if that is known.
+    pub accepted: Option<Timestamp>,
+    /// When it ended, if it has.
+    pub ended: Option<Timestamp>,
+    /// Earliest start by its request, if that is known.
+    pub earliest_start: Option<Timestamp>,
+    /// Latest end by its request, if that is known.
+    pub latest_end: Option<Timestamp>,
+}
+
+/// Capacity for an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UsageSpan {
+    /// Begin.
+    pub begin: Timestamp,
+    /// End.
+    pub end: Timestamp,
+    /// Capacity.
+    pub capacity: u32,
 }

@@ -14,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("Jobs", &["submit", "jobs", "logs"]),
-    ("Run services", &["demo", "site", "broker", "token", "journal"]),
+    ("Run services", &["demo", "site", "broker", "token", "journal", "export"]),
     ("Study", &["simulate", "whatif", "workload", "simulate-grid", "faults", "torture", "experiment"]),
 ];
 

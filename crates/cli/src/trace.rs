@@ -89,8 +89,13 @@ impl From<OverrunRule> for Overrun {
 impl TraceArguments {
     /// Loads the trace, reports dropped and repaired jobs on standard error, and applies load and estimates.
     pub(crate) fn load(&self, keep_records: bool) -> Result<Trace> {
+        self.load_for(self.processors, keep_records)
+    }
+
+    /// The same, for a machine of this size in processors; None if the header tells.
+    pub(crate) fn load_for(&self, processors: Option<u32>, keep_records: bool) -> Result<Trace> {
         let options = LoadOptions {
-            processors: self.processors.map(Capacity),
+            processors: processors.map(Capacity),
             unit: self.unit,
             overruns: self.overrun.into(),
             first: self.first,

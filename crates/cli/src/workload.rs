@@ -1,4 +1,8 @@
-//! `bookahead workload`: inspects, generates and converts traces, and turns jobs into reservation requests.
+//! `bookahead workload`: inspects, generates, imports and converts traces, and turns jobs into reservation requests.
+
+mod import;
+#[cfg(feature = "parquet")]
+mod parquet;
 
 use crate::output::{count, length, percent, plural, print_json, say};
 use crate::table::Table;
@@ -26,6 +30,8 @@ pub(crate) enum Command {
     Info(Box<InfoArguments>),
     /// Generate a trace from a workload model; the same seed gives the same jobs on every machine
     Generate(Box<GenerateArguments>),
+    /// Turn accounting records (sacct, PBS, Parquet) into a trace in SWF
+    Import(Box<import::Arguments>),
     /// Clean a trace, select jobs, scale the load, and write it as SWF, plain or gzip
     Convert(Box<ConvertArguments>),
     /// Turn one job of each block (of ten, by default) into a reservation request
@@ -36,6 +42,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
     match command {
         Command::Info(arguments) => info(arguments),
         Command::Generate(arguments) => generate(arguments),
+        Command::Import(arguments) => import::run(arguments),
         Command::Convert(arguments) => convert(arguments),
         Command::Reservations(arguments) => reservations(arguments),
     }

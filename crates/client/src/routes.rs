@@ -126,6 +126,11 @@ impl Client {
         self.get(Order::get("/v1/usage").with_query(query)?).await
     }
 
+    /// A page of ended and live jobs and reservations of the history.
+    pub async fn usage_records(&self, query: &api::RecordsQuery) -> Result<api::UsageRecords, ClientError> {
+        self.get(Order::get("/v1/usage/records").with_query(query)?).await
+    }
+
     /// Known sites and brokers.
     pub async fn sites(&self) -> Result<api::Sites, ClientError> {
         self.get(Order::get("/v1/sites")).await

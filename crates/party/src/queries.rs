@@ -4,7 +4,7 @@
 pub use crate::register::BatchState;
 use crate::register::{Known, Role};
 use crate::schedule::{ResourceSchedule, ScheduleWindow, WhatIf};
-use bookahead_plan::{Capacity, Span, Time};
+use bookahead_plan::{Capacity, Interval, Span, Time};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
@@ -79,6 +79,10 @@ pub struct BookedPart {
     pub with_past: bool,
     /// Capacity missing now.
     pub missing: Capacity,
+    /// When it was accepted. None if the party does not know it.
+    pub accepted: Option<Moment>,
+    /// Window of the request by which it has its terms. None if the party does not know it.
+    pub window: Option<Interval>,
     /// When the part ended.
     pub ended: Option<Moment>,
     /// Whether it ended because its site lost it.

@@ -8,7 +8,8 @@
 
 use bookahead_plan::metrics::Completed;
 use bookahead_plan::{
-    Capacity, Cluster, JobKey, Need, Owner, Policy, Profile, Running, Scheduler, Seconds, Span, Time, Waiting,
+    Capacity, Cluster, Interval, JobKey, Need, Owner, Policy, Profile, Running, Scheduler, Seconds, Span,
+    Time, Waiting,
 };
 use bookahead_workload::requests::Request;
 use std::cmp::Reverse;
@@ -124,7 +125,7 @@ impl Placement for EarliestFit {
 /// Runs `jobs` and `requests`, both in the order of their submit times, to the last end; `placement` decides on the
 /// requests. `observe` is called now and then with the number of ended jobs.
 ///
-/// # Panics If jobs or requests are not in order, if there are 2^32 jobs or more, or if `placement` grants a start that
+/// # Panics If jobs or requests are not in order, if there are 2^32 jobs or requests or more, or if `placement` grants a start that
 /// conflicts: these are mistakes of the caller, not of the trace.
 pub fn simulate(
     site: Site,
@@ -135,7 +136,7 @@ pub fn simulate(
 ) -> Outcome {
     assert!(jobs.is_sorted_by_key(|job| job.asked.submit), "jobs are in the order of submission");
     assert!(requests.is_sorted_by_key(|request| request.submit), "requests are in the order of submission");
-    assert!(u32::try_from(jobs.len()).is_ok(), "fewer than 2^32 jobs");
+    assert!(u32::try_from(jobs.len().max(requests.len())).is_ok(), "fewer than 2^32 jobs and requests");
     let first_job = jobs.first().map_or(Time::MAX, |job| job.asked.submit);
     let first_request = requests.first().map_or(Time::MAX, |request| request.submit);
     let all_to_come =
@@ -197,6 +198,7 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
             match event {
                 Event::End(job) => self.end(job),
                 Event::Limit(job) => self.limit(job, now),
+                Event::Release(request) => self.release(request, now),
                 // Its span is already in the profile; the event only causes the pass of this instant.
                 Event::Reservation => {}
             }
@@ -227,6 +229,18 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
         self.ended += 1;
         if self.ended.is_multiple_of(REPORT_EVERY) {
             (self.observe)(self.ended);
+        }
+    }
+
+    /// The owner of a reservation gives back the rest of it.
+    fn release(&mut self, request: u32, now: Time) {
+        let at = request as usize;
+        let Some(start) = self.outcome.requests[at] else { return };
+        let span = Span::starting(start, self.requests[at].duration, self.requests[at].processors);
+        let interval = Interval::new(start.max(now), span.interval.end);
+        self.scheduler.release(Span { interval, ..span });
+        if let Some(place) = self.view.reservations.iter().position(|known| *known == span) {
+            self.view.reservations.remove(place);
         }
     }
 
@@ -278,6 +292,11 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
                 self.view.reservations.push(span);
                 self.events.push(span.interval.begin, Event::Reservation);
                 self.events.push(span.interval.end, Event::Reservation);
+                // Later than the present instant, whose events are over.
+                let released = request.released.map(|released| released.max(now + Seconds(1)));
+                if let Some(released) = released.filter(|released| *released < span.interval.end) {
+                    self.events.push(released, Event::Release(self.requested as u32));
+                }
             }
             self.outcome.requests[self.requested] = start;
             self.requested += 1;
@@ -321,6 +340,8 @@ pub enum Event {
     End(u32),
     /// The job with this index reaches its expected end and continues.
     Limit(u32),
+    /// The reservation of the request with this index is given back.
+    Release(u32),
     /// A reservation begins or ends, so jobs may start.
     Reservation,
 }

@@ -3,6 +3,7 @@
 //! units of `bookahead-plan`; it never schedules, and reads no clock.
 //!
 //! - [`swf`]: the format, line by line
+//! - [`import`]: accounting records of batch systems, turned into the format
 //! - [`trace`]: from lines to sound jobs, with a report of dropped and corrected ones
 //! - [`models`]: seeded generators
 //! - [`requests`]: jobs turned into reservation requests, and their file
@@ -10,6 +11,7 @@
 //! - [`streams`]: seeded random numbers
 
 pub mod files;
+pub mod import;
 pub mod models;
 pub mod reason;
 pub mod requests;

@@ -28,6 +28,8 @@ pub struct Request {
     pub duration: Seconds,
     /// Required share of the machine, in the unit of the trace.
     pub processors: Capacity,
+    /// When the reservation is given back, if that is before its end.
+    pub released: Option<Time>,
 }
 
 /// How jobs are turned into requests.
@@ -108,13 +110,17 @@ fn request(job: &Job, selection: &Selection) -> Request {
         latest_end: earliest_start + job.run + selection.window,
         duration: job.run,
         processors: job.processors,
+        released: None,
     }
 }
 
 /// Header line of the file.
 pub const COLUMNS: &str = "job,submit,earliest_start,latest_end,duration,processors";
 
-/// Number of values in a line.
+/// A further column, which is optional.
+const RELEASED: &str = "released";
+
+/// Number of values in a line without it.
 const COLUMN_COUNT: usize = 6;
 
 /// Why a file of requests cannot be read.
@@ -139,14 +145,19 @@ pub enum RequestsError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
     /// The first line is not the header.
-    #[error("the first line must be '{COLUMNS}'")]
+    #[error("the first line must be '{COLUMNS}', with or without ',{RELEASED}' at its end")]
     NoHeader,
     /// The line is not UTF-8, or too long.
     #[error("this is not a line of text")]
     NotText,
     /// Too few or too many values.
-    #[error("{0} values instead of {COLUMN_COUNT}: {COLUMNS}")]
-    WrongCount(usize),
+    #[error("{found} values instead of {expected}: {COLUMNS}{}", if *expected > COLUMN_COUNT { ",released" } else { "" })]
+    WrongCount {
+        /// Values of the line.
+        found: usize,
+        /// Columns of the file.
+        expected: usize,
+    },
     /// A value is not a whole number.
     #[error("the value of {0} is not a whole number")]
     NotANumber(&'static str),
@@ -156,6 +167,9 @@ pub enum Problem {
     /// The reservation would begin before the request is made.
     #[error("the earliest_start is before the submit time")]
     StartsBeforeSubmit,
+    /// The reservation would be given back before the request is made.
+    #[error("it is released before the submit time")]
+    ReleasedBeforeSubmit,
     /// The reservation does not fit into its window.
     #[error("the latest_end is before earliest_start + duration")]
     DoesNotFit,
@@ -189,29 +203,34 @@ enum Failure {
 }
 
 fn read_all<R: Read>(lines: &mut Lines<R>) -> Result<Vec<Request>, Failure> {
-    if lines.next_line().map_err(Failure::Reading)? != Some(Line::Text(COLUMNS.as_bytes())) {
-        return Err(Failure::Line(Problem::NoHeader));
-    }
+    let with_released = match lines.next_line().map_err(Failure::Reading)? {
+        Some(Line::Text(line)) if line == COLUMNS.as_bytes() => false,
+        Some(Line::Text(line)) if line == format!("{COLUMNS},{RELEASED}").as_bytes() => true,
+        _ => return Err(Failure::Line(Problem::NoHeader)),
+    };
     let mut requests = Vec::new();
     while let Some(line) = lines.next_line().map_err(Failure::Reading)? {
-        requests.push(request_of(&line).map_err(Failure::Line)?);
+        requests.push(request_of(&line, with_released).map_err(Failure::Line)?);
     }
     Ok(requests)
 }
 
-fn request_of(line: &Line<'_>) -> Result<Request, Problem> {
+fn request_of(line: &Line<'_>, with_released: bool) -> Result<Request, Problem> {
     match line {
-        Line::Text(bytes) => parse(std::str::from_utf8(bytes).map_err(|_| Problem::NotText)?),
+        Line::Text(bytes) => parse(std::str::from_utf8(bytes).map_err(|_| Problem::NotText)?, with_released),
         Line::TooLong => Err(Problem::NotText),
     }
 }
 
-fn parse(text: &str) -> Result<Request, Problem> {
+fn parse(text: &str, with_released: bool) -> Result<Request, Problem> {
     // Counted first, so that a missing value is not reported as a bad number of another column.
-    let count = text.split(',').count();
-    if count != COLUMN_COUNT {
-        return Err(Problem::WrongCount(count));
+    let (found, expected) = (text.split(',').count(), COLUMN_COUNT + usize::from(with_released));
+    if found != expected {
+        return Err(Problem::WrongCount { found, expected });
     }
+    let released = text.rsplit(',').next().filter(|text| with_released && !text.is_empty());
+    let released =
+        released.map(|text| text.parse().map_err(|_| Problem::NotANumber(RELEASED))).transpose()?;
     let mut values = text.split(',').zip(COLUMNS.split(','));
     let mut value = |low: i64, high: i64| {
         let (text, column) = values.next().unwrap_or_default();
@@ -231,17 +250,39 @@ fn parse(text: &str) -> Result<Request, Problem> {
     if latest_end < earliest_start + duration {
         return Err(Problem::DoesNotFit);
     }
+    if released.is_some_and(|released| released < submit.0) {
+        return Err(Problem::ReleasedBeforeSubmit);
+    }
     let processors = u32::try_from(processors).map_err(|_| Problem::OutOfRange("processors"))?;
-    Ok(Request { number, submit, earliest_start, latest_end, duration, processors: Capacity(processors) })
+    Ok(Request {
+        number,
+        submit,
+        earliest_start,
+        latest_end,
+        duration,
+        processors: Capacity(processors),
+        released: released.map(Time),
+    })
 }
 
 /// Writes requests to `out` as plain text.
 pub fn write(out: &mut dyn Write, requests: &[Request]) -> io::Result<()> {
-    let mut text = format!("{COLUMNS}\n");
+    // Only with a value in it, so that files of requests that are all kept stay as they were.
+    let with_released = requests.iter().any(|request| request.released.is_some());
+    let mut text = COLUMNS.to_owned();
+    if with_released {
+        text += ",";
+        text += RELEASED;
+    }
+    text.push('\n');
     for request in requests {
-        let Request { number, submit, earliest_start, latest_end, duration, processors } = request;
+        let Request { number, submit, earliest_start, latest_end, duration, processors, released } = request;
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{number},{submit},{earliest_start},{latest_end},{duration},{processors}");
+        let _ = write!(text, "{number},{submit},{earliest_start},{latest_end},{duration},{processors}");
+        if with_released {
+            let _ = write!(text, ",{}", released.map_or_else(String::new, |time| time.to_string()));
+        }
+        text.push('\n');
     }
     out.write_all(text.as_bytes())
 }
@@ -292,6 +333,7 @@ mod tests {
             latest_end: Time(167),
             duration: Seconds(60),
             processors: Capacity(4),
+            released: None,
         };
         assert_eq!(request, expected);
     }
@@ -334,6 +376,7 @@ mod file_tests {
         latest_end: Time(200),
         duration: Seconds(60),
         processors: Capacity(4),
+        released: None,
     };
 
     fn error(text: &str) -> String {
@@ -356,8 +399,24 @@ mod file_tests {
     }
 
     #[test]
+    fn an_early_release_is_a_further_column() {
+        let requests = [Request { released: Some(Time(50)), ..EXAMPLE }, EXAMPLE];
+        let mut text = Vec::new();
+        write(&mut text, &requests).unwrap();
+        let lines = format!("{COLUMNS},released\n7,10,100,200,60,4,50\n7,10,100,200,60,4,\n");
+        assert_eq!(String::from_utf8_lossy(&text), lines);
+        assert_eq!(read("x", text.as_slice()).unwrap(), requests);
+        assert_eq!(
+            error(&format!("{COLUMNS},released\n7,10,100,200,60,4,9\n")),
+            "requests.csv:2: it is released before the submit time"
+        );
+    }
+
+    #[test]
     fn the_header_line_is_required() {
-        let expected = format!("requests.csv:1: the first line must be '{COLUMNS}'");
+        let expected = format!(
+            "requests.csv:1: the first line must be '{COLUMNS}', with or without ',released' at its end"
+        );
         for text in ["", "\n", "7,10,100,200,60,4\n", &format!("{COLUMNS},note\n")] {
             assert_eq!(error(text), expected);
         }

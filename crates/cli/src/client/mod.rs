@@ -5,11 +5,12 @@
 //! - [`when`], [`dates`]: parsing and formatting of times
 //! - [`request`]: requests from options or from a file
 //! - [`reserve`], [`holding`], [`looking`], [`list`], [`schedule`], [`watch`], [`wait`], [`submit`], [`logs`],
-//!   [`usage`]: the commands
+//!   [`usage`], [`export`]: the commands
 //! - [`view`]: tables; [`refusal`]: errors and exit codes
 
 mod about;
 mod dates;
+pub(crate) mod export;
 mod holding;
 mod ids;
 mod list;
@@ -92,6 +93,9 @@ pub(crate) enum Command {
     /// Show how much was booked and used, by user, project or month
     #[command(after_help = EXIT_CODES)]
     Usage(Box<usage::Arguments>),
+    /// Write the jobs and reservations of a site's history as a log for simulate
+    #[command(after_help = EXIT_CODES)]
+    Export(Box<export::Arguments>),
 }
 
 pub(crate) fn run(command: &Command) -> Result<()> {
@@ -115,5 +119,6 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Schedule(arguments) => schedule::run(arguments),
         Command::Calendar(arguments) => looking::calendar(arguments),
         Command::Usage(arguments) => usage::run(arguments),
+        Command::Export(arguments) => export::run(arguments),
     }
 }

@@ -19,17 +19,33 @@ use std::path::PathBuf;
 
 mod priorities;
 mod results;
+mod twin;
+
+use twin::{Limited, Twin};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     trace: TraceArguments,
 
+    /// Replay the configuration of a site: capacity, policy, placement and default limits of one of its resources
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["processors", "unit", "method", "makespan_weight", "slots",
+        "gap", "max_delayed", "max_delay"])]
+    site: Option<PathBuf>,
+
+    /// Resource of the site [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "site")]
+    resource: Option<String>,
+
+    /// Announces TRACE, as in: simulate --site site.toml --log log.swf
+    #[arg(long, hide = true)]
+    log: bool,
+
     /// Scheduler: fcfs, easy, conservative, or easy[promises=K] to protect the first K waiting jobs. Any of them takes
     /// an order of the queue: easy[order=sjf], or lxf, wfp3, unicef, fairshare, or multifactor with weights:
-    /// easy[order=multifactor,age=1,size=1,fairshare=1]
-    #[arg(long, short, value_name = "SCHEDULER", default_value = "easy")]
-    scheduler: Policy,
+    /// easy[order=multifactor,age=1,size=1,fairshare=1] [default: easy, or that of --site]
+    #[arg(long, short, value_name = "SCHEDULER")]
+    scheduler: Option<Policy>,
 
     /// Compare several schedulers; without a list: fcfs,easy,conservative
     #[arg(long, value_name = "LIST", num_args = 0..=1, value_parser = policies,
@@ -143,9 +159,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let priorities = arguments.priorities.as_deref().map(priorities::read).transpose()?;
-    let swf_wanted = arguments.jobs_out.as_deref().is_some_and(results::is_swf);
+    let site = arguments.site.as_deref();
+    let twin = site.map(|path| Twin::read(path, arguments.resource.as_deref())).transpose()?;
     // Groups and queues are in the records only.
-    let trace = arguments.trace.load(swf_wanted || priorities.is_some())?;
+    let trace = load(arguments, twin.as_ref(), priorities.is_some())?;
     let requests = match &arguments.reservations {
         Some(path) => in_order(requests::load(path)?),
         None => Vec::new(),
@@ -154,16 +171,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(priorities) = priorities {
         priorities.apply(&trace.records, &mut jobs);
     }
-    let runs = simulate(arguments, &trace, &jobs, &requests)?;
+    let policies = chosen(arguments, twin.as_ref());
+    if let (Some(twin), Some(file)) = (&twin, site) {
+        twin.say(file, &policies);
+    }
+    let runs = simulate(arguments, twin.as_ref(), &policies, (&trace, &jobs), &requests)?;
     write_files(arguments, &trace, &requests, &runs)?;
     let name = arguments.trace.name();
     // None only if no file was given: for an empty file the results still have their rows.
     let requests = arguments.reservations.as_ref().map(|_| &requests[..]);
     if arguments.json {
-        results::print_json(&name, &trace, requests, &runs)
+        results::print_json(&name, &trace, requests, &runs, twin.as_ref().map(Twin::told))
     } else {
         results::print_table(&name, &trace, requests, &runs)
     }
+}
+
+/// `with_records`: because something else needs them than a log that is written.
+fn load(arguments: &Arguments, twin: Option<&Twin>, with_records: bool) -> Result<Trace> {
+    let swf_wanted = arguments.jobs_out.as_deref().is_some_and(results::is_swf);
+    let Some(twin) = twin else { return arguments.trace.load(swf_wanted || with_records) };
+    let mut trace = arguments.trace.load_for(Some(twin.capacity), true)?;
+    twin.select(&mut trace)?;
+    Ok(trace)
+}
+
+/// The policies to simulate.
+fn chosen(arguments: &Arguments, twin: Option<&Twin>) -> Vec<Policy> {
+    if let Some(Policies(all)) = &arguments.compare {
+        return all.clone();
+    }
+    vec![arguments.scheduler.unwrap_or(twin.map_or(Policy::EASY, |twin| twin.rules.policy))]
 }
 
 /// The simulator requires requests in the order of submission, and a file may have any order.
@@ -172,9 +210,13 @@ fn in_order(mut requests: Vec<Request>) -> Vec<Request> {
     requests
 }
 
-fn simulate(arguments: &Arguments, trace: &Trace, jobs: &[Job], requests: &[Request]) -> Result<Vec<Run>> {
-    let policies =
-        arguments.compare.as_ref().map_or(std::slice::from_ref(&arguments.scheduler), |all| &all.0);
+fn simulate(
+    arguments: &Arguments,
+    twin: Option<&Twin>,
+    policies: &[Policy],
+    (trace, jobs): (&Trace, &[Job]),
+    requests: &[Request],
+) -> Result<Vec<Run>> {
     let overrun = arguments.trace.overrun.into();
     let sites: Vec<Site> =
         policies.iter().map(|&policy| Site { policy, capacity: trace.machine, overrun }).collect();
@@ -182,12 +224,17 @@ fn simulate(arguments: &Arguments, trace: &Trace, jobs: &[Job], requests: &[Requ
     let progress = Progress::new((jobs.len() * sites.len()) as u64, "jobs", arguments.quiet);
     let observe = |ended| progress.add(ended as u64);
     let notice = arguments.notice.rule()?;
-    let outcomes = if arguments.placement.is_given() {
+    let outcomes = if arguments.placement.is_given() || twin.is_some() {
         let preference = arguments.placement.preference();
         // The scheduler is replaced for each site below; everything else is the same for all of them.
-        let rules = arguments.placement.rules(arguments.scheduler)?;
+        let rules = match twin {
+            Some(twin) => twin.rules,
+            None => arguments.placement.rules(Policy::EASY)?,
+        };
+        let limits = twin.map(|twin| twin.limits).unwrap_or_default();
         let rated = |site: &Site| {
-            WithNotice::new(notice, Rated::new(Rules { policy: site.policy, ..rules }, preference))
+            let placement = Rated::new(Rules { policy: site.policy, ..rules }, preference);
+            WithNotice::new(notice, Limited { limits, placement })
         };
         side_by_side(&sites, jobs, requests, rated, threads, observe)
     } else {

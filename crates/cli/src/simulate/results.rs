@@ -2,6 +2,7 @@
 //! waits), and a file with the outcome of each reservation request. All times in JSON are in seconds.
 
 use super::Run;
+use super::twin::Told;
 use crate::output::{self, count, length, percent, plural};
 use crate::table::Table;
 use crate::trace;
@@ -66,6 +67,8 @@ struct Results<'a> {
     machine: u32,
     unit: u32,
     cleaning: &'a CleaningReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site: Option<&'a Told>,
     schedulers: Vec<SchedulerResults>,
 }
 
@@ -98,6 +101,7 @@ pub(crate) fn print_json(
     trace: &Trace,
     requests: Option<&[Request]>,
     runs: &[Run],
+    site: Option<&Told>,
 ) -> Result<()> {
     let schedulers = runs.iter().map(|run| SchedulerResults::of(run, trace, requests)).collect();
     let results = Results {
@@ -105,6 +109,7 @@ pub(crate) fn print_json(
         machine: trace.machine.0,
         unit: trace.unit,
         cleaning: &trace.report,
+        site,
         schedulers,
     };
     Ok(output::print_json(&results)?)
@@ -191,7 +196,8 @@ pub(crate) fn write_reservations(path: &Path, requests: &[Request], granted: &[G
     files::write(path, Packing::of_name(path), |out| {
         writeln!(out, "{COLUMNS},start,end")?;
         for (request, start) in requests.iter().zip(granted) {
-            let Request { number, submit, earliest_start, latest_end, duration, processors } = request;
+            let Request { number, submit, earliest_start, latest_end, duration, processors, released: _ } =
+                request;
             write!(out, "{number},{submit},{earliest_start},{latest_end},{duration},{processors},")?;
             match start {
                 Some(start) => writeln!(out, "{start},{}", *start + *duration)?,

@@ -144,3 +144,57 @@ fn info_as_json_has_the_header_too() {
     assert_eq!(statistics["run"], json!({"mean": 370.0, "median": 100, "p95": 1000}));
     assert!(statistics["offered_load"].is_null(), "all at one instant");
 }
+
+#[test]
+fn the_output_of_sacct_is_imported_and_simulated_and_bad_lines_are_told_by_number() {
+    let sacct = "\
+JobID|User|Submit|Start|End|Timelimit|ReqCPUS|State
+1|ada|2026-11-17T09:00:00|2026-11-17T09:00:10|2026-11-17T10:00:10|02:00:00|8|COMPLETED
+1.batch||2026-11-17T09:00:10|2026-11-17T09:00:10|2026-11-17T10:00:10|||COMPLETED
+2|bob|2026-11-17T09:30:00|2026-11-17T10:00:10|2026-11-17T10:30:10|01:00:00|6|FAILED
+3|bob|2026-11-17T09:30:00|now|2026-11-17T10:30:10|01:00:00|6|FAILED
+4|bob|2026-11-17T09:40:00|Unknown|Unknown|01:00:00|6|PENDING
+";
+    let folder = Folder::with("jobs.txt", sacct);
+    let ran = folder.succeed("workload import jobs.txt --zone Europe/Berlin --processors 10 -o log.swf");
+    for told in ["2 jobs of 6 lines", "1  steps of jobs", "1  jobs that had not ended", "jobs.txt:5: "] {
+        assert!(ran.err.contains(told), "{told}: {ran:?}");
+    }
+    let log = folder.text("log.swf");
+    for line in ["; UnixStartTime: 1794902400", "; MaxProcs: 10", "; Note: imported from jobs.txt"] {
+        assert!(log.lines().any(|found| found == line), "{line}: {log}");
+    }
+    assert!(!log.contains("ada"), "names only on request: {log}");
+    let results = folder.succeed("simulate log.swf --strict --json").json();
+    assert_eq!(results["schedulers"][0]["jobs"], 2);
+    folder.fail("workload import jobs.txt --strict", &["jobs.txt:5:", "\"now\"", "start"]);
+    folder.fail("workload import jobs.txt --zone Nowhere", &["time zone", "Europe/Berlin"]);
+}
+
+#[test]
+fn a_pbs_log_of_several_days_is_imported_as_one() {
+    let folder = Folder::new();
+    folder.write("20261117", "11/17/2026 09:00:00;S;1.north;user=ada queue=workq ctime=1000 start=1010\n");
+    folder.write(
+        "20261118",
+        "11/18/2026 09:00:00;E;1.north;user=ada queue=workq ctime=1000 start=1010 end=1600 \
+         Resource_List.select=2:ncpus=4 Resource_List.walltime=01:00:00 Exit_status=0\n",
+    );
+    let ran = folder.succeed("workload import 20261117 20261118 --processors 16 --names");
+    assert!(
+        ran.out.ends_with(
+            "; Queue: 1 workq\n; User: 1 ada\n1 0 10 590 8 -1 -1 8 3600 -1 1 1 -1 -1 1 -1 -1 -1\n"
+        )
+    );
+    assert!(!ran.err.contains("not ended"), "{ran:?}");
+}
+
+#[test]
+fn fields_beyond_the_eighteenth_are_ignored_and_counted() {
+    let trace = THREE_JOBS.replace("-1 -1\n", "-1 -1 7 x 3.5\n");
+    let folder = Folder::with("trace.swf", &trace);
+    let info = folder.succeed("workload info trace.swf --json").json();
+    assert_eq!(info["cleaning"]["mended"], json!({ "extra-fields-ignored": 3 }));
+    folder.succeed("workload convert trace.swf out.swf");
+    assert_eq!(folder.text("out.swf"), THREE_JOBS);
+}

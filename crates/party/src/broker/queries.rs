@@ -117,6 +117,8 @@ impl Queries for Broker {
                 spans: vec![Span { interval: slot.interval, capacity: slot.capacity }],
                 with_past: false,
                 missing: child.loss.filter(|_| gone.is_none()).map_or(Capacity::ZERO, |loss| loss.missing),
+                accepted: None,
+                window: None,
                 ended: gone.into_iter().chain(over).min(),
                 lost: failed || gone.is_some_and(|gone| over.is_none_or(|over| gone < over)),
             }

@@ -10,7 +10,7 @@ use crate::step::{Level, Remark};
 use bookahead_plan::planner::{Cluster, Planner};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use bookahead_protocol::jobs::JobView;
-use bookahead_protocol::ledger::{Because, Offered, View, Views, What};
+use bookahead_protocol::ledger::{Because, Entry, Offered, View, Views, What};
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
 };
@@ -304,8 +304,15 @@ impl Queries for Site {
     }
 
     fn booked(&self, id: ReservationId) -> Vec<BookedPart> {
+        let window = |entry: &Entry| {
+            let asked = entry.changed_to.as_deref().unwrap_or(&entry.request);
+            let wanted = &asked.parts.first()?.wanted;
+            Some(Interval::new(wanted.earliest_start, wanted.latest_end.max(wanted.earliest_start)))
+        };
         let part = self.ledger.entry(id).map(|entry| BookedPart {
             part: 0,
+            accepted: Some(entry.accepted),
+            window: window(entry),
             owner: entry.owner.clone(),
             resource: entry.resource.clone(),
             state: entry.state,

@@ -3,7 +3,7 @@
 //! party knows it.
 //!
 //! - [`row`]: rows, and how they follow from what the party shows
-//! - [`store`]: the file; [`sums`]: sums over rows
+//! - [`store`]: the file; [`sums`]: sums over rows; [`records`]: the rows themselves, for logs
 //!
 //! The release thread tells which reservations and jobs have durable events. A thread of the history then reads a
 //! copy of the party and writes their rows. So answers never wait for it, and only durable facts are written. Rows
@@ -14,6 +14,7 @@
 //! for longer than `retention` can something be missing. That is logged, and answers tell from when on the history
 //! is complete. A history that cannot be written does not stop the service.
 
+pub mod records;
 mod row;
 mod store;
 pub(crate) mod sums;
@@ -30,6 +31,7 @@ use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::broker::name_here;
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::{JobId, Moment, Name, ReservationId};
+use records::RecordsQuestion;
 use row::JobRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -106,11 +108,14 @@ struct Waiting {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoUsage {
+pub enum NoUsage {
+    /// The answer would be too large.
     #[error(transparent)]
     TooMuch(#[from] TooMuch),
+    /// It is of another version, or could not be opened.
     #[error("the usage history cannot be used; the log of the service says why")]
     Unusable,
+    /// Reading failed.
     #[error("cannot read the usage history: {0}")]
     File(#[from] rusqlite::Error),
 }
@@ -405,6 +410,22 @@ impl History {
         // Older rows were deleted, if there were any.
         let complete_since = since.into_iter().chain([now - self.keep]).max();
         Ok(Usage { tally, complete_since: complete_since.filter(|since| *since > window.begin) })
+    }
+
+    /// A page of rows, including those of all events up to `up_to`. Reads the file; call it on a blocking thread.
+    pub(crate) fn records(
+        &self,
+        question: &RecordsQuestion,
+        up_to: u64,
+    ) -> Result<api::UsageRecords, NoUsage> {
+        if !self.waiting().usable {
+            return Err(NoUsage::Unusable);
+        }
+        self.settle(up_to);
+        let mut page = records::page(&self.path, question)?;
+        let since = Reader::open(&self.path)?.covered()?.and_then(|covered| covered.since);
+        page.complete_since = since.map(api::Timestamp::nearest).or(page.complete_since);
+        Ok(page)
     }
 
     /// What happened to a reservation up to the event `up_to`, oldest first, and whether that is all. Reads the file; call

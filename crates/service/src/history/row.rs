@@ -49,6 +49,12 @@ pub(super) struct PartRow {
     pub(super) over: bool,
     pub(super) booked: Vec<Span>,
     pub(super) kept: Vec<Span>,
+    /// When it was accepted, if that is known.
+    pub(super) accepted: Option<Time>,
+    /// When it ended.
+    pub(super) ended: Option<Time>,
+    /// Window of the request, if it is known.
+    pub(super) window: Option<Interval>,
 }
 
 /// A job.
@@ -172,6 +178,9 @@ pub(super) fn seen_again(old: Option<&PartRow>, sighting: Sighting<'_>, seen: &B
         over,
         booked,
         kept,
+        accepted: seen.accepted.map(Moment::second),
+        ended,
+        window: seen.window,
     })
 }
 
@@ -190,7 +199,7 @@ pub(super) fn gone(old: &PartRow, party_has_it: bool, now: Time) -> Edit {
         (false, true) => PartState::Completed,
         (false, false) => PartState::Lost,
     };
-    Edit::Write(PartRow { state, over: true, kept: until(&old.kept, now), ..old.clone() })
+    Edit::Write(PartRow { state, over: true, kept: until(&old.kept, now), ended: Some(now), ..old.clone() })
 }
 
 impl JobRow {

@@ -8,7 +8,7 @@ use bookahead_party::BookedPart;
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use bookahead_protocol::{JobId, Name, ReservationId};
 use rusqlite::types::Type;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, params};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -16,10 +16,16 @@ use std::time::Duration;
 const TABLES: &str = include_str!("tables.sql");
 
 /// Version of the tables.
-const FORMAT: i64 = 2;
+pub(super) const FORMAT: i64 = 3;
 
 /// Where the table begins that version 1 did not have.
 const SINCE_TWO: &str = "CREATE TABLE happened";
+
+/// The columns that versions 1 and 2 did not have.
+const SINCE_THREE: &str = "ALTER TABLE parts ADD COLUMN accepted INTEGER; \
+    ALTER TABLE parts ADD COLUMN ended INTEGER; \
+    ALTER TABLE parts ADD COLUMN earliest INTEGER; \
+    ALTER TABLE parts ADD COLUMN latest INTEGER;";
 
 /// With these a reservation begins: at a broker, at a site, and if it is refused.
 const FIRST_EVENTS: [&str; 3] = ["requested", "held", "refused"];
@@ -87,10 +93,11 @@ impl Store {
                 filling.pragma_update(None, "user_version", FORMAT)?;
                 filling.commit()?;
             }
-            1 => {
+            1 | 2 => {
                 let filling = connection.transaction()?;
-                let new = TABLES.find(SINCE_TWO).map_or("", |at| &TABLES[at..]);
+                let new = TABLES.find(SINCE_TWO).filter(|_| format == 1).map_or("", |at| &TABLES[at..]);
                 filling.execute_batch(new)?;
+                filling.execute_batch(SINCE_THREE)?;
                 filling.pragma_update(None, "user_version", FORMAT)?;
                 filling.commit()?;
             }
@@ -185,7 +192,7 @@ fn make_private(path: &Path) {
 
 /// The file for readers, while the service writes to it.
 pub(super) struct Reader {
-    connection: Connection,
+    pub(super) connection: Connection,
 }
 
 impl Reader {
@@ -343,8 +350,9 @@ fn carry_out(
         }
         Edit::Write(row) => {
             let Interval { begin, end } = extent(&row.booked, &row.kept);
-            let insert = "INSERT OR REPLACE INTO parts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-            writing.prepare(insert)?.execute((
+            let insert = "INSERT OR REPLACE INTO parts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
+                ?15, ?16, ?17, ?18)";
+            writing.prepare(insert)?.execute(params![
                 id,
                 row.part,
                 row.resource.as_str(),
@@ -359,7 +367,11 @@ fn carry_out(
                 spans_text(&row.kept),
                 begin.0,
                 end.0,
-            ))?;
+                row.accepted.map(|time| time.0),
+                row.ended.map(|time| time.0),
+                row.window.map(|window| window.begin.0),
+                row.window.map(|window| window.end.0),
+            ])?;
         }
     }
     Ok(())
@@ -403,7 +415,9 @@ fn forget_job(writing: &Transaction<'_>, id: JobId, now: Time) -> rusqlite::Resu
     Ok(())
 }
 
-fn read_part(row: &Row<'_>) -> rusqlite::Result<PartRow> {
+pub(super) fn read_part(row: &Row<'_>) -> rusqlite::Result<PartRow> {
+    let time = |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(Time));
+    let window = time("earliest")?.zip(time("latest")?);
     let word: String = row.get("state")?;
     let state = PartState::ALL.into_iter().find(|state| state.word() == word);
     Ok(PartRow {
@@ -419,10 +433,13 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<PartRow> {
         over: row.get("over")?,
         booked: spans(&row.get::<_, String>("booked")?)?,
         kept: spans(&row.get::<_, String>("kept")?)?,
+        accepted: time("accepted")?,
+        ended: time("ended")?,
+        window: window.map(|(begin, end)| Interval::new(begin, end.max(begin))),
     })
 }
 
-fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
+pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
     let time = |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(column)?.map(Time));
     let reservation: Option<String> = row.get("reservation")?;
     Ok(JobRow {

@@ -64,7 +64,7 @@ pub(crate) struct Sums {
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TooMuch {
+pub enum TooMuch {
     #[error(
         "the answer would have more than {MOST_ROWS} rows; ask for a shorter time, one user, or fewer columns"
     )]

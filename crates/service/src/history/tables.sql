@@ -18,6 +18,11 @@ CREATE TABLE parts (
     kept TEXT NOT NULL,
     first INTEGER NOT NULL,
     last INTEGER NOT NULL,
+    -- Since version 3. NULL if it is not known.
+    accepted INTEGER,
+    ended INTEGER,
+    earliest INTEGER,
+    latest INTEGER,
     PRIMARY KEY (reservation, part, resource)
 ) STRICT;
 CREATE INDEX parts_by_last ON parts (last);

@@ -1,5 +1,6 @@
 //! Rows that follow reservations, sums against a plain count, catching up, and deletion by age.
 
+use super::records::{self, RecordsQuestion};
 use super::row::{Edit, PartRow, PartState, Sighting, gone, seen_again};
 use super::store::{Reader, SeenReservation, Sightings, Store};
 use super::sums::{By, Group, Question, Sums, Tally, TooMuch};
@@ -26,6 +27,8 @@ fn part(state: State, terms: &[(i64, i64, u32)]) -> BookedPart {
         spans: spans(terms),
         with_past: true,
         missing: Capacity::ZERO,
+        accepted: Some(Moment::of(Time(5))),
+        window: None,
         ended: None,
         lost: false,
     }
@@ -203,6 +206,9 @@ fn rows(draw: &mut Draw) -> (Vec<PartRow>, Vec<JobRow>) {
                 over: false,
                 booked,
                 kept,
+                accepted: None,
+                ended: None,
+                window: None,
             });
         }
     }
@@ -466,14 +472,90 @@ fn a_reservation_to_which_very_much_happens_keeps_what_happened_last() {
 }
 
 #[test]
-fn a_file_of_the_first_format_gets_the_new_table() {
+fn files_of_earlier_formats_get_the_new_table_and_columns() {
+    for before in ["DROP TABLE happened; PRAGMA user_version = 1", "PRAGMA user_version = 2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let mut store = Store::open(&path).unwrap();
+        let old = ended(part(State::Completed, &[(100, 200, 4)]), 200);
+        store.write(&sighting(1, 300, old), &[], None).unwrap();
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        for column in ["accepted", "ended", "earliest", "latest"] {
+            connection.execute(&format!("ALTER TABLE parts DROP COLUMN {column}"), ()).unwrap();
+        }
+        connection.execute_batch(before).unwrap();
+        drop((store, connection));
+        let mut store = Store::open(&path).unwrap();
+        store.write(&Sightings::default(), &[happening(1, 100, "held", 1)], None).unwrap();
+        store.write(&sighting(2, 300, part(State::Committed, &[(400, 500, 4)])), &[], None).unwrap();
+        assert_eq!(Reader::open(&path).unwrap().happened(ReservationId(1)).unwrap().0.len(), 1);
+        assert_eq!(stored(&path), [1, 2]);
+    }
+}
+
+#[test]
+fn records_come_page_by_page_with_all_that_a_replay_needs() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(FILE);
-    drop(Store::open(&path).unwrap());
-    let connection = rusqlite::Connection::open(&path).unwrap();
-    connection.execute_batch("DROP TABLE happened; PRAGMA user_version = 1").unwrap();
-    drop(connection);
-    let mut store = Store::open(&path).unwrap();
-    store.write(&Sightings::default(), &[happening(1, 100, "held", 1)], None).unwrap();
-    assert_eq!(Reader::open(&path).unwrap().happened(ReservationId(1)).unwrap().0.len(), 1);
+    let mut store = Store::open(&folder.path().join(FILE)).unwrap();
+    let job = |id: u128, submitted: i64, resource: &str| JobRow {
+        id: JobId(id),
+        resource: resource.into(),
+        kind: "processors".into(),
+        owner: "ada".into(),
+        project: "physics".into(),
+        reservation: None,
+        state: "done".to_owned(),
+        over: true,
+        capacity: Capacity(4),
+        submitted: Time(submitted),
+        started: Some(Time(submitted + 10)),
+        ended: Some(Time(submitted + 70)),
+        latest: Some(Time(submitted + 130)),
+    };
+    let jobs =
+        (0..7_u128).map(|id| job(id, 1_000 + 100 * id as i64, "cluster")).chain([job(99, 1_000, "other")]);
+    let seen = Sightings { jobs: jobs.map(|job| (job.id, Some(job))).collect(), ..Sightings::default() };
+    store.write(&seen, &[], None).unwrap();
+    for id in 0..3 {
+        let booked = BookedPart {
+            window: Some(Interval::new(Time(2_000), Time(9_000))),
+            ..ended(part(State::Cancelled, &[(3_000, 4_000, 2)]), 2_500)
+        };
+        store
+            .write(
+                &sighting(id, 2_500, BookedPart { state: State::Committed, ended: None, ..booked.clone() }),
+                &[],
+                None,
+            )
+            .unwrap();
+        store.write(&sighting(id, 2_500, booked), &[], None).unwrap();
+    }
+    let always = Interval::new(Time(0), Time(i64::MAX));
+    let mut asked = RecordsQuestion {
+        window: always,
+        owner: None,
+        resource: Some("cluster".into()),
+        after: None,
+        limit: 3,
+    };
+    let (mut jobs, mut reservations, mut pages) = (Vec::new(), Vec::new(), 0);
+    loop {
+        let page = records::page(&folder.path().join(FILE), &asked).unwrap();
+        assert!(page.jobs.len() + page.reservations.len() <= 3);
+        jobs.extend(page.jobs);
+        reservations.extend(page.reservations);
+        pages += 1;
+        let Some(next) = page.next else { break };
+        asked.after = Some(next.parse().unwrap());
+    }
+    assert_eq!((jobs.len(), reservations.len(), pages), (7, 3, 5));
+    assert_eq!((jobs[0].limit_seconds, jobs[0].project.as_deref()), (Some(120), Some("physics")));
+    let first = &reservations[0];
+    assert_eq!((first.spans[0].capacity, first.spans.len(), first.state.as_str()), (2, 1, "cancelled"));
+    let times = [first.accepted, first.ended, first.earliest_start, first.latest_end];
+    assert_eq!(times.map(|time| time.unwrap().time().0), [5, 2_500, 2_000, 9_000]);
+    asked =
+        RecordsQuestion { window: Interval::new(Time(1_100), Time(1_300)), after: None, limit: 100, ..asked };
+    let page = records::page(&folder.path().join(FILE), &asked).unwrap();
+    assert_eq!((page.jobs.len(), page.reservations.len()), (2, 0));
 }

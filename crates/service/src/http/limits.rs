@@ -7,8 +7,9 @@ use crate::config::{Length, Wrong};
 use crate::security::name::is_visible;
 use bookahead_api::{
     Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FineSeconds, FinishChange,
-    Heartbeat, Hold, JobsQuery, Labels, ListQuery, OutputQuery, Part, PrepareChange, Probe, Release, Request,
-    Requirement, Reserve, Resource, ScheduleQuery, SignIn, SubmitJob, TrySlot, TypedText, UsageQuery,
+    Heartbeat, Hold, JobsQuery, Labels, ListQuery, OutputQuery, Part, PrepareChange, Probe, RecordsQuery,
+    Release, Request, Requirement, Reserve, Resource, ScheduleQuery, SignIn, SubmitJob, TrySlot, TypedText,
+    UsageQuery,
 };
 use bookahead_plan::Seconds;
 use bookahead_protocol::request::{MOST_PARTS, MOST_SHARED, most_constraints};
@@ -436,6 +437,14 @@ impl Checked for TrySlot {
             return Err(Refusal::bad_request("end must be after begin"));
         }
         optional_name("resource", Some(&self.resource))
+    }
+}
+
+impl Checked for RecordsQuery {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        optional_name("owner", self.owner.as_ref())?;
+        optional_name("resource", self.resource.as_ref())?;
+        page(self.limit, limits)
     }
 }
 

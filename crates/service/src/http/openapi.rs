@@ -45,6 +45,7 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(jobs::go))
         .routes(routes!(output::output))
         .routes(routes!(usage::usage))
+        .routes(routes!(usage::records))
         .routes(routes!(usage::history))
 }
 

@@ -7,6 +7,7 @@ use super::openapi::{OfReservation, Refused};
 use super::request::{Filters, Id};
 use super::requester::Requester;
 use super::{Shared, answer};
+use crate::history::records::RecordsQuestion;
 use crate::history::sums::{By, Group, Question, Sums, TooMuch, this_month};
 use crate::history::{History, NoUsage, Usage};
 use axum::extract::State;
@@ -53,6 +54,39 @@ pub(super) async fn usage(
     let question = question(&shared, &requester, query)?;
     let usage = shared.ask_history(|history, up_to| history.usage(question, up_to)).await?;
     document(usage)
+}
+
+/// List records of usage
+///
+/// Jobs and reservations one by one, for a log of what the service did: `bookahead export` makes one. Users see their
+/// own; operators and readers see all.
+#[utoipa::path(
+    get, path = "/v1/usage/records", operation_id = "list_usage_records", tag = "usage",
+    params(api::RecordsQuery),
+    responses(
+        (status = 200, description = "A page of records", body = api::UsageRecords),
+        (status = 422, description = "No history is kept", body = api::Problem,
+            content_type = "application/problem+json"),
+        Refused
+    )
+)]
+pub(super) async fn records(
+    State(shared): State<Arc<Shared>>,
+    requester: Requester,
+    Filters(query): Filters<api::RecordsQuery>,
+) -> Result<Response, Refusal> {
+    let api::RecordsQuery { resource, from, until, owner, limit, cursor } = query;
+    let begin = from.map_or(Time::MIN, api::Timestamp::time);
+    let after = cursor.map(|text| text.parse()).transpose();
+    let most = shared.limits.most_page;
+    let question = RecordsQuestion {
+        window: Interval::new(begin, until.map_or(Time::MAX, api::Timestamp::time).max(begin)),
+        owner: requester.whose(owner)?,
+        resource,
+        after: after.map_err(|_| Refusal::bad_request("cursor must be the next of a page"))?,
+        limit: limit.map_or(most, |limit| usize::try_from(limit).unwrap_or(most)).clamp(1, most),
+    };
+    written(&shared.ask_history(move |history, up_to| history.records(&question, up_to)).await?)
 }
 
 /// Show the history of a reservation

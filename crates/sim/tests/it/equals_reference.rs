@@ -57,6 +57,7 @@ pub(crate) fn requests(most: usize) -> impl Strategy<Value = Vec<Request>> {
                 latest_end: Time(submit + ahead + duration + window),
                 duration: Seconds(duration),
                 processors: Capacity(processors),
+                released: None,
             })
             .collect();
         requests.sort_by_key(|request| request.submit);

@@ -73,6 +73,7 @@ fn request(submit: i64, earliest: i64, latest_end: i64, duration: i64, processor
         latest_end: Time(latest_end),
         duration: Seconds(duration),
         processors: Capacity(processors),
+        released: None,
     }
 }
 
@@ -113,4 +114,18 @@ fn an_extended_job_gives_way_to_a_reservation() {
     assert_eq!(outcome.requests, [Some(Time(150))]);
     assert_eq!(outcome.jobs, [Fate::Ran(Ran { start: Time(0), end: Time(150) })]);
     assert_eq!(outcome.killed, 1);
+}
+
+#[test]
+fn a_reservation_that_is_given_back_makes_room_at_once() {
+    // Reserved [50, 150), so that the job of 100 s cannot start before 150; given back at 20, or at 60 while it runs.
+    let jobs = [job(10, 10, 100, 100)];
+    for (released, start) in [(None, 150), (Some(20), 20), (Some(60), 60), (Some(0), 10), (Some(500), 150)] {
+        let request = Request { released: released.map(Time), ..request(0, 50, 150, 100, 10) };
+        let site = Site { policy: Policy::EASY, capacity: Capacity(10), overrun: Overrun::Kill };
+        let outcome = simulate(site, &jobs, &[request], &mut EarliestFit, |_| {});
+        assert_eq!(outcome.requests, [Some(Time(50))]);
+        let Fate::Ran(ran) = outcome.jobs[0] else { panic!("{outcome:?}") };
+        assert_eq!(ran.start, Time(start), "{released:?}");
+    }
 }

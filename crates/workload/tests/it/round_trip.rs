@@ -77,6 +77,7 @@ proptest! {
             latest_end: Time(submit + ahead + duration),
             duration: Seconds(duration),
             processors: Capacity(processors),
+            released: None,
         }).collect();
         let mut text = Vec::new();
         requests::write(&mut text, &requests).unwrap();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 30] = [
+const ROUTES: [(&str, &[&str]); 31] = [
     ("/docs", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
@@ -37,6 +37,7 @@ const ROUTES: [(&str, &[&str]); 30] = [
     ("/v1/sites", &["get", "post"]),
     ("/v1/times", &["post"]),
     ("/v1/usage", &["get"]),
+    ("/v1/usage/records", &["get"]),
     ("/v1/what-if", &["post"]),
 ];
 
