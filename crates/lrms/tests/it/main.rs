@@ -28,6 +28,7 @@ mod killed;
 mod lsf;
 #[cfg(unix)]
 mod maui;
+mod orders;
 #[cfg(target_os = "linux")]
 mod pbs;
 #[cfg(target_os = "linux")]
