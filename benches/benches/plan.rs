@@ -45,6 +45,7 @@ fn state(waiting: i64, reservations: i64) -> (Vec<Running>, Vec<Waiting>, Vec<Sp
         running.push(Running {
             expected_end: NOW + Seconds(chance.between(60, 36_000)),
             capacity: Capacity(capacity),
+            owner: 0,
         });
     }
     let job = |at: i64, chance: &mut Chance| Waiting {

@@ -20,6 +20,7 @@ mod folder;
 mod grid;
 mod job_output;
 mod output_files;
+mod priorities;
 mod schedules;
 mod service;
 #[cfg(unix)]

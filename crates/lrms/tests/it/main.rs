@@ -28,6 +28,7 @@ mod killed;
 mod lsf;
 #[cfg(unix)]
 mod maui;
+mod orders;
 #[cfg(target_os = "linux")]
 mod pbs;
 #[cfg(target_os = "linux")]
@@ -42,7 +43,6 @@ mod scripted;
 mod slurm;
 mod sources;
 
-use bookahead_lrms::builtin::sources::Nothing;
 use bookahead_lrms::{Builtin, Hosted};
 use bookahead_party::{
     Backing, BatchError, BatchOrder, BatchReport, Job, JobChange, JobState, JobStatus, Look, OrderId, Seen,

@@ -3,7 +3,7 @@
 use crate::{Drive, at, cpu, wake};
 use bookahead_lrms::builtin::sources::{LocalJob, Mix, Nothing, Repeated, Source, Steady};
 use bookahead_lrms::{Builtin, Hosted};
-use bookahead_plan::{Capacity, Policy, Seconds, Time};
+use bookahead_plan::{Capacity, Seconds, Time};
 
 fn local(submit: i64, estimate: i64, run: i64, capacity: u32) -> LocalJob {
     LocalJob {

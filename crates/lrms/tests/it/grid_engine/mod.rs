@@ -53,6 +53,7 @@ fn job(amount: u32, limit: i64, reservation: Option<&Handle>, work: Work) -> Sub
         within: None,
         account: None,
         project: None,
+        qos: None,
         work,
         go_within: None,
     }

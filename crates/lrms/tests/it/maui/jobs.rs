@@ -20,6 +20,7 @@ fn submission() -> Submission {
         within: None,
         account: None,
         project: None,
+        qos: None,
         work: Work::Pretended { run: Seconds(5) },
         go_within: None,
     }

@@ -116,7 +116,6 @@ impl Site {
             account,
             others: Vec::new(),
             project: None,
-            qos: None,
             nodes: Vec::new(),
         }
     }
@@ -161,6 +160,7 @@ impl Site {
             within: None,
             account: None,
             project: None,
+            qos: None,
             work: Work::Pretended { run: Seconds(300) },
             go_within: None,
         }

@@ -277,3 +277,20 @@ fn site_of(slurm: Slurm) -> Batch {
     let projects = Projects { usual: Some("chem".into()), map };
     Batch::new(Box::new(slurm), batch::Settings { projects, ..usual }).unwrap()
 }
+
+#[test]
+fn a_job_of_a_priority_class_has_its_qos_and_one_that_slurm_does_not_know_is_refused() {
+    let all = accounted();
+    all.accounts(&["add", "qos", "high", "priority=1000"]);
+    all.accounts(&["modify", "user", ADA, "set", "qos+=high"]);
+    let of = |qos: &str| Submission { qos: Some(qos.into()), ..submission(&all, ADA, Some("physics"), &[]) };
+    // slurmctld learns of a new QoS from slurmdbd a moment later.
+    let mut native = None;
+    until("slurmctld knows the QoS", || {
+        native = all.site.slurm.submit(&of("high")).ok();
+        native.is_some()
+    });
+    let native = native.unwrap();
+    assert!(all.site.by_hand("scontrol", &["show", "job", &native]).out.contains(" QOS=high"));
+    all.site.slurm.submit(&of("nope")).unwrap_err();
+}

@@ -12,7 +12,7 @@ use bookahead_protocol::{
 fn described(call: Call, name: &str, users: &[&str]) -> Call {
     let Call::Reserve { id, request, hold_for, book } = call else { unreachable!() };
     let labels = [("course".to_owned(), name.to_lowercase())].into();
-    let description = Description { name: Some(name.into()), note: None, labels };
+    let description = Description { name: Some(name.into()), labels, ..Description::default() };
     let shared_with = users.iter().map(|user| (*user).into()).collect();
     Call::Reserve { id, request: Request { description, shared_with, ..request }, hold_for, book }
 }
