@@ -60,6 +60,7 @@ fn jobs() -> impl Strategy<Value = Vec<JobFact>> {
     let one = (0..3_usize, cores(), prop::option::of(-5..50_i64), prop::option::of(0..8_u32), 0..99_u32);
     prop::collection::vec(one, 0..8).prop_map(|jobs| {
         let job = |(at, (state, placed, limit, within, cores)): (usize, Drawn)| JobFact {
+            restarts: 0,
             native: at.to_string(),
             name: String::new(),
             account: String::new(),

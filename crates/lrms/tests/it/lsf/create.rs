@@ -16,6 +16,7 @@ const CREATED: &str = "Reservation \"ba_77_0\" is created\n";
 /// A job on a host that never ends.
 fn endless(host: &str, cores: u32) -> JobFact {
     JobFact {
+        restarts: 0,
         native: "1".into(),
         name: "x".into(),
         account: "bob".into(),

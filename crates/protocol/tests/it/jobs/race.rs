@@ -24,7 +24,7 @@ pub(super) fn order(sites: &[&str], at_once: usize) -> Order {
         limit: Seconds(600),
         start_by: None,
     };
-    Order { entries: sites.iter().enumerate().map(entry).collect(), at_once, claims: false }
+    Order { entries: sites.iter().enumerate().map(entry).collect(), at_once, claims: false, retries: 0 }
 }
 
 fn name(text: &str) -> Name {

@@ -12,6 +12,7 @@ impl BatchSystem for Pretend {
     fn traits(&self) -> Traits {
         let world = self.world();
         Traits {
+            requeues_jobs: true,
             smallest_step: Seconds(world.step),
             longest_name: world.longest_name,
             moves_jobs: world.moves_jobs,

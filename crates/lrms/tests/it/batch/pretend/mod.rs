@@ -188,6 +188,7 @@ impl World {
             placed.iter().map(|(node, cores)| ((*node).into(), *cores)).collect();
         let started = (state == FactState::Running).then_some(Time(self.clock));
         self.jobs.push(JobFact {
+            restarts: 0,
             native: native.into(),
             name: "another user's".into(),
             account: "eve".into(),
@@ -416,6 +417,7 @@ impl World {
         self.runs.insert(native.clone(), run.0);
         self.projects.push(job.project.clone());
         self.jobs.push(JobFact {
+            restarts: 0,
             native: native.clone(),
             name: job.name.clone(),
             account: job.account.clone().unwrap_or_else(|| "service".into()),
