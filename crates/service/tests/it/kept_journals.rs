@@ -163,7 +163,10 @@ impl<P: Party> Story<P> {
                 BatchOrder::Submit { order, ref job } | BatchOrder::Bind { order, ref job } => {
                     BatchReport::Job { order, job: job.id, outcome: outcome.clone() }
                 }
-                BatchOrder::Go { order, job } | BatchOrder::Cancel { order, job } => {
+                BatchOrder::Go { order, job }
+                | BatchOrder::Cancel { order, job }
+                | BatchOrder::Requeue { order, job, .. }
+                | BatchOrder::Warn { order, job } => {
                     BatchReport::Job { order, job, outcome: outcome.clone() }
                 }
             };

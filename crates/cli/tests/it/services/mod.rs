@@ -21,6 +21,7 @@ mod negotiation;
 mod notices;
 pub(crate) mod process;
 mod races;
+mod reruns;
 mod schemathesis;
 mod stopping;
 mod torture;

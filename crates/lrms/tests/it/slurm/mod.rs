@@ -13,6 +13,7 @@ mod look;
 mod nodes_fail;
 mod own;
 mod projects;
+mod rerun;
 mod shapes;
 mod silence;
 mod slow;

@@ -462,23 +462,6 @@ impl Race {
         self.note(event, turn);
     }
 
-    /// An operator declared a site dead: all copies there are gone.
-    pub fn declare_lost(&mut self, now: Moment, site: &Name, pace: &Pace) -> Effects {
-        let mut turn = Turn { now, pace, effects: Effects::default() };
-        let there = |copy: &Copy| copy.entry.site == *site && copy.question().is_some();
-        if let Some(at) = self.copies.iter().position(there) {
-            if self.granted.as_ref() == Some(site) && self.outcome.is_none() {
-                self.lost_after_go(at, "an operator declared its site lost", &mut turn);
-            } else {
-                let how = if self.outcome.is_none() { Gone::Lost } else { Gone::Dropped { ran: Seconds(0) } };
-                self.note(Event::Gone { site: site.clone(), how }, &mut turn);
-            }
-            self.grant_a_claim(&mut turn);
-            self.fill(&mut turn);
-        }
-        turn.effects
-    }
-
     /// The deliberate fault of a broker that takes silence for a loss.
     fn give_up_the_silent(&mut self, turn: &mut Turn<'_>) {
         let (now, pace) = (turn.now, turn.pace);

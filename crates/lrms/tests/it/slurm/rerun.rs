@@ -1,0 +1,41 @@
+//! Restartable jobs: `--requeue`, and the signal before the end.
+
+use super::{FactState, cores, plain, until};
+use bookahead_lrms::batch::{JobSystem, ReservationSystem, Submission};
+use bookahead_party::Work;
+
+#[test]
+fn a_restartable_job_whose_reservation_is_cancelled_goes_back_to_the_queue_by_requeue_and_was_warned() {
+    let place = cores();
+    let mut site = plain(&place);
+    let wanted = site.wanted("ba.one", &place, 5, 600, 4);
+    let handle = site.create(&wanted).unwrap();
+    let text = "#!/bin/sh\ntrap 'echo warned' USR1\necho run ${SLURM_RESTART_COUNT:-0}\nwhile :; do sleep 0.2; done\n";
+    let work = Work::Script { text: text.into(), arguments: Vec::new() };
+    let job = Submission { restartable: true, work, ..site.submission("job_again", &place, 2, &[&handle]) };
+    let native = site.slurm.submit(&job).unwrap();
+    assert_eq!(site.until_state(&native, &FactState::Running).restarts, 0);
+    let output = site.cluster.folder().join("job_again.out");
+    let said = |words: &str| std::fs::read_to_string(&output).unwrap_or_default().contains(words);
+    until("it runs", || said("run 0"));
+    site.slurm.warn(&native).unwrap();
+    until("the signal arrived", || said("warned"));
+
+    site.slurm.delete(&handle).unwrap();
+    site.until_state(&native, &FactState::Cancelled);
+    site.slurm.requeue(&native).unwrap();
+    // A repeated order, as after a lost answer, does nothing more.
+    site.slurm.requeue(&native).unwrap();
+    let again = site.until_state(&native, &FactState::Running);
+    assert_eq!((again.restarts, again.reservations.len()), (1, 0), "{again:?}");
+    until("it runs again, and its first output is kept", || said("run 1") && said("run 0"));
+    site.slurm.cancel(&native).unwrap();
+    site.until_state(&native, &FactState::Cancelled);
+
+    let plain = site.slurm.submit(&site.submission("job_once", &place, 2, &[])).unwrap();
+    site.until_state(&plain, &FactState::Running);
+    site.slurm.cancel(&plain).unwrap();
+    site.until_state(&plain, &FactState::Cancelled);
+    assert!(site.slurm.requeue(&plain).unwrap_err().is_refusal(), "its owner did not allow it");
+    assert!(site.slurm.requeue("4711").unwrap_err().is_refusal());
+}
