@@ -98,13 +98,9 @@ export function showJob(main, id) {
       ['Reservation', job.reservation && h('a', { href: hashOf(`reservation/${job.reservation}`) }, shortId(job.reservation))], ['Submitted', short(seconds(job.submitted))],
       ['Expected start', !job.started && job.expected_start && short(seconds(job.expected_start))], ['Started', job.started && short(seconds(job.started))],
       ['Ended', job.ended && short(seconds(job.ended))], ['Ran for', job.started && job.ended && length(seconds(job.ended) - seconds(job.started))],
-<<<<<<< HEAD
-      ['Number in the batch system', job.native_id], ['Priority', job.priority], ['Note', job.note], ['Detail', job.detail]];
-=======
-      ['Number in the batch system', job.native_id], ['Note', job.note], ['Detail', job.detail],
+      ['Number in the batch system', job.native_id], ['Priority', job.priority], ['Note', job.note], ['Detail', job.detail],
       ['Went back to the queue', job.restarts && (job.restarts === 1 ? 'once' : `${job.restarts} times`)],
       ['Lost at', job.attempts?.map((lost) => h('p', null, `${lost.site}, ${short(seconds(lost.at))}: ${lost.why}`))]];
->>>>>>> jobs
     fill(page, h('p', null, h('a', { href: '#/jobs' }, '‹ Jobs')), h('div.page-head', null, h('h1', null, job.name || 'Job'), jobBadge(job), h('span.spring'),
       !OVER.includes(job.state) && h('button.button.danger', { type: 'button', 'data-action': 'cancel-job', onclick: cancel }, 'Cancel job')),
     h('dl.facts.flow', null, facts.filter(([, value]) => value).map(([key, value]) => h('div', null, h('dt', null, key), h('dd', null, value)))),
