@@ -161,6 +161,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let priorities = arguments.priorities.as_deref().map(priorities::read).transpose()?;
     let site = arguments.site.as_deref();
     let twin = site.map(|path| Twin::read(path, arguments.resource.as_deref())).transpose()?;
+    let policies = chosen(arguments, twin.as_ref());
+    if let (Some(twin), Some(file)) = (&twin, site) {
+        twin.say(file, &policies);
+    }
     // Groups and queues are in the records only.
     let trace = load(arguments, twin.as_ref(), priorities.is_some())?;
     let requests = match &arguments.reservations {
@@ -170,10 +174,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
     if let Some(priorities) = priorities {
         priorities.apply(&trace.records, &mut jobs);
-    }
-    let policies = chosen(arguments, twin.as_ref());
-    if let (Some(twin), Some(file)) = (&twin, site) {
-        twin.say(file, &policies);
     }
     let runs = simulate(arguments, twin.as_ref(), &policies, (&trace, &jobs), &requests)?;
     write_files(arguments, &trace, &requests, &runs)?;
@@ -246,6 +246,13 @@ fn simulate(
     Ok(policies.iter().zip(outcomes).map(run).collect())
 }
 
+/// The reservation of a request, up to its release.
+fn reserved(request: &Request, start: Time) -> Span {
+    let end = start + request.duration;
+    let end = request.released.map_or(end, |released| released.clamp(start, end));
+    Span { interval: Interval::new(start, end), capacity: request.processors }
+}
+
 impl Run {
     fn new(policy: Policy, outcome: Outcome, trace: &Trace, jobs: &[Job], requests: &[Request]) -> Run {
         let ran = |(job, fate): (&Job, &Fate)| match fate {
@@ -254,11 +261,8 @@ impl Run {
         };
         let completed: Vec<Completed> = jobs.iter().zip(&outcome.jobs).filter_map(ran).collect();
         let granted = requests.iter().zip(&outcome.requests);
-        let reservations = granted
-            .filter_map(|(request, start)| {
-                Some(Span::starting((*start)?, request.duration, request.processors))
-            })
-            .collect();
+        let reservations =
+            granted.filter_map(|(request, start)| Some(reserved(request, (*start)?))).collect();
         let summary = Summary::of(&completed, trace.machine);
         Run { policy, outcome, completed, reservations, summary }
     }
@@ -409,8 +413,10 @@ fn gantt(name: &str, trace: &Trace, requests: &[Request], run: &Run, range: Inte
         Fate::TooWide => None,
     });
     let reservations = requests.iter().zip(&run.outcome.requests).filter_map(|(request, start)| {
-        let (start, label) = ((*start)?, request.number.to_string());
-        Some(bar(start, start + request.duration, request.processors, label, BarKind::Reservation))
+        let Span { interval, capacity } = reserved(request, (*start)?);
+        let label = request.number.to_string();
+        (!interval.is_empty())
+            .then(|| bar(interval.begin, interval.end, capacity, label, BarKind::Reservation))
     });
     let bars: Vec<Bar> = jobs.chain(reservations).collect();
     let unit = unit_name(trace).to_owned();

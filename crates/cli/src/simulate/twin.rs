@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Settings of a resource that a simulation uses.
-const OF_RESOURCE: [&str; 8] =
-    ["name", "capacity", "policy", "method", "slots", "gap", "max_delayed", "max_delay"];
+const OF_RESOURCE: [&str; 9] =
+    ["name", "capacity", "policy", "method", "slots", "gap", "max_delayed", "max_delay", "batch"];
 
 /// Settings of `[limits]` that it uses.
 const OF_LIMITS: [&str; 4] = ["notice", "horizon", "share", "longest_job"];
@@ -118,7 +118,7 @@ impl Twin {
         trace.records.retain(|_| keep.next().is_some_and(|keep| *keep));
         let reasons = [
             "of other partitions",
-            "that ran in reservations; give the reservations with --reservations",
+            "that ran in reservations, which --reservations replays",
             "above limits.longest_job",
         ];
         for (count, reason) in counts.into_iter().zip(reasons).filter(|(count, _)| *count > 0) {
@@ -169,6 +169,7 @@ fn used(resource: &Resource<LocalJobs>, rules: &Rules, config: &SiteConfig) -> B
         ("gap", Some(length(resource.gap))),
         ("max_delayed", resource.max_delayed.map(|most| most.to_string())),
         ("max_delay", resource.max_delay.map(length)),
+        ("batch.partition", resource.batch.as_ref().and_then(|place| place.partition.clone())),
         ("limits.notice", limits.notice.map(length)),
         ("limits.horizon", limits.horizon.map(length)),
         ("limits.share", limits.share.map(|share| format!("{share}%"))),
@@ -191,8 +192,12 @@ fn ignored(table: &toml::Table, resource: &str) -> Vec<String> {
                 for found in resources.iter().filter_map(toml::Value::as_table) {
                     let name = found.get("name").and_then(toml::Value::as_str).unwrap_or_default();
                     if name == resource {
+                        let place = found.get("batch").and_then(toml::Value::as_table);
+                        let place = place.into_iter().flat_map(toml::Table::keys);
+                        let place = place.filter(|field| *field != "partition");
                         let others = found.keys().filter(|field| !OF_RESOURCE.contains(&field.as_str()));
                         all.extend(others.map(|field| format!("resource.{field}")));
+                        all.extend(place.map(|field| format!("resource.batch.{field}")));
                     } else {
                         all.push(format!("resource {name}"));
                     }
@@ -235,11 +240,15 @@ mod tests {
     #[test]
     fn what_is_not_used_is_named_field_by_field() {
         let text = "name = \"north\"\nretention = \"1d\"\n[limits]\nnotice = \"1h\"\ncount = 3\n[security]\nkeys = \"k\"\n\
-            [[resource]]\nname = \"a\"\nkind = \"x\"\ncapacity = 4\npolicy = \"fcfs\"\n[[resource]]\nname = \"b\"\n";
+            [[resource]]\nname = \"a\"\nkind = \"x\"\ncapacity = 4\npolicy = \"fcfs\"\n\
+            batch = { partition = \"main\", unit = \"nodes\" }\n[[resource]]\nname = \"b\"\n";
         let table: toml::Table = toml::from_str(text).unwrap();
         let mut all = ignored(&table, "a");
         all.sort();
-        assert_eq!(all, ["limits.count", "resource b", "resource.kind", "retention", "security"]);
+        assert_eq!(
+            all,
+            ["limits.count", "resource b", "resource.batch.unit", "resource.kind", "retention", "security"]
+        );
     }
 
     #[test]

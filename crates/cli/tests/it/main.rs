@@ -31,5 +31,6 @@ mod state_folder;
 mod streams;
 mod times;
 mod trace_options;
+mod twin;
 mod whatif;
 mod workload_commands;
