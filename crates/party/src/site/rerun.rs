@@ -120,7 +120,11 @@ impl Site {
     fn warn_at(&self, record: &Record) -> Option<Moment> {
         let started = record.started?;
         let limit = started + record.job.limit;
-        let reserved = record.job.reservation.and_then(|id| self.ledger.entry(id)).map(bookahead_protocol::ledger::Entry::end);
+        let reserved = record
+            .job
+            .reservation
+            .and_then(|id| self.ledger.entry(id))
+            .map(bookahead_protocol::ledger::Entry::end);
         let end = reserved.map_or(limit, |reserved| reserved.min(limit));
         let at = (end - record.job.rerun.warn_seconds?).max(started + SETTLED);
         (at < end).then_some(Moment::of(at))

@@ -160,12 +160,13 @@ impl<P: Party> Story<P> {
                     let at = Moment::of(Time(self.now));
                     BatchReport::Looked { order: Some(order), at, outcome: Ok(Look::default()) }
                 }
-                BatchOrder::Submit { order, ref job } | BatchOrder::Bind { order, ref job } => {
+                BatchOrder::Submit { order, ref job }
+                | BatchOrder::Bind { order, ref job }
+                | BatchOrder::Requeue { order, ref job, .. } => {
                     BatchReport::Job { order, job: job.id, outcome: outcome.clone() }
                 }
                 BatchOrder::Go { order, job }
                 | BatchOrder::Cancel { order, job }
-                | BatchOrder::Requeue { order, job, .. }
                 | BatchOrder::Warn { order, job } => {
                     BatchReport::Job { order, job, outcome: outcome.clone() }
                 }
