@@ -169,6 +169,7 @@ mod tests {
             reservations: Vec::new(),
             expected_start: None,
             awaits_go: false,
+            restarts: 0,
         }
     }
 
