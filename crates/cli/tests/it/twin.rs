@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 const SPEED: u32 = 900;
 
 fn site() -> Asking {
-    let origin = jiff::Timestamp::now();
+    // A configuration has whole seconds.
+    let origin = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap();
     Asking::site(&format!(
         "name = \"north\"\nretention = \"10d\"\nclock = {{ speed = {SPEED}, origin = \"{origin}\" }}\n\n[limits]\n\
          horizon = \"30d\"\ncount = 100\n\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\ncapacity = 10\n\
