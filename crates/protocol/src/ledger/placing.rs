@@ -266,7 +266,7 @@ pub(super) fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -
     let Some(Refusal { reason, too_soon, blockers, busy_for, relaxations }) = all else {
         return Problem::new(Why::NoSlot(Reason::NoRoom));
     };
-    let too_soon = too_soon.filter(|_| matches!(reason, Reason::NoWindow | Reason::TooWide));
+    let too_soon = too_soon.filter(|_| reason == Reason::NoWindow);
     Problem { why: too_soon.unwrap_or(Why::NoSlot(reason)), blockers, busy_for, relaxations }
 }
 

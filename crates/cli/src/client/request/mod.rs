@@ -261,7 +261,7 @@ pub(crate) fn terms_of(part: &api::Part, dates: &Dates) -> Vec<String> {
     add("--duration", written(duration));
     add("--from", dates.written(part.earliest_start));
     // Without --until the start is exact, which is the same for a window with no slack.
-    if part.earliest_start.time() + duration != part.latest_end.time() {
+    if part.earliest_start.time() + duration != part.latest_end.time() || part.measured_on.is_some() {
         add("--until", dates.written(part.latest_end));
     }
     words
