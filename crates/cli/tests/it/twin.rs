@@ -126,7 +126,7 @@ fn an_exported_log_has_names_only_on_request_and_a_user_gets_its_own_jobs() {
     assert!(exported(&["--names"]).contains("; User: 1 "), "{log}");
     let own = exported(&["--names", "--user", "ada"]);
     assert!(own.contains("; User: 1 ada\n") && !own.contains("bob") && in_log(&own).len() == 1, "{own}");
-    let nothing = asking.ends(1, &["export", "-", "--until", "2020-01-01"]);
+    let nothing = asking.ends(1, &["export", "-", "--until", "2020-01-01 0:00"]);
     assert!(nothing.err.contains("no job or reservation"), "{nothing:?}");
     let unknown = asking.ends(1, &["export", "-", "--resource", "elsewhere"]);
     assert!(unknown.err.contains("cluster"), "{unknown:?}");
