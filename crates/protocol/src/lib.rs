@@ -34,6 +34,7 @@ pub mod missing;
 mod per_user;
 pub mod problem;
 pub mod request;
+mod speed;
 
 pub use clock::{Millis, Moment};
 pub use description::Description;
@@ -44,6 +45,5 @@ pub use message::{
     Replacement, Reservation, Slot,
 };
 pub use problem::{Problem, Why};
-pub use request::{
-    Constraint, MeasuredOn, Objective, OnLoss, Part, Request, Requirement, Resource, Test, Value,
-};
+pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement, Resource, Test, Value};
+pub use speed::MeasuredOn;

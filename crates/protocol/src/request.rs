@@ -5,6 +5,7 @@
 
 use crate::description::{BadDescription, Description};
 use crate::ids::{Name, ReservationId};
+use crate::speed::MeasuredOn;
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,16 +68,6 @@ pub struct Part {
     /// The machine that the duration is valid for. On a resource with another value it is scaled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<MeasuredOn>,
-}
-
-/// A machine that a duration was measured on: the value of an attribute such as `mhz` or `gflops`. Twice the value
-/// takes half the time.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct MeasuredOn {
-    /// Name of the attribute.
-    pub attribute: Name,
-    /// Its value, at least 1.
-    pub value: u32,
 }
 
 /// A condition between parts, given by their indexes in the request.
@@ -197,7 +188,7 @@ pub enum Malformed {
 
 /// Largest time in seconds from the origin, about 30 million years. Larger ones are refused, because sums
 /// with them could saturate unnoticed.
-const FURTHEST: i64 = 1_000_000_000_000_000;
+pub(crate) const FURTHEST: i64 = 1_000_000_000_000_000;
 
 impl Request {
     /// With the earliest end as the objective, and defaults for the rest.
@@ -331,12 +322,6 @@ impl Part {
         Ok(())
     }
 
-    /// The same part with a duration that is valid as it is.
-    pub fn lasting(&self, duration: Seconds) -> Part {
-        let wanted = placement::Request { duration, ..self.wanted };
-        Part { wanted, measured_on: None, ..self.clone() }
-    }
-
     /// The same part with exactly this start and resource.
     pub fn fixed(&self, start: Time, resource: Name) -> Part {
         let latest_end = start + self.wanted.duration;
@@ -452,17 +437,6 @@ impl Resource {
             && part.wanted.capacity <= self.capacity
             && part.requirements.iter().all(|requirement| self.meets(requirement))
             && self.duration(part).is_some()
-    }
-
-    /// The duration of a part here. Rounded up, because a run that is cut short is worthless. None if it was measured
-    /// on a machine that this resource cannot be compared with.
-    pub fn duration(&self, part: &Part) -> Option<Seconds> {
-        let duration = part.wanted.duration;
-        let Some(machine) = &part.measured_on else { return Some(duration) };
-        let Some(&Value::Number(own @ 1..)) = self.attributes.get(&machine.attribute) else { return None };
-        let scaled = i128::from(duration.0) * i128::from(machine.value);
-        let scaled = (scaled + i128::from(own) - 1) / i128::from(own);
-        i64::try_from(scaled).ok().filter(|scaled| *scaled <= FURTHEST).map(Seconds)
     }
 
     /// Value of an attribute. `name` is its name at the called party.

@@ -2,11 +2,12 @@
 
 use bookahead_plan::placement::{self, Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
+use bookahead_protocol::MeasuredOn;
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode, Work};
 use bookahead_protocol::ledger::Because;
 use bookahead_protocol::missing::Missing;
 use bookahead_protocol::problem::{Basis, Blocker, BlockerKind, Impossible, Limit, NotReleased};
-use bookahead_protocol::request::{Malformed, MeasuredOn};
+use bookahead_protocol::request::Malformed;
 use bookahead_protocol::{
     Call, ChangeId, Condition, Constraint, Description, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis,
     Move, Name, NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Refused, Replacement, Request,

@@ -47,7 +47,7 @@ fn too_soon(answer: Result<(), Problem>) -> (i64, i64, u32, Basis) {
 #[test]
 fn only_if_the_notice_is_longer_than_the_mean_wait_of_queued_jobs_is_a_reservation_accepted() {
     let mut desk = predicting(MEAN);
-    assert_eq!(asked(&mut desk, 1_000, 1, 1_001), Ok(()), "without history every notice is enough");
+    assert_eq!(asked(&mut desk, 1_000, 1, 1_005), Ok(()), "without history every notice is enough");
     assert_eq!(see(&mut desk, 1_000, vec![job(990, 100), job(995, 200)]).events.len(), 1);
     assert_eq!(see(&mut desk, 1_001, vec![job(990, 100), job(995, 200)]).events.len(), 0, "they count once");
     let refused = asked(&mut desk, 1_001, 2, 1_150);
