@@ -25,7 +25,10 @@ const OPERATOR: &str = "nobody";
 
 /// Ada is in physics and chem, Bob in physics.
 fn accounted() -> Accounted {
-    let mut all = Accounted::start(&cores());
+    filled(Accounted::start(&cores()))
+}
+
+fn filled(mut all: Accounted) -> Accounted {
     all.make_projects(&["physics", "chem"]);
     for (project, user) in [("physics", ADA), ("chem", ADA), ("physics", BOB)] {
         all.put_into(project, user);
@@ -280,7 +283,7 @@ fn site_of(slurm: Slurm) -> Batch {
 
 #[test]
 fn a_job_of_a_priority_class_has_its_qos_and_one_that_slurm_does_not_know_is_refused() {
-    let all = accounted();
+    let all = filled(Accounted::with(&cores(), &["AccountingStorageEnforce=associations,limits,qos"]));
     all.accounts(&["add", "qos", "high", "priority=1000"]);
     all.accounts(&["modify", "user", ADA, "set", "qos+=high"]);
     let of = |qos: &str| Submission { qos: Some(qos.into()), ..submission(&all, ADA, Some("physics"), &[]) };
