@@ -216,6 +216,7 @@ fn three_sites() -> Order {
         entries: ["a", FIRST, "c"].into_iter().enumerate().map(entry).collect(),
         at_once: 3,
         claims: false,
+        retries: 0,
     }
 }
 
