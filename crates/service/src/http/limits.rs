@@ -7,9 +7,8 @@ use crate::config::{Length, Wrong};
 use crate::security::name::is_visible;
 use bookahead_api::{
     Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FineSeconds, FinishChange,
-    Heartbeat, Hold, JobsQuery, Labels, ListQuery, OutputQuery, Part, PrepareChange, Probe, RecordsQuery,
-    Release, Request, Requirement, Reserve, Resource, ScheduleQuery, SignIn, SubmitJob, TrySlot, TypedText,
-    UsageQuery,
+    Heartbeat, Hold, JobsQuery, Labels, ListQuery, OutputQuery, Part, PrepareChange, Probe, Release, Request,
+    Requirement, Reserve, Resource, ScheduleQuery, SignIn, SubmitJob, TrySlot, TypedText, UsageQuery,
 };
 use bookahead_plan::Seconds;
 use bookahead_protocol::request::{MOST_PARTS, MOST_SHARED, most_constraints};
@@ -440,21 +439,13 @@ impl Checked for TrySlot {
     }
 }
 
-impl Checked for RecordsQuery {
-    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
-        optional_name("owner", self.owner.as_ref())?;
-        optional_name("resource", self.resource.as_ref())?;
-        page(self.limit, limits)
-    }
-}
-
 impl Checked for UsageQuery {
     fn check(&self, _: &Limits) -> Result<(), Refusal> {
         optional_name("owner", self.owner.as_ref())
     }
 }
 
-fn page(limit: Option<u32>, limits: &Limits) -> Result<(), Refusal> {
+pub(super) fn page(limit: Option<u32>, limits: &Limits) -> Result<(), Refusal> {
     let most = limits.most_page;
     match limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)) {
         Some(limit) if limit == 0 || limit > most => {
@@ -471,7 +462,7 @@ fn hold(hold_for: FineSeconds) -> Result<(), Refusal> {
     if hold_for.0 < 0 { Err(negative()) } else { Ok(()) }
 }
 
-fn optional_name(what: &str, given: Option<&Name>) -> Result<(), Refusal> {
+pub(super) fn optional_name(what: &str, given: Option<&Name>) -> Result<(), Refusal> {
     given.map_or(Ok(()), |given| name(what, given))
 }
 

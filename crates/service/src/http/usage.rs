@@ -2,7 +2,7 @@
 //! service.
 
 use super::answer::{Refusal, out_of_calendar, written};
-use super::limits::over_limit;
+use super::limits::{Checked, Limits, optional_name, over_limit, page};
 use super::openapi::{OfReservation, Refused};
 use super::request::{Filters, Id};
 use super::requester::Requester;
@@ -19,6 +19,14 @@ use bookahead_plan::{Interval, Time};
 use bookahead_protocol::{Call, ReservationId};
 use jiff::tz::TimeZone;
 use std::sync::Arc;
+
+impl Checked for api::RecordsQuery {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        optional_name("owner", self.owner.as_ref())?;
+        optional_name("resource", self.resource.as_ref())?;
+        page(self.limit, limits)
+    }
+}
 
 /// The columns of `by`.
 const COLUMNS: [(&str, By); 5] = [
