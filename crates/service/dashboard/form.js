@@ -13,7 +13,7 @@ const soon = () => (clockRate() > 1 ? 'in 2 hours' : 'now');
 function fresh(first) {
   return {
     capacity: first ? '10' : '64', what: first ? '' : 'kind:processors', length: first?.length || '2h', from: first?.from || soon(),
-    until: first?.until || '+1d', attributes: '', when: 'together', where: 'any', to: '0',
+    until: first?.until || '+1d', attributes: '', machine: '', priority: '', when: 'together', where: 'any', to: '0',
   };
 }
 
@@ -64,8 +64,10 @@ export function requestForm(onSend) {
       h('p.error', { 'data-error': at, role: 'alert', hidden: true }),
       at > 0 && h('div.row.joined', null, pick('when', WHEN, `Time of part ${at + 1}`), others.length > 1 ? pick('to', others, 'Other part') : h('span', null, 'part 1'),
         pick('where', parts.length > 2 ? WHERE : WHERE.slice(0, 3), `Place of part ${at + 1}`)),
-      h('details.attributes', { open: open || !!part.attributes }, h('summary', null, 'Attributes'),
-        field('Needs', input('attributes', { required: false, placeholder: 'gpus>=4, mhz>=2600' }))));
+      h('details.attributes', { open: open || !!(part.attributes || part.machine || part.priority) }, h('summary', null, 'Attributes'),
+        field('Needs', input('attributes', { required: false, placeholder: 'gpus>=4, mhz>=2600' })),
+        field('Length measured on', input('machine', { required: false, placeholder: 'mhz=2600' })),
+        at === 0 && field('Priority class', input('priority', { required: false }))));
   }
   const withId = (control, id) => Object.assign(control, { id });
 

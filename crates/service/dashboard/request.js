@@ -56,11 +56,13 @@ export async function makeRequest(form) {
     } catch (error) {
       throw Object.assign(error, { field: 'attributes', part: at });
     }
+    const [, attribute, value] = /^\s*([\w.\-/]+)\s*=\s*([1-9]\d*)\s*$/.exec(part.machine || '') || [];
+    if (part.machine?.trim() && !attribute) throw Object.assign(new Error('name a machine by an attribute, such as mhz=2600'), { field: 'machine', part: at });
     const [sort, name] = [part.what.slice(0, part.what.indexOf(':')), part.what.slice(part.what.indexOf(':') + 1)];
     return {
       ...(sort === 'resource' ? { resource: name, kind: part.kindOf } : { kind: name }),
       capacity, duration_seconds: duration, earliest_start: from, latest_end: until,
-      ...(requirements.length ? { requirements } : {}),
+      ...(requirements.length ? { requirements } : {}), ...(attribute ? { measured_on: { attribute, value: Number(value) } } : {}),
       ...(most > capacity || longest > duration ? { up_to: { capacity: most, duration_seconds: longest } } : {}),
     };
   }));
@@ -83,6 +85,7 @@ export async function makeRequest(form) {
   return {
     parts, ...(constraints.length ? { constraints } : {}), objective: form.objective,
     ...(form.name?.trim() ? { name: form.name.trim() } : {}),
+    ...(form.parts[0].priority?.trim() ? { priority: form.parts[0].priority.trim() } : {}),
   };
 }
 
@@ -113,8 +116,8 @@ export function requestFor(request, offer, widened = false) {
   const parts = offer.slots.map((slot, at) => {
     const similar = widened && offer.latest ? offer.latest - offer.begin : 0;
     const slack = offer.slots.length === 1 ? Math.max(slot.slack_seconds || 0, similar) : 0;
-    // What a flexible part has become is fixed by the offer.
-    const { duration_seconds: _, up_to: __, ...part } = request.parts[at];
+    // The offer has fixed the capacity and the length.
+    const { duration_seconds: _, up_to: __, measured_on: ___, ...part } = request.parts[at];
     return {
       ...part, resource: slot.resource, capacity: slot.capacity, duration_seconds: seconds(slot.end) - seconds(slot.begin),
       earliest_start: slot.begin, latest_end: stamp(seconds(slot.end) + slack),

@@ -89,11 +89,24 @@ fn say_how_to_hold(session: &Session, request: &Request, offers: &Offers) {
     else {
         return;
     };
-    // Not the end of the slot, which may be longer than the request.
-    let end = (slot.begin.time() + Seconds(part.duration_seconds)).try_into();
-    let resource = Some(slot.resource.clone());
-    let fixed =
-        Part { earliest_start: slot.begin, latest_end: end.unwrap_or(slot.end), resource, ..part.clone() };
+    // The offer has fixed what the request left open. Otherwise not the end of the slot, which may be longer than the
+    // request.
+    let was_open = part.up_to.is_some() || part.measured_on.is_some();
+    let (capacity, duration) = if was_open {
+        (slot.capacity, slot.end.time() - slot.begin.time())
+    } else {
+        (part.capacity, Seconds(part.duration_seconds))
+    };
+    let fixed = Part {
+        capacity,
+        duration_seconds: duration.0,
+        earliest_start: slot.begin,
+        latest_end: (slot.begin.time() + duration).try_into().unwrap_or(slot.end),
+        resource: Some(slot.resource.clone()),
+        up_to: None,
+        measured_on: None,
+        ..part.clone()
+    };
     let words = asking("reserve", &fixed, request.objective, session);
     say!("nothing is held yet; to hold the first offer:\n  {}", session.command(&words));
 }
@@ -217,7 +230,8 @@ fn described(request: &Request) -> Vec<String> {
     let labels = labels.flat_map(|(key, value)| option("--label", &format!("{key}={value}")));
     let users: Vec<&str> = request.shared_with.iter().map(bookahead_protocol::Name::as_str).collect();
     let with = (!users.is_empty()).then(|| option("--with", &users.join(","))).into_iter().flatten();
-    name.chain(note).chain(labels).chain(with).collect()
+    let priority = request.priority.iter().flat_map(|class| option("--priority", class));
+    name.chain(note).chain(labels).chain(with).chain(priority).collect()
 }
 
 /// After a lost answer the reservation may or may not exist: prints the command that shows it.
