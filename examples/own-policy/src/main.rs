@@ -1,5 +1,5 @@
 //! A queue order of your own: smallest area (processors times requested time) first, until a job has waited for a
-//! day. Compared with the built-in orders on a trace:
+//! week. Compared with the built-in orders on a trace:
 //!
 //! ```console
 //! $ cargo run --release -p own-policy -- examples/week.swf
@@ -16,7 +16,7 @@ use std::error::Error;
 use std::path::Path;
 
 /// After this wait a job goes before all younger ones, so that none waits for ever.
-const PATIENCE: Seconds = Seconds(86_400);
+const PATIENCE: Seconds = Seconds(7 * 86_400);
 
 struct SmallestArea;
 

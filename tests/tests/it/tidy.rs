@@ -50,7 +50,7 @@ const IMPORTS: [(&str, &[&str]); 12] = [
         ],
     ),
 ];
-const IMPORT_ANYTHING: [&str; 2] = ["bookahead-benches", "bookahead-tests"];
+const IMPORT_ANYTHING: [&str; 3] = ["bookahead-benches", "bookahead-tests", "own-policy"];
 
 /// External packages that the decision code may import.
 const DECIDING: [&str; 3] = ["bookahead-plan", "bookahead-protocol", "bookahead-party"];

@@ -35,8 +35,12 @@ fn asking_for_help_is_no_error() {
 
 #[test]
 fn unknown_words_are_answered_with_the_known_ones() {
-    check(2, "simulate trace.swf --scheduler sjf", &["unknown scheduler 'sjf'", "fcfs, easy, conservative"]);
-    check(2, "simulate trace.swf --scheduler easy[promises=0]", &["K of 1 or more"]);
+    check(
+        2,
+        "simulate trace.swf --scheduler sjf",
+        &["unknown scheduler 'sjf'", "fcfs, easy or conservative"],
+    );
+    check(2, "simulate trace.swf --scheduler easy[promises=0]", &["(1 or more)"]);
     check(2, "simulate trace.swf --compare easy,sjf", &["unknown scheduler 'sjf'"]);
     check(2, "simulate trace.swf --overrun forgive", &["kill, extend, drop"]);
     check(2, "simulate trace.swf --estimates guess", &["requested, actual or factor:F"]);

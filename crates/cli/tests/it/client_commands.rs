@@ -505,7 +505,7 @@ fn what_cannot_be_meant_is_refused_before_anybody_is_asked() {
     folder.run("probe --duration 1h").assert_refused(2, &["--capacity"]);
     folder.run("probe --capacity 4 -f r.toml").assert_refused(2, &["cannot be used with"]);
     folder.run("probe --objective best --capacity 4").assert_refused(2, &["least-impact"]);
-    folder.run("reserve --part capacity=0").assert_refused(2, &["'capacity' is missing or 0"]);
+    folder.run("reserve --part capacity=0").assert_refused(2, &["'0' is not a capacity"]);
     folder.run("show 77").assert_refused(2, &["invalid id '77'"]);
     folder.run("list --state gone").assert_refused(2, &["change-requested", "or all"]);
     for (words, texts) in [

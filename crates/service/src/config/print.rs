@@ -205,6 +205,8 @@ mod tests {
     fn a_printed_one_means_the_same(system: &str, more: &str) {
         let text = r#"
             name = "north"
+            [priorities.urgent]
+            number = 100
             [batch]
             system = "SYSTEM"
             commands = "/opt/ge/bin"

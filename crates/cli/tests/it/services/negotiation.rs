@@ -43,7 +43,8 @@ pub(crate) struct Negotiation {
     offered: [&'static str; 3],
     id: ReservationId,
     request: Request,
-    phase: Cell<Phase>,
+    /// The number of changes of phase, and the phase.
+    phase: Cell<(u32, Phase)>,
 }
 
 impl Negotiation {
@@ -56,7 +57,7 @@ impl Negotiation {
             offered: shape.offered(),
             id: new_id(),
             request: together(vec![part(CAPACITY, begin, 3_600); 3]),
-            phase: Cell::new(Phase::Between),
+            phase: Cell::new((0, Phase::Between)),
         }
     }
 
@@ -71,7 +72,11 @@ impl Negotiation {
 
     /// The progress so far.
     pub(crate) fn phase(&self) -> Phase {
-        self.phase.get()
+        self.phase.get().1
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.set((self.phase.get().0 + 1, phase));
     }
 
     /// Waits until nothing is left of it, and of all later requests.
@@ -122,7 +127,7 @@ impl Negotiation {
         let begin = request.parts[0].wanted.earliest_start;
         let call = Call::Change { id: self.id, version: None, request };
         let envelope = self.asker.envelope(call);
-        self.phase.set(Phase::Between);
+        self.enter(Phase::Between);
         let changed = until(async || match self.asker.insist(&envelope).await {
             Answer::Problem(problem) if !problem.why.is_final() => Err(problem.why.to_string()),
             answer => Ok(answer),
@@ -134,7 +139,7 @@ impl Negotiation {
     }
 
     async fn refused(&self, reserve: &Envelope, refusal: &Answer) {
-        self.phase.set(Phase::Over);
+        self.enter(Phase::Over);
         self.witness.settled(self.id, false).await;
         self.repeat(&[(reserve.clone(), refusal.clone())]).await;
         self.all_is_free().await;
@@ -143,7 +148,7 @@ impl Negotiation {
     /// Makes a change that must succeed, and enters the next phase.
     async fn change(&self, call: Call, state: State, next: Phase) -> (Envelope, Answer) {
         let envelope = self.asker.envelope(call);
-        self.phase.set(Phase::Between);
+        self.enter(Phase::Between);
         let answer = self.asker.insist(&envelope).await;
         self.took_place(&answer, state, next);
         (envelope, answer)
@@ -153,7 +158,7 @@ impl Negotiation {
         let Answer::Reservation(shown) = answer else { panic!("it should be {state}: {answer:?}") };
         let parts = (shown.slots.len(), self.request.parts.len());
         assert!(shown.id == self.id && shown.state == state && parts.0 == parts.1, "{shown:?}");
-        self.phase.set(next);
+        self.enter(next);
     }
 
     /// The same calls get the same answers.

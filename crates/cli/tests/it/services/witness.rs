@@ -48,14 +48,16 @@ impl Witness {
     }
 
     /// Observes continuously until it is stopped, and fails as soon as an invariant is violated. `phase` is the
-    /// progress of the booking, as the client knows it.
-    pub(crate) async fn watch(&self, id: ReservationId, phase: impl Fn() -> Phase) {
+    /// progress of the booking, as the client knows it, and counts its changes.
+    pub(crate) async fn watch(&self, id: ReservationId, phase: impl Fn() -> (u32, Phase)) {
         loop {
             let before = phase();
             let seen = self.look().await;
-            // An observation that overlaps with a change of phase is inconsistent, and is ignored.
+            // An observation that overlaps with a change of phase is inconsistent, and is ignored; also with a change
+            // and back, which a slow observation may miss.
             if phase() == before {
-                seen.check_promises(id, before).unwrap_or_else(|why| panic!("{before:?}: {why}: {seen:#?}"));
+                let kept = seen.check_promises(id, before.1);
+                kept.unwrap_or_else(|why| panic!("{before:?}: {why}: {seen:#?}"));
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }

@@ -156,7 +156,7 @@ fn a_running_job_whose_node_failed_is_told_to_have_ended_by_that() {
         ends.extend(changes.filter(JobState::is_over));
         ends.len() >= 2
     });
-    assert_eq!(ends, [(); 2].map(|()| JobState::Killed(Ended::Failed("its node failed".into()))));
+    assert_eq!(ends, [(); 2].map(|()| JobState::Killed(Ended::NodeFailed("its node failed".into()))));
     assert_eq!(driven.runs_on(&job), [left]);
 }
 
