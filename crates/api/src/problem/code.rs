@@ -81,7 +81,7 @@ codes! {
     Interrupted = "interrupted", 409, "Interrupted before a decision",
         "Nothing is booked. Try again with a new id.";
     Limit = "limit", 403, "Limit of the site exceeded",
-        "Request less, or cancel other reservations first; the detail names the limit.";
+        "The detail names the limit: request less or later, cancel other reservations, or use another class.";
     NotOwner = "not-owner", 403, "Not the owner",
         "Only the owner or an operator may do this.";
     Unknown = "unknown", 404, "No such reservation",

@@ -17,8 +17,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Settings of a resource that a simulation uses.
-const OF_RESOURCE: [&str; 9] =
-    ["name", "capacity", "policy", "method", "slots", "gap", "max_delayed", "max_delay", "batch"];
+const OF_RESOURCE: [&str; 11] = [
+    "name",
+    "capacity",
+    "policy",
+    "method",
+    "slots",
+    "gap",
+    "makespan_weight",
+    "admission",
+    "max_delayed",
+    "max_delay",
+    "batch",
+];
 
 /// Settings of `[limits]` that it uses.
 const OF_LIMITS: [&str; 4] = ["notice", "horizon", "share", "longest_job"];
@@ -167,6 +178,8 @@ fn used(resource: &Resource<LocalJobs>, rules: &Rules, config: &SiteConfig) -> B
         ("method", Some(resource.method.word().to_owned())),
         ("slots", Some(resource.slots.to_string())),
         ("gap", Some(length(resource.gap))),
+        ("makespan_weight", resource.makespan_weight.map(|weight| weight.to_string())),
+        ("admission", resource.admission.map(|admission| admission.word().to_owned())),
         ("max_delayed", resource.max_delayed.map(|most| most.to_string())),
         ("max_delay", resource.max_delay.map(length)),
         ("batch.partition", resource.batch.as_ref().and_then(|place| place.partition.clone())),

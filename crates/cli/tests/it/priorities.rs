@@ -2,6 +2,7 @@
 
 use crate::asking::{Asking, SITE};
 use crate::folder::Folder;
+use crate::service::Service;
 use serde_json::Value;
 
 const CLASSES: &str = "
@@ -51,6 +52,25 @@ fn queue_scheduling_utilizes_priority_management() {
     assert!(starts(&usual, "bob") < starts(&low, "bob"));
     let shown = asking.ends(0, &["show", &urgent, "--user", "ada"]).out;
     assert!(shown.lines().any(|line| line.contains("priority") && line.contains("urgent")), "{shown}");
+}
+
+#[test]
+fn a_broker_passes_the_class_on_and_the_site_decides_who_may_use_it() {
+    let folder = Folder::with("broker.toml", "name = \"grid\"\nheartbeat = \"200ms\"\n");
+    let service = Service::start(&folder, "broker --config broker.toml");
+    let asking = Asking { folder, service };
+    let link = format!("[[broker]]\nurl = \"{}\"\n", asking.service.url());
+    asking.folder.write("north.toml", format!("heartbeat = \"200ms\"\n{SITE}\n{link}{CLASSES}"));
+    let _north = Service::start(&asking.folder, "site --config north.toml");
+    asking.until(&["sites"], |known| known["sites"].as_array().unwrap().len() == 2);
+    let reserve = ["reserve", "--book", "--capacity", "8", "--duration", "1h", "--until", "+9h"];
+    let reserve = [&reserve[..], &["--priority", "urgent", "--user"]].concat();
+    let booked = asking.document(&[&reserve[..], &["ada"]].concat());
+    assert_eq!(booked["priority"], "urgent");
+    let refused = asking.ends(3, &[&reserve[..], &["bob"]].concat());
+    assert!(refused.err.contains("you may not use the priority class urgent"), "{refused:?}");
+    let job = asking.document(&submit("ada", &["--priority", "urgent"]));
+    assert_eq!(job["priority"], "urgent");
 }
 
 #[test]

@@ -129,6 +129,16 @@ pub enum AdmissionName {
     LocalJobsPreferred,
 }
 
+impl AdmissionName {
+    /// As in a configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            AdmissionName::ReservationsFirst => "reservations-first",
+            AdmissionName::LocalJobsPreferred => "local-jobs-preferred",
+        }
+    }
+}
+
 impl<Jobs> Resource<Jobs> {
     /// Converts to the type of the ledger.
     pub fn offered(&self, site: &str) -> Result<Offered, Wrong> {

@@ -49,6 +49,22 @@ fn a_booking_is_asked_for_held_committed_prolonged_and_cancelled() {
 }
 
 #[test]
+fn ranges_a_machine_and_a_priority_class_are_asked_for_and_the_reservation_has_the_terms() {
+    let folder = Folder::new();
+    let (_demo, url) = demo(&folder);
+    let browser = Browser::start();
+    browser.be(&url, "ada");
+    browser.click("details.attributes summary");
+    browser.fill("#ask-machine", "mhz=2600");
+    browser.fill("#ask-priority", "urgent");
+    browser.ask("4..16", "1h..2h", ("in 2 hours", "+20h"));
+    let id = browser.hold_first();
+    let held = state(&folder, &url, &id);
+    assert_eq!((&held["slots"][0]["capacity"], &held["priority"]), (&16.into(), &"urgent".into()), "{held}");
+    browser.quit();
+}
+
+#[test]
 fn a_refusal_offers_what_is_possible_and_an_offer_is_accepted() {
     let folder = Folder::new();
     let (_demo, url) = demo(&folder);
