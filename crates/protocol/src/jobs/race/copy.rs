@@ -22,7 +22,7 @@ pub(super) struct Copy {
     pub(super) sent: usize,
     /// Number of copies that ended without running and were not dropped.
     pub(super) failed: u32,
-    /// Whether the site gets no more copies: it refused one, one was cancelled there, or it is too late.
+    /// Whether the site gets no more copies: it refused one, one was cancelled there, it lost one that ran, or it is too late.
     pub(super) closed: bool,
     /// Timer of the next message to the site.
     pub(super) repeated: Repeated,

@@ -306,6 +306,8 @@ impl Race {
     }
 
     fn note_gone(&mut self, site: &Name, how: &Gone) {
+        let left = |copy: &Copy| copy.state.waits() || copy.is_eligible();
+        let elsewhere = self.copies.iter().any(|copy| copy.entry.site != *site && left(copy));
         if let Some(copy) = self.at(site) {
             copy.state = CopyState::Gone;
             match how {
@@ -314,7 +316,12 @@ impl Race {
                     copy.closed |= !again;
                     copy.failed += 1;
                 }
-                Gone::Lost | Gone::LostAfterGo(_) => copy.failed += 1,
+                Gone::Lost => copy.failed += 1,
+                Gone::LostAfterGo(_) => {
+                    copy.failed += 1;
+                    // Not again at the site that lost it, if there is another.
+                    copy.closed |= elsewhere;
+                }
                 Gone::Dropped { .. } => {}
             }
         }
