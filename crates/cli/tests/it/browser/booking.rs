@@ -3,11 +3,22 @@
 use super::driver::{ENTER, SELECT_ALL, TAB};
 use super::{Browser, demo};
 use crate::folder::Folder;
+use crate::service::PATIENCE;
 use serde_json::Value;
+use std::time::Instant;
 
 /// State of a reservation, as the command line shows it.
 fn state(folder: &Folder, url: &str, id: &str) -> Value {
     folder.succeed(&format!("show {id} --server {url} --user ada --json")).json()
+}
+
+/// Polls until it is so.
+#[track_caller]
+fn until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "it never came to be");
+    }
 }
 
 #[test]
@@ -39,7 +50,8 @@ fn a_booking_is_asked_for_held_committed_prolonged_and_cancelled() {
     browser.click("[data-action=extend]");
     browser.click("dialog [data-action=extend]");
     browser.until("!document.querySelector('dialog[open]')");
-    assert!(end(&state(&folder, &url, &id)) > before);
+    // The dialog is closed before the service has answered.
+    until(|| end(&state(&folder, &url, &id)) > before);
     browser.click("[data-action=cancel]");
     browser.click("dialog [data-action=cancel]");
     browser.until("document.querySelector('.page-head .badge')?.dataset.state === 'cancelled'");
