@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[cfg(feature = "parquet")]
 use super::parquet::read as read_parquet;
@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// The program was built without the reader of Parquet, which takes longer to build than the rest of this crate.
 #[cfg(not(feature = "parquet"))]
-fn read_parquet(file: &Path, _import: &mut Import<'_>) -> Result<()> {
+fn read_parquet(file: &std::path::Path, _import: &mut Import<'_>) -> Result<()> {
     anyhow::bail!(
         "{}: this program cannot read Parquet; build it with cargo build --release --features parquet, or convert the \
          file to text with columns separated by |",
