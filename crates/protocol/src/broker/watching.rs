@@ -3,14 +3,14 @@
 //! less of, is shown as lost. A peer that does not answer says nothing about its parts. Nothing that a site
 //! still has is ever given up.
 
-use super::booking::Booking;
+use super::booking::{Booking, Child};
 use super::calls::About;
 use super::{Broker, Effects, Event, Outcome, Outgoing, Step};
 use crate::clock::{Millis, Moment};
 use crate::flaw::Flaw;
 use crate::ids::{Key, Name, ReservationId};
 use crate::life_cycle::{Because, State};
-use crate::message::{Answer, Call, Envelope, Lost, Reservation};
+use crate::message::{Answer, Call, Envelope, Lost, Reservation, Slot};
 use crate::problem::Why;
 use bookahead_plan::Capacity;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -177,9 +177,11 @@ impl Broker {
         let over = Moment::of(child.pick.slot.interval.end) <= step.now;
         let loss = match answer {
             Answer::Reservation(there) if there.id != child.pick.child => return,
-            Answer::Reservation(there) => match lost(there) {
-                Some(_) if over && there.state == State::Completed => return,
-                loss => loss.map(|(why, missing)| (why, if why.is_gone() { all } else { missing })),
+            Answer::Reservation(there) if there.state == State::Completed && over => return,
+            Answer::Reservation(there) => match completed_elsewhen(there, child, booking.state) {
+                // The answers to a change were lost, or its owner changed it directly at the site.
+                Some(slot) => return self.note(Event::Changed { id, part, slot: slot.clone() }, step),
+                None => lost(there).map(|(why, missing)| (why, if why.is_gone() { all } else { missing })),
             },
             Answer::Problem(problem) => match problem.why {
                 // The site has dropped it after its end; the booking ends here too in a moment.
@@ -236,6 +238,14 @@ fn is_undecided(answer: &Answer) -> bool {
 /// Whether the sites of a booking must have its parts.
 pub(super) fn is_promised(state: State) -> bool {
     matches!(state, State::Committed | State::ChangeRequested | State::Active)
+}
+
+/// The slot of a part that began and ended at other times than the broker knows. One that only ended sooner was
+/// given back by its owner.
+fn completed_elsewhen<'a>(there: &'a Reservation, child: &Child, booking: State) -> Option<&'a Slot> {
+    let slot = there.slots.first().filter(|_| there.state == State::Completed)?;
+    let moved = slot.interval.begin != child.pick.slot.interval.begin;
+    (moved || booking != State::Active).then_some(slot)
 }
 
 /// What a site no longer has of a reservation. None if it is whole.

@@ -14,7 +14,7 @@ use crate::ids::{ChangeId, JobId, Name, ReservationId};
 use crate::life_cycle::{Move, State};
 use crate::problem::Problem;
 use crate::request::Request;
-use bookahead_plan::{Capacity, Span, Time};
+use bookahead_plan::{Capacity, Interval, Span, Time};
 
 /// Approximate memory use of a recorded call without its answer.
 const SMALL: usize = 256;
@@ -400,7 +400,14 @@ impl Entry {
             self.ended = at;
             self.waits_no_more(false);
             if matches!(self.state, State::Completed | State::Terminated) {
-                self.spans = spans::until(&self.spans, rest_from(at));
+                // At least the instant of its start is kept, also if it was given back then.
+                let mut before = spans::until(&self.spans, rest_from(at));
+                if before.is_empty() {
+                    let first = self.spans.first().copied();
+                    let at_begin = |begin: Time| Interval::new(begin, begin);
+                    before.extend(first.map(|span| Span { interval: at_begin(span.interval.begin), ..span }));
+                }
+                self.spans = before;
             }
         }
     }

@@ -140,6 +140,35 @@ fn what_its_owner_gave_up_and_what_is_silent_is_not_lost() {
     assert_eq!(town.heard("c", "reserve"), 0);
 }
 
+/// The answers to a change may all be lost, and its new terms be over before the broker hears of them.
+#[test]
+fn a_part_that_was_moved_and_ran_to_its_end_unseen_is_over_and_not_given_up() {
+    let mut town = three_sites();
+    let one = Request::single(part("processors", 4, 1_000, 1_600, 600));
+    reservation(town.reserve("broker", ID.0, one, true));
+    let sooner = Request::single(part("processors", 4, 20, 80, 60));
+    let moved = part_id(&town, 0);
+    reservation(town.call("a", Call::Change { id: moved, version: None, request: sooner }));
+    town.wait(100_000);
+    assert_eq!(booking(&town).state, State::Committed, "the broker has not heard of it");
+    town.hears("broker", "a");
+    town.wait(1_000);
+    assert_eq!((booking(&town).state, booking(&town).condition()), (State::Completed, Condition::Whole));
+    assert_eq!(booking(&town).children[0].pick.slot.interval.end, Time(80));
+}
+
+#[test]
+fn a_part_that_its_owner_released_before_its_end_is_given_up() {
+    let mut town = booked();
+    town.wait(1_000_000);
+    let released = part_id(&town, 1);
+    let release = Call::Release { id: released, part: None, from: Time(1_000), keep: Capacity(0) };
+    let there = reservation(town.call("b", release));
+    assert_eq!((there.state, there.slots[0].interval.begin), (State::Completed, Time(1_000)), "{there:?}");
+    town.hears("broker", "b");
+    assert_eq!((booking(&town).state, booking(&town).condition()), (State::Active, Condition::Broken));
+}
+
 #[test]
 fn the_owner_says_whether_the_rest_is_kept_or_cancelled() {
     let mut town = booked_as(Request { on_loss: OnLoss::Keep, ..wanted() });
