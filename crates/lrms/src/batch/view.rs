@@ -44,7 +44,8 @@ impl<'a> ResourceView<'a> {
     }
 
     pub(super) fn seen(&self) -> Seen {
-        let view = View { running: self.running(), waiting: self.waiting(), foreign: foreign(self) };
+        let (running, waiting, foreign) = (self.running(), self.waiting(), foreign(self));
+        let view = View { running, waiting, foreign, by_class: false };
         let (backings, away) = backings(self);
         Seen { view, lost: self.lost(), backings, away, in_use: BTreeSet::new(), started: self.started() }
     }

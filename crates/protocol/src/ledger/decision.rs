@@ -69,9 +69,13 @@ pub struct View {
     pub waiting: Vec<Waiting>,
     /// Reservations that are not in this ledger, and only those: its own would count twice.
     pub foreign: Vec<Span>,
+    /// Whether the priorities of waiting jobs are numbers of the site's priority classes. A batch system has
+    /// numbers of its own, which compare only with each other.
+    pub by_class: bool,
 }
 
-const NOTHING: &View = &View { running: Vec::new(), waiting: Vec::new(), foreign: Vec::new() };
+const NOTHING: &View =
+    &View { running: Vec::new(), waiting: Vec::new(), foreign: Vec::new(), by_class: false };
 
 impl Views {
     /// One resource with a view; all others are empty.
@@ -82,12 +86,5 @@ impl Views {
     /// The view of a resource, empty if unknown.
     pub fn on(&self, resource: &Name) -> &View {
         self.0.get(resource).unwrap_or(NOTHING)
-    }
-}
-
-impl View {
-    /// Whether there are no jobs, so that every start that fits is equally good.
-    pub fn has_no_jobs(&self) -> bool {
-        self.running.is_empty() && self.waiting.is_empty()
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Wish<'a> {
     pub(super) beside: Option<ReservationId>,
     /// The only allowed resource.
     pub(super) stays_on: Option<Name>,
+    /// The number of its priority class.
+    pub(super) priority: i32,
 }
 
 impl Wish<'_> {
@@ -56,7 +58,7 @@ impl Wish<'_> {
             share,
             without: self.replaces,
             beside: self.beside,
-            ..Looker::new(self.ctx, &self.ctx.caller.user)
+            ..Looker::new(self.ctx, &self.ctx.caller.user, self.priority)
         }
     }
 }
@@ -87,6 +89,7 @@ impl Ledger {
             replaces: None,
             beside: beside.map(|(id, _)| id),
             stays_on: None,
+            priority: self.rules.priorities.number(request.description.priority.as_deref()),
         })
     }
 
@@ -216,6 +219,8 @@ impl Ledger {
         let Some(entry) = self.entries.get(&id) else { return Err(Why::Unknown(id)) };
         entry.state.after(Move::Commit)?;
         let (resource, owner) = (entry.resource.clone(), entry.owner.clone());
+        let class = entry.current_request().description.priority.as_deref();
+        let priority = self.rules.priorities.number(class);
         let rest = since(&entry.spans, ctx.now.second());
         let owned = Caller { user: owner.clone(), roles: ctx.caller.roles.clone() };
         let limits = self.rules.limits.of(&owned);
@@ -223,7 +228,7 @@ impl Ledger {
         limits.check_count(&usage)?;
         limits.check_area(&usage, area(&rest))?;
         let Some(at) = self.at(&resource) else { return Err(Why::Expired) };
-        let looker = Looker { share: limits.share, ..Looker::new(ctx, &owner) };
+        let looker = Looker { share: limits.share, ..Looker::new(ctx, &owner, priority) };
         let free = self.look(at, &looker, |sight| {
             let need = |span: &Span| Need { capacity: span.capacity, length: span.interval.length() };
             rest.iter().all(|span| sight.free.fits(span.interval.begin, need(span)))

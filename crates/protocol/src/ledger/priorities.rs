@@ -1,7 +1,7 @@
 //! The priority classes of a site: what each is worth in the queue, and who may use it.
 //!
-//! A job's class decides its place in the queue. A reservation's class is checked, kept and shown; it does not
-//! change where the reservation is placed: a reservation never delays the first waiting job, whatever its class.
+//! A job's class decides its place in the queue. A reservation is placed as if jobs of lower classes were not
+//! waiting: it may delay them. What it does to them is told like any other effect.
 
 use crate::ids::Name;
 use crate::message::Caller;

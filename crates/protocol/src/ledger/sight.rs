@@ -17,6 +17,7 @@ use crate::ids::{Name, ReservationId};
 use bookahead_plan::notice::History;
 use bookahead_plan::placement::{Method, Prober};
 use bookahead_plan::{Capacity, Cluster, Interval, Need, Profile, Seconds, Span, Starts, Time, Waiting};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The parameters of a look at a resource.
@@ -31,14 +32,26 @@ pub(super) struct Looker<'a> {
     pub(super) without: Option<ReservationId>,
     /// A reservation that does not count for the share.
     pub(super) beside: Option<ReservationId>,
+    /// The number of its priority class. Waiting jobs of lower classes do not count.
+    pub(super) priority: i32,
     /// The jobs of all resources.
     pub(super) views: &'a Views,
 }
 
 impl<'a> Looker<'a> {
     /// Without a limited share, and with no reservation counted as free.
-    pub(super) fn new(ctx: Context<'a>, user: &'a Name) -> Looker<'a> {
-        Looker { now: ctx.now.second(), user, share: None, without: None, beside: None, views: ctx.views }
+    pub(super) fn new(ctx: Context<'a>, user: &'a Name, priority: i32) -> Looker<'a> {
+        let (now, views) = (ctx.now.second(), ctx.views);
+        Looker { now, user, share: None, without: None, beside: None, priority, views }
+    }
+
+    /// The waiting jobs that count.
+    fn counted(&self, view: &'a View) -> Cow<'a, [Waiting]> {
+        let counts = |job: &&Waiting| !view.by_class || job.priority >= self.priority;
+        if view.waiting.iter().all(|job| counts(&job)) {
+            return Cow::Borrowed(&view.waiting);
+        }
+        Cow::Owned(view.waiting.iter().filter(counts).copied().collect())
     }
 }
 
@@ -110,7 +123,8 @@ impl Ledger {
         let mut added = present(view, looker.now);
         added.iter().for_each(|&span| profile.add(span));
         let jobs = added.len();
-        let on = Resource { offered, notice, waits, view, now: looker.now, capacity, reservations };
+        let (now, counted) = (looker.now, &*looker.counted(view));
+        let on = Resource { offered, notice, waits, view, counted, now, capacity, reservations };
         on.add_promised(profile, memory, &mut added);
         let share =
             looker.share.map(|percent| Share { most: hundredths(offered, percent), left: left.as_deref() });
@@ -147,6 +161,8 @@ pub(super) struct Resource<'a> {
     pub(super) notice: Option<&'a ResourceNotice>,
     pub(super) waits: &'a History,
     pub(super) view: &'a View,
+    /// The waiting jobs that decide where the request goes.
+    pub(super) counted: &'a [Waiting],
     pub(super) now: Time,
     /// Capacity that has not failed.
     pub(super) capacity: Capacity,
@@ -157,17 +173,17 @@ impl Resource<'_> {
     /// Adds the waiting jobs that a reservation must not delay: the first one, or all if local jobs are
     /// preferred.
     fn add_promised(&self, profile: &mut Profile, memory: &mut Memory, added: &mut Vec<Span>) {
-        if self.view.waiting.is_empty() {
+        if self.counted.is_empty() {
             return;
         }
         let from = added.len();
         let placement = &self.offered.placement;
         if matches!(placement.method, Method::EarliestStart { local_jobs_preferred: true }) {
-            let planned = self.plan(memory, |prober, cluster| {
+            let planned = self.plan(memory, self.counted, |prober, cluster| {
                 let planned = prober.planned(placement.policy, cluster).to_vec();
                 (planned, prober.looked_until())
             });
-            added.extend(planned.iter().zip(&self.view.waiting).map(|(&start, job)| place(start, job)));
+            added.extend(planned.iter().zip(self.counted).map(|(&start, job)| place(start, job)));
         } else if let Some(first) = self.first()
             && let Some(start) = profile.earliest_fit(self.now, first.need(), None)
         {
@@ -178,15 +194,16 @@ impl Resource<'_> {
 
     /// The first waiting job that can ever start.
     fn first(&self) -> Option<&Waiting> {
-        let able = self.view.waiting.iter().filter(|job| job.capacity <= self.capacity);
+        let able = self.counted.iter().filter(|job| job.capacity <= self.capacity);
         self.offered.placement.policy.order().first(able, self.now, self.capacity)
     }
 
-    /// Makes a plan with only the reservations it depends on. `make` returns the plan and the instant that it
+    /// Makes a plan for `waiting` jobs with only the reservations it depends on. `make` returns the plan and the instant that it
     /// depends on.
     pub(super) fn plan<R>(
         &self,
         memory: &mut Memory,
+        waiting: &[Waiting],
         mut make: impl FnMut(&mut Prober, &Cluster<'_>) -> (R, Time),
     ) -> R {
         let mut cut = self.first_cut();
@@ -198,7 +215,7 @@ impl Resource<'_> {
                 capacity: self.capacity,
                 now: self.now,
                 running: &self.view.running,
-                waiting: &self.view.waiting,
+                waiting,
                 reservations: &memory.spans,
             };
             let (made, until) = make(&mut memory.prober, &cluster);

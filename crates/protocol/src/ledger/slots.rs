@@ -71,7 +71,8 @@ impl Sight<'_> {
     fn fitting_is_enough(&self) -> bool {
         let rules = &self.on.offered.placement;
         let by_vacancy = matches!(rules.method, Method::EarliestStart { .. });
-        self.on.view.has_no_jobs() || (by_vacancy && rules.admission.is_unlimited())
+        let no_jobs = self.on.view.running.is_empty() && self.on.counted.is_empty();
+        no_jobs || (by_vacancy && rules.admission.is_unlimited())
     }
 
     fn covering(&self, request: &Request, search: &Search<'_>) -> Vec<Found> {
@@ -110,12 +111,14 @@ impl Sight<'_> {
         let named = self.begins(request, search);
         let begins: Vec<Time> = named.iter().map(|(start, _)| *start).collect();
         let (free, rules) = (self.free, &self.on.offered.placement);
-        let slots = self.on.plan(self.memory, |prober, cluster| {
+        // What a slot does to jobs that do not count is told, too.
+        let all = self.on.counted.len() == self.on.view.waiting.len();
+        let slots = self.on.plan(self.memory, self.on.counted, |prober, cluster| {
             let mut slots = prober.probe_in(free.room, rules, cluster, request, &begins);
             let mut until = prober.looked_until();
             // The prober does not know about shares.
             slots.retain(|slot| slot.availability > 0.0 && free.fits(slot.start, request.need()));
-            if search.impacts && slots.iter().any(|slot| slot.impact.is_none()) {
+            if search.impacts && all && slots.iter().any(|slot| slot.impact.is_none()) {
                 prober.add_impacts(rules.policy, cluster, request, &mut slots);
                 until = until.max(prober.looked_until());
             }
@@ -128,7 +131,11 @@ impl Sight<'_> {
             impact: slot.impact.as_ref().map(told),
             named: named.binary_search(&(slot.start, true)).is_ok(),
         });
-        found.collect()
+        let mut found: Vec<Found> = found.collect();
+        if search.impacts && !all {
+            self.add_impacts(request, &mut found);
+        }
+        found
     }
 
     /// The starts to try, ascending, and whether each is preferred.
@@ -147,7 +154,7 @@ impl Sight<'_> {
     fn add_impacts(&mut self, request: &Request, found: &mut [Found]) {
         let slot = |found: &Found| placement::Slot { start: found.start, availability: 1.0, impact: None };
         let policy = self.on.offered.placement.policy;
-        let planned = self.on.plan(self.memory, |prober, cluster| {
+        let planned = self.on.plan(self.memory, &self.on.view.waiting, |prober, cluster| {
             let mut slots: Vec<placement::Slot> = found.iter().map(slot).collect();
             prober.add_impacts(policy, cluster, request, &mut slots);
             (slots, prober.looked_until())

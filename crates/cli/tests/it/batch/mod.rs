@@ -13,6 +13,7 @@ mod cluster;
 mod co_reservation;
 mod crashes;
 mod doctor;
+mod flexible;
 mod flooding;
 mod foreign;
 mod jobs;

@@ -1,9 +1,9 @@
 //! Booking in the pages: from the question to a reservation, and what becomes of it.
 
 use super::driver::{ENTER, SELECT_ALL, TAB};
-use super::{Browser, demo};
+use super::{Browser, demo, site};
 use crate::folder::Folder;
-use crate::service::PATIENCE;
+use crate::service::{PATIENCE, Service};
 use serde_json::Value;
 use std::time::Instant;
 
@@ -74,6 +74,25 @@ fn ranges_a_machine_and_a_priority_class_are_asked_for_and_the_reservation_has_t
     let held = state(&folder, &url, &id);
     assert_eq!((&held["slots"][0]["capacity"], &held["priority"]), (&16.into(), &"urgent".into()), "{held}");
     browser.quit();
+}
+
+#[test]
+fn a_job_that_went_back_to_the_queue_says_so_on_its_page() {
+    let folder = Folder::with("north.toml", site(0, ""));
+    let running = Service::start(&folder, "site --config north.toml");
+    let url = running.url();
+    let ask = |words: &str| folder.succeed(&format!("{words} --server {url} --user ada --json")).json();
+    let booked = ask("reserve --book --capacity 4 --duration 1h --from +2h");
+    let id = booked["id"].as_str().unwrap();
+    let job = ask(&format!("submit --reservation {id} --pretend 30m --limit 40m --capacity 2 --restartable"));
+    ask(&format!("cancel {id}"));
+    let browser = Browser::start();
+    browser.be(&url, "ada");
+    browser.open(&format!("{url}/#/job/{}", job["id"].as_str().unwrap()));
+    browser.until_says("main", "Went back to the queue");
+    browser.until_says("main", "once");
+    browser.quit();
+    running.stop();
 }
 
 #[test]

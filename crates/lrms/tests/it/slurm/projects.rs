@@ -13,6 +13,8 @@ use bookahead_lrms::{Batch, LrmsError};
 use bookahead_party::{Backing, Job, JobState, Work};
 use bookahead_plan::{Capacity, Interval, Seconds};
 use bookahead_protocol::{JobId, Moment, Name, ReservationId};
+use bookahead_workload::import::{Import, ImportOptions, Skipped};
+use bookahead_workload::swf::Record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -296,4 +298,38 @@ fn a_job_of_a_priority_class_has_its_qos_and_one_that_slurm_does_not_know_is_ref
     let native = native.unwrap();
     assert!(all.site.by_hand("scontrol", &["show", "job", &native]).out.contains(" QOS=high"));
     all.site.slurm.submit(&of("nope")).unwrap_err();
+}
+
+/// The columns are those of the how-to.
+const COLUMNS: &str = "JobID,JobIDRaw,User,Account,Partition,QOS,Submit,Eligible,Start,End,Timelimit,ReqCPUS,AllocCPUS,\
+                       AllocNodes,State";
+
+#[test]
+fn what_sacct_prints_is_imported_as_a_log() {
+    let all = accounted();
+    let done = submission(&all, ADA, Some("physics"), &[]);
+    all.site.slurm.submit(&done).unwrap();
+    all.site.by_hand("sbatch", &["--array=0-1", "--time=5", "--ntasks=2", "--wrap=exit 3"]);
+    let sacct =
+        ["--allusers", "--duplicates", "--parsable2", "--starttime", "now-1days", "--format", COLUMNS];
+    let options = ImportOptions::default();
+    let mut log = None;
+    until("all three jobs have ended", || {
+        let told = all.site.by_hand("sacct", &sacct).out;
+        let mut import = Import::new(&options, &|text| text.parse().ok());
+        import.read("sacct", told.as_bytes(), None).unwrap();
+        log = Some((import.finish(), told));
+        log.as_ref().is_some_and(|(log, _)| log.as_ref().is_ok_and(|log| log.records.len() == 3))
+    });
+    let (log, told) = log.unwrap();
+    let log = log.unwrap();
+    let said = |record: &Record| {
+        assert!(record.wait >= 0 && record.run >= 0, "{told}");
+        (record.allocated_processors, record.requested_time, record.status)
+    };
+    let mut jobs: Vec<_> = log.records.iter().map(said).collect();
+    jobs.sort_unstable();
+    assert_eq!(jobs[1..], [(2, 300, 0), (2, 300, 0)], "{told}");
+    let steps = log.report.skipped().find(|(skipped, _)| *skipped == Skipped::Step);
+    assert!(steps.is_some_and(|(_, steps)| steps >= 3), "{told}");
 }

@@ -39,6 +39,8 @@ pub struct Choice {
     until: Option<Moment>,
     /// Whether a chosen hold was lost.
     lost: bool,
+    /// The refusals so far. Forgotten in a crash.
+    refused: Vec<Why>,
 }
 
 /// The moment of an input, and its effects so far.
@@ -58,6 +60,7 @@ impl Choice {
             outcome: None,
             until: None,
             lost: false,
+            refused: Vec::new(),
         }
     }
 
@@ -250,6 +253,11 @@ impl Choice {
         if refused == 0 {
             return Why::Silence;
         }
+        let is_full = |why: &Why| matches!(why, Why::NoSlot(_) | Why::NoCandidate { .. }) || why.is_passing();
+        // Where no site is merely full, the reason of the best one helps more.
+        if let Some(first) = self.refused.first().filter(|_| !self.refused.iter().any(is_full)) {
+            return first.clone();
+        }
         Why::NoCandidate { tried: u32::try_from(self.all.len()).unwrap_or(u32::MAX), all: true }
     }
 
@@ -266,7 +274,11 @@ impl Choice {
             },
             // A busy site may answer a repetition before the deadline.
             answer if is_busy(answer) => {}
-            Answer::Problem(_) | Answer::Offers(_) => self.note(Event::Settled(id), step),
+            Answer::Problem(problem) => {
+                self.refused.push(problem.why.clone());
+                self.note(Event::Settled(id), step);
+            }
+            Answer::Offers(_) => self.note(Event::Settled(id), step),
         }
     }
 

@@ -3,11 +3,12 @@
 use super::sites::PlainSite;
 use super::{site, task};
 use bookahead_plan::Time;
+use bookahead_plan::placement::Reason;
 use bookahead_protocol::ids::Identities;
 use bookahead_protocol::jobs::choice::{Effects, Event, Outcome, Outgoing};
 use bookahead_protocol::jobs::{Choice, Order, Patience, Site, Task, rank};
 use bookahead_protocol::level::{Committing, Permission, Received};
-use bookahead_protocol::{Answer, Call, Caller, JobId, Millis, Moment, ReservationId, State, Why};
+use bookahead_protocol::{Answer, Call, Caller, JobId, Millis, Moment, Problem, ReservationId, State, Why};
 
 const JOB: JobId = JobId(42);
 
@@ -135,6 +136,24 @@ fn where_none_of_three_can_hold_it_the_next_are_asked() {
     }
     let Some(Outcome::Booked { site, .. }) = choice.outcome() else { panic!("{:?}", choice.outcome()) };
     assert_eq!(site.as_str(), "d");
+}
+
+#[test]
+fn where_no_site_is_full_their_own_reason_is_told() {
+    let not_allowed = Why::Priority { class: "urgent".into(), usable: vec!["normal".into()] };
+    for (full, told) in [(false, not_allowed.clone()), (true, Why::NoCandidate { tried: 4, all: true })] {
+        let (mut choice, mut effects) = started();
+        let mut outcome = None;
+        while outcome.is_none() {
+            for out in std::mem::take(&mut effects.send) {
+                let is_full = full && out.to.as_str() == "d";
+                let why = if is_full { Why::NoSlot(Reason::NoRoom) } else { not_allowed.clone() };
+                effects = hear(&mut choice, Moment(200), &(out, Problem::new(why).into()));
+                outcome = outcome.or(effects.outcome.clone());
+            }
+        }
+        assert_eq!(outcome, Some(Outcome::Failed(told)));
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Placement of requests, and the answers to probes.
 
 use super::*;
-use bookahead_protocol::ledger::{Reveal, RulesError};
+use bookahead_protocol::ledger::{Class, Priorities, Reveal, RulesError};
 use bookahead_protocol::missing::Missing;
+use std::collections::BTreeMap;
 
 fn begins(slots: &[Slot]) -> Vec<(i64, i64)> {
     slots.iter().map(|slot| (slot.interval.begin.0, slot.slack.0)).collect()
@@ -118,6 +119,7 @@ fn running_jobs_foreign_reservations_and_the_first_in_line_are_respected() {
         running: vec![running(100, 6)],
         waiting: vec![waiting(0, 100, 8), waiting(1, 1_000, 8)],
         foreign: vec![span(300, 400, 7)],
+        ..View::default()
     });
     let slots = site.probe(0, "ann", request(wanted(50, 500, 40, 2)));
     assert_eq!(begins(&slots), [(50, 10), (200, 60), (400, 60)], "the second in line is not promised");
@@ -133,11 +135,44 @@ fn running_jobs_foreign_reservations_and_the_first_in_line_are_respected() {
 fn local_jobs_preferred_leaves_every_planned_job_where_it_is() {
     let mut site = Site::new(Rules::new("north", vec![offered("cluster", 8, LOCAL_JOBS)]));
     let jobs = vec![waiting(0, 100, 8), waiting(1, 100, 5)];
-    site.show(View { running: vec![running(100, 6)], waiting: jobs, foreign: vec![] });
+    site.show(View { running: vec![running(100, 6)], waiting: jobs, ..View::default() });
     let slots = site.probe(0, "ann", request(wanted(150, 500, 40, 4)));
     assert_eq!(begins(&slots), [(300, 160)]);
     assert_eq!(slots[0].impact, Some(Impact::default()));
     assert_eq!(interval(&site.hold(0, "ann", 1, request(wanted(150, 500, 40, 3)))), (200, 240));
+}
+
+#[test]
+fn a_reservation_may_delay_waiting_jobs_of_lower_classes_and_tells_what_it_does_to_them() {
+    let class = |number| Class { number, ..Class::default() };
+    let classes = BTreeMap::from([("urgent".into(), class(100)), ("low".into(), class(-10))]);
+    let priorities = Priorities { classes, default: None };
+    let normal = Rules { priorities, ..rules() };
+    let mut preferring = normal.clone();
+    preferring.resources[0].placement.admission = Admission::LOCAL_JOBS_PREFERRED;
+    for rules in [normal, preferring] {
+        let mut site = Site::new(rules);
+        let show = |site: &mut Site, by_class| {
+            site.show(View { waiting: vec![waiting(0, 100, 8)], by_class, ..View::default() });
+        };
+        let mut asked = fixed(50, 90, 4);
+        for (class, by_class, granted) in [
+            (None, true, false),
+            (Some("low"), true, false),
+            (Some("urgent"), true, true),
+            (Some("urgent"), false, false),
+        ] {
+            show(&mut site, by_class);
+            asked.description.priority = class.map(str::to_owned);
+            let slots = site.probe(0, "ann", asked.clone());
+            assert_eq!(!slots.is_empty(), granted, "{class:?} {by_class}");
+            if granted {
+                assert_eq!(slots[0].impact.unwrap().delayed, 1, "the waiting job starts later");
+                assert_eq!(interval(&site.hold(0, "ann", 1, asked.clone())), (50, 90));
+                site.cancel(0, "ann", 1);
+            }
+        }
+    }
 }
 
 #[test]

@@ -4,8 +4,9 @@ use super::*;
 use crate::cases;
 use bookahead_plan::Cluster;
 use bookahead_plan::placement::Prober;
-use bookahead_protocol::ledger::Reveal;
+use bookahead_protocol::ledger::{Class, Priorities, Reveal};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
 struct Case {
@@ -44,6 +45,7 @@ fn queues() -> impl Strategy<Value = Case> {
                     running: running.collect(),
                     waiting: waiting.collect(),
                     foreign: foreign.collect(),
+                    ..View::default()
                 },
                 wanted: super::wanted(earliest, earliest + window + duration, duration, capacity),
             }
@@ -119,5 +121,33 @@ proptest! {
             .map(|slot| (slot.interval.begin, slot.slack, slot.rating.unwrap(), slot.impact.unwrap()))
             .collect();
         prop_assert_eq!(told, case.plain(&site));
+    }
+
+    #[test]
+    fn a_reservation_is_placed_as_if_jobs_of_lower_classes_were_not_waiting(
+        case in queues(),
+        priorities in prop::collection::vec(0..3i32, 8),
+    ) {
+        let mut view = View { by_class: true, ..case.view.clone() };
+        view.waiting.iter_mut().zip(priorities).for_each(|(job, priority)| job.priority = priority);
+        let mut without = view.clone();
+        without.waiting.retain(|job| job.priority >= 1);
+        let class = |number| Class { number, ..Class::default() };
+        let classes = BTreeMap::from([("normal".into(), class(1)), ("low".into(), class(0))]);
+        let priorities = Priorities { classes, default: None };
+        let probed = |view: View| {
+            let mut site = Site::new(Rules { priorities: priorities.clone(), ..case.rules() });
+            for (id, &(begin, length, capacity)) in (1_000..).zip(&case.booked) {
+                site.book(0, "ann", id, fixed(begin, begin + length, capacity));
+            }
+            site.tick(999);
+            site.show(view);
+            let mut wanted = request(case.wanted);
+            wanted.description.priority = Some("normal".into());
+            site.probe(999, "bob", wanted)
+        };
+        let (all, others) = (probed(view), probed(without));
+        let place = |slot: &Slot| (slot.interval, slot.slack, slot.rating);
+        prop_assert_eq!(all.iter().map(place).collect::<Vec<_>>(), others.iter().map(place).collect::<Vec<_>>());
     }
 }

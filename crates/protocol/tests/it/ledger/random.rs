@@ -493,5 +493,6 @@ fn some_views() -> impl Strategy<Value = View> {
                 .into_iter()
                 .map(|(begin, length, wide)| span(begin, begin + length, wide))
                 .collect(),
+            ..View::default()
         })
 }

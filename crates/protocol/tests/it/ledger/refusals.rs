@@ -58,6 +58,7 @@ fn views() -> impl Strategy<Value = View> {
             .map(|(submit, estimate, wide)| super::waiting(submit, estimate, wide))
             .collect(),
         foreign: foreign.into_iter().map(|(begin, length, wide)| span(begin, begin + length, wide)).collect(),
+        ..View::default()
     })
 }
 

@@ -112,7 +112,7 @@ impl Grid {
             priority: 0,
             owner: Owner::NONE,
         });
-        let view = View { running, waiting: waiting.collect(), foreign: Vec::new() };
+        let view = View { running, waiting: waiting.collect(), ..View::default() };
         town.views.insert(name(&site_name(at)), Views::of("cluster0".into(), view));
     }
 
