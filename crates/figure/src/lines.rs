@@ -209,17 +209,17 @@ impl LineSeries {
 /// The axes of a plot.
 pub(crate) type Axes = (NumberAxis, ValueAxis);
 
-/// The legend of the series of a picture.
+/// The legend of the series of a picture. A sample looks like the first series of its name.
 pub(crate) fn line_legend(series: &[LineSeries]) -> Vec<Entry> {
     let roles: Vec<Role<'_>> = series.iter().map(LineSeries::role).collect();
-    let without_line = |place: usize| {
-        let mut same =
-            series.iter().filter(|one| one.dashed && crate::header::place(&roles, one.role()) == place);
-        same.all(|one| one.join == Join::Points)
-    };
-    legend(&roles, |place, dashed| {
-        let look = line_look(place, dashed);
-        if dashed && without_line(place) { Swatch::Marker(look, place) } else { Swatch::Marked(look, place) }
+    legend(&roles, |index, dashed| {
+        let is_it = |one: &&LineSeries| one.dashed == dashed && place(&roles, one.role()) == index;
+        let look = line_look(index, dashed);
+        match series.iter().find(is_it).map_or(Join::Lines, |one| one.join) {
+            Join::Lines => Swatch::Marked(look, index),
+            Join::Points => Swatch::Marker(look, index),
+            Join::Steps => Swatch::Line(format!("curve {look}")),
+        }
     })
 }
 
