@@ -251,6 +251,16 @@ fn share(hits: impl Iterator<Item = bool>) -> f64 {
 }
 
 #[cfg(test)]
+impl Results {
+    /// Results made by hand, from the measures of a seed (from 0 on), rule and share.
+    pub(super) fn made(seeds: usize, measures: impl Fn(usize, usize, usize) -> Measures) -> Results {
+        let rule = |seed, rule| std::array::from_fn(|share| measures(seed, rule, share));
+        let run = |seed| std::array::from_fn(|at| rule(seed, at));
+        Results { runs: (0..seeds).map(run).collect(), waits: Vec::new() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
