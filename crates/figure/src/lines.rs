@@ -3,7 +3,7 @@
 //! distributions.
 
 use crate::chart::{path, thinned};
-use crate::header::{Entry, Role, Swatch, draw_header, legend, marker, place};
+use crate::header::{Entry, LONE_MARKER, MARKER, Role, Swatch, draw_header, legend, marker, place};
 use crate::number_axis::{NUMBER_AXIS_HEIGHT, NumberAxis, ValueAxis, draw_whisker, with_margin};
 use crate::number_ticks::written;
 use crate::svg::{Frame, Svg};
@@ -185,6 +185,7 @@ impl LineSeries {
             return;
         }
         let look = line_look(index, self.dashed);
+        let radius = if self.join == Join::Points { LONE_MARKER } else { MARKER };
         let name = fit(&self.name, TEXT, PLOT_WIDTH);
         let at = |point: &LinePoint| (axes.0.x(point.x), axes.1.y(point.y));
         let places: Vec<(f64, f64)> = points.iter().map(at).collect();
@@ -198,7 +199,7 @@ impl LineSeries {
                 svg.open_group("point");
                 svg.tooltip(&format!("{name}, {}: {}", written(point.x), with_margin(point.y, point.margin)));
                 draw_whisker(svg, "whisker", &axes.1, place.0, (point.y, point.margin));
-                svg.path(&format!("marker {look}"), &marker(index, place));
+                svg.path(&format!("marker {look}"), &marker(index, place, radius));
                 svg.close_group();
             }
         }
