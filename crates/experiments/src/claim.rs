@@ -169,6 +169,24 @@ mod tests {
     }
 
     #[test]
+    fn a_program_gets_the_verdict_and_every_comparison() {
+        let claim = serde_json::to_value(&judge(&ROWS, &9.0)[0]).unwrap();
+        assert_eq!(claim["verdict"], "direction-only");
+        let first = serde_json::json!({
+            "what": "number",
+            "kind": "number",
+            "ours": { "mean": 9.0, "margin": 0.0, "runs": 1 },
+            "paper": { "value": 8.0, "unit": 1.0 },
+            "agreement": "no",
+        });
+        assert_eq!(claim["checks"][0], first);
+        assert_eq!(
+            (&claim["checks"][1]["kind"], &claim["checks"][1]["agreement"]),
+            (&"order".into(), &"full".into())
+        );
+    }
+
+    #[test]
     fn the_totals_leave_out_verdicts_that_none_has() {
         let claims = [judge(&ROWS[..1], &8.0), judge(&ROWS, &9.0)].concat();
         assert_eq!(totals(&claims), "1 reproduced, 1 direction only, 1 not judged");
