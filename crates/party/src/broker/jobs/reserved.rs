@@ -110,7 +110,8 @@ impl Jobs {
         let since = unknown.then(|| visits.unknown.unwrap_or(effects.now));
         visits.unknown = since;
         // A late answer from before the submission may say so, too.
-        let doubtful = since.is_some_and(|since| effects.now < since + self.rules.flood.doubt);
+        let doubt_ends = since.unwrap_or(effects.now) + self.rules.flood.doubt;
+        let doubtful = unknown && effects.now < doubt_ends;
         // The submission may be in flight and arrive after the query, so `unknown` is not believed yet.
         let under_way = !handed && effects.now < visits.sent + self.rules.flood.doubt;
         match answer {
@@ -133,8 +134,11 @@ impl Jobs {
             Err(Problem { why: Why::UnknownJob(_), .. }) if under_way => {}
             Err(_) if unknown && handed && may_retry => {
                 if !doubtful {
-                    self.retry(id, from, "the site no longer knows it".to_owned(), effects);
+                    return self.retry(id, from, "the site no longer knows it".to_owned(), effects);
                 }
+                // At the end of the doubt, however long the pauses between queries have become.
+                let visits = self.all.get_mut(&id).and_then(Record::visits);
+                visits.into_iter().for_each(|visits| visits.next = doubt_ends);
             }
             Err(problem) if problem.why.is_final() => {
                 // If the site had the job and no longer knows it, it may have run.

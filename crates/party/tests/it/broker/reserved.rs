@@ -1,9 +1,9 @@
 //! A job in a reservation that the broker finds.
 
-use super::desk::{Desk, ID, ada, job, name, site};
+use super::desk::{Desk, ID, ada, job, job_rules, name, site};
 use bookahead_party::{Heartbeat, Input, JobCall as Ask, Origin, Party, PeerRequest, Queries};
 use bookahead_plan::{Interval, Seconds, Time};
-use bookahead_protocol::jobs::JobWord;
+use bookahead_protocol::jobs::{JobRequest, JobWord, Rerun};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{
     Answer, Call, Condition, Envelope, JobId, Key, Millis, Reservation, ReservationId, Slot, State,
@@ -70,8 +70,12 @@ fn answers(desk: &mut Desk, at: i64, (site, envelope): &(String, Envelope), answ
 
 /// A job with a reservation at north.
 fn booked() -> (Desk, ReservationId) {
+    booked_for(job())
+}
+
+fn booked_for(job: JobRequest) -> (Desk, ReservationId) {
     let mut desk = Desk::with(&["north"]);
-    desk.submit(0, job()).unwrap();
+    desk.submit(0, job).unwrap();
     let reserve = calls(&desk).remove(0);
     answers(&mut desk, 100, &reserve, granted("north", &reserve.1, 50));
     let commit = calls(&desk).remove(0);
@@ -100,6 +104,26 @@ fn the_best_of_three_gets_the_job_and_the_reservation_is_given_back_early() {
     desk.tell(130_000, "south", Ask::Look, JobWord::Done, Some(100));
     assert_eq!(desk.said(), ["south cancel"], "what is left of it is of no use");
     assert_eq!(desk.shown().state, JobWord::Done);
+}
+
+#[test]
+fn a_job_that_its_site_forgot_is_submitted_again_when_the_doubt_is_over() {
+    let rerun = Rerun { retry: Some(1), ..Rerun::default() };
+    let (mut desk, _) = booked_for(JobRequest { rerun, ..job() });
+    desk.tell(300, "north", Ask::Submit, JobWord::Waiting, None);
+    // The pauses between queries of a site that cannot tell become longer.
+    for at in [30_000, 60_000, 90_000, 120_000] {
+        desk.wait_until(at);
+        desk.reports(at + 100, "north", Ask::Look, Err(Why::NoBatchSystem));
+    }
+    let doubt = job_rules().flood.doubt.0;
+    desk.reports(130_000, "north", Ask::Look, Err(Why::UnknownJob(ID)));
+    desk.wait_until(130_000 + doubt - 1);
+    assert_eq!(desk.said(), Vec::<String>::new(), "a late answer from before the submission may say so, too");
+    desk.wait_until(130_000 + doubt);
+    assert_eq!(desk.said(), ["north Look"]);
+    desk.reports(130_100 + doubt, "north", Ask::Look, Err(Why::UnknownJob(ID)));
+    assert_eq!((desk.shown().state, desk.shown().runs.attempts.len()), (JobWord::Placing, 1));
 }
 
 #[test]
