@@ -17,6 +17,8 @@ pub(crate) enum Swatch {
     Line(String),
     /// A piece of a curve with the marker of this index in the middle.
     Marked(String, usize),
+    /// The marker of this index alone.
+    Marker(String, usize),
     /// A small bar: the class of its group, and its own class.
     Box(String, &'static str),
     /// All colours of a heatmap, with the lowest value in front.
@@ -26,7 +28,7 @@ pub(crate) enum Swatch {
 impl Swatch {
     fn width(&self) -> f64 {
         match self {
-            Swatch::Line(_) | Swatch::Marked(..) | Swatch::Box(..) => SWATCH_WIDTH,
+            Swatch::Line(_) | Swatch::Marked(..) | Swatch::Marker(..) | Swatch::Box(..) => SWATCH_WIDTH,
             Swatch::Scale(lowest) => text_width(lowest, TEXT) + SWATCH_GAP + HEAT_LEVELS as f64 * SHADE_WIDTH,
         }
     }
@@ -90,6 +92,9 @@ fn draw_swatch(svg: &mut Svg, swatch: &Swatch, x: f64, y: f64) {
         Swatch::Line(class) => svg.line(class, (x, middle), (x + SWATCH_WIDTH, middle)),
         Swatch::Marked(class, place) => {
             svg.line(&format!("curve {class}"), (x, middle), (x + SWATCH_WIDTH, middle));
+            svg.path(&format!("marker {class}"), &marker(*place, (x + SWATCH_WIDTH / 2.0, middle)));
+        }
+        Swatch::Marker(class, place) => {
             svg.path(&format!("marker {class}"), &marker(*place, (x + SWATCH_WIDTH / 2.0, middle)));
         }
         Swatch::Box(group, class) => {
