@@ -96,6 +96,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     } else {
         print(&page)?;
     }
+    if scale.seeds == 1 {
+        say!(
+            "one seed has no intervals, so that an order is reproduced in its direction only; use --seeds 5"
+        );
+    }
     say!("report: {}", report.display());
     Ok(())
 }

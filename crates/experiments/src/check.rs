@@ -9,6 +9,9 @@ use std::fmt;
 /// or "about as many" means, where the paper prints no tolerance.
 pub const SAME: f64 = 0.05;
 
+/// An interval counts up to this share of the paper's number on each side: noise must not make a claim reproduced.
+pub const WIDEST: f64 = 0.1;
+
 /// How a claim, or all comparisons of it together, was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
@@ -194,9 +197,12 @@ impl Comparison {
 /// Whether the paper's range, which may be one number, reaches into our interval, or our mean is in it at the printed
 /// precision.
 fn agrees(ours: &Estimate, low: Printed, high: Printed) -> Agreement {
-    let in_interval = ours.margin.is_some() && ours.low() <= high.value && low.value <= ours.high();
-    let as_printed = low.value - low.unit / 2.0 <= ours.mean && ours.mean <= high.value + high.unit / 2.0;
-    if ours.runs > 0 && (in_interval || as_printed) { Agreement::Full } else { Agreement::No }
+    let slack = |end: Printed| {
+        let margin = ours.margin.unwrap_or(0.0).min(WIDEST * end.value.abs());
+        margin.max(end.unit / 2.0)
+    };
+    let met = low.value - slack(low) <= ours.mean && ours.mean <= high.value + slack(high);
+    if ours.runs > 0 && met { Agreement::Full } else { Agreement::No }
 }
 
 /// Whether a condition holds for the whole interval, or else for the mean. A single run has no interval.
@@ -375,6 +381,9 @@ mod tests {
             (paper(single(96.5)), Full),
             (paper(single(96.49)), No),
             (paper(NOTHING), No),
+            // An interval wider than a tenth of the number counts as a tenth.
+            (Check::number("", estimate(44.0, 40.0), printed(40.0, 1.0)), Full),
+            (Check::number("", estimate(44.01, 40.0), printed(40.0, 1.0)), No),
             (Check::number("", 349.0, printed(300.0, 100.0)), Full),
             (Check::number("", 351.0, printed(300.0, 100.0)), No),
         ]);

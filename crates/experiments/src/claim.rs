@@ -111,6 +111,18 @@ pub fn totals<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> String {
     some.map(|(count, verdict)| format!("{count} {}", verdict.name())).collect::<Vec<_>>().join(", ")
 }
 
+/// The verdict of a claim if these were the estimates, for examples on both sides of a border.
+#[cfg(test)]
+pub(crate) fn verdict_with<R: ?Sized>(
+    rows: &[Row<R>],
+    id: &str,
+    results: &R,
+    figures: &[Estimate],
+) -> Verdict {
+    let row = rows.iter().find(|row| row.claim[0] == id).expect("the claim is in the table");
+    verdict(&(row.checks)(results, figures))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +160,30 @@ mod tests {
             "not reproduced (number: -8.0 ± 0.0, paper 8; above zero: difference -8.00 ± 0.00): a reason";
         assert_eq!(shown(-8.0), below);
         assert_eq!(judge(&ROWS, &8.0)[1].show_verdict(), "not judged: nothing was measured");
+    }
+
+    #[test]
+    fn estimates_can_be_put_in_the_place_of_results() {
+        let with = |mean| verdict_with(&ROWS, "test/number", &0.0, &[Estimate::exact(mean)]);
+        assert_eq!((with(8.5), with(8.6)), (Verdict::Reproduced, Verdict::DirectionOnly));
+    }
+
+    #[test]
+    fn a_program_gets_the_verdict_and_every_comparison() {
+        let claim = serde_json::to_value(&judge(&ROWS, &9.0)[0]).unwrap();
+        assert_eq!(claim["verdict"], "direction-only");
+        let first = serde_json::json!({
+            "what": "number",
+            "kind": "number",
+            "ours": { "mean": 9.0, "margin": 0.0, "runs": 1 },
+            "paper": { "value": 8.0, "unit": 1.0 },
+            "agreement": "no",
+        });
+        assert_eq!(claim["checks"][0], first);
+        assert_eq!(
+            (&claim["checks"][1]["kind"], &claim["checks"][1]["agreement"]),
+            (&"order".into(), &"full".into())
+        );
     }
 
     #[test]

@@ -169,10 +169,11 @@ fn is_number(rows: &[Vec<String>], column: usize) -> bool {
 }
 
 /// The rule of judgement, as below every table of claims.
-const RULE: &str = "Reproduced: each number of the paper lies in our 95% interval, or our mean is within half a unit of \
-    its last printed digit; each order or bound that the paper states holds with the whole interval; values that it \
-    calls equal differ by at most 5%. Direction only: the orders hold on average, but a number differs, or the \
-    interval includes the opposite, or a single seed gives no interval. The rule is the same for all papers.";
+const RULE: &str = "Reproduced: each number of the paper lies in our 95% interval, of which at most a tenth of the \
+    number counts on each side, or our mean is within half a unit of its last printed digit; each order or bound that \
+    the paper states holds with the whole interval; values that it calls equal differ by at most 5%. Direction only: \
+    the orders hold on average, but a number differs, or the interval includes the opposite, or a single seed gives no \
+    interval. The rule is the same for all papers.";
 
 fn claims_html(claims: &[Claim]) -> String {
     let head = ["claim", "where", "paper", "ours", "verdict"].map(str::to_owned);

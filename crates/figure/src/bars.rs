@@ -53,6 +53,9 @@ const SPACE: f64 = 3.0;
 /// Minimum height of a bar, in pixels, so that zero differs from a missing value.
 const LOWEST: f64 = 0.5;
 
+/// The style sheet of published bars; only in pictures that have some.
+const HOLLOW: &str = ".bookahead .published .column{fill-opacity:0;stroke-dasharray:4 2}\n";
+
 impl Bars {
     /// Builds a bar chart.
     pub fn new(
@@ -67,6 +70,9 @@ impl Bars {
     /// Renders the chart as an SVG file.
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
+        if self.series.iter().any(|series| series.published) {
+            svg.style(HOLLOW);
+        }
         let groups = &self.groups[..self.groups.len().min(MAX_GROUPS)];
         let roles: Vec<Role<'_>> = self.series.iter().map(BarSeries::role).collect();
         let note = left_out(&[("groups", groups.len(), self.groups.len())]);

@@ -3,7 +3,7 @@
 //! distributions.
 
 use crate::chart::{path, thinned};
-use crate::header::{Entry, Role, Swatch, draw_header, legend, marker, place};
+use crate::header::{Entry, LONE_MARKER, MARKER, Role, Swatch, draw_header, legend, marker, place};
 use crate::number_axis::{NUMBER_AXIS_HEIGHT, NumberAxis, ValueAxis, draw_whisker, with_margin};
 use crate::number_ticks::written;
 use crate::svg::{Frame, Svg};
@@ -185,6 +185,7 @@ impl LineSeries {
             return;
         }
         let look = line_look(index, self.dashed);
+        let radius = if self.join == Join::Points { LONE_MARKER } else { MARKER };
         let name = fit(&self.name, TEXT, PLOT_WIDTH);
         let at = |point: &LinePoint| (axes.0.x(point.x), axes.1.y(point.y));
         let places: Vec<(f64, f64)> = points.iter().map(at).collect();
@@ -198,7 +199,7 @@ impl LineSeries {
                 svg.open_group("point");
                 svg.tooltip(&format!("{name}, {}: {}", written(point.x), with_margin(point.y, point.margin)));
                 draw_whisker(svg, "whisker", &axes.1, place.0, (point.y, point.margin));
-                svg.path(&format!("marker {look}"), &marker(index, place));
+                svg.path(&format!("marker {look}"), &marker(index, place, radius));
                 svg.close_group();
             }
         }
@@ -209,17 +210,17 @@ impl LineSeries {
 /// The axes of a plot.
 pub(crate) type Axes = (NumberAxis, ValueAxis);
 
-/// The legend of the series of a picture.
+/// The legend of the series of a picture. A sample looks like the first series of its name.
 pub(crate) fn line_legend(series: &[LineSeries]) -> Vec<Entry> {
     let roles: Vec<Role<'_>> = series.iter().map(LineSeries::role).collect();
-    let without_line = |place: usize| {
-        let mut same =
-            series.iter().filter(|one| one.dashed && crate::header::place(&roles, one.role()) == place);
-        same.all(|one| one.join == Join::Points)
-    };
-    legend(&roles, |place, dashed| {
-        let look = line_look(place, dashed);
-        if dashed && without_line(place) { Swatch::Marker(look, place) } else { Swatch::Marked(look, place) }
+    legend(&roles, |index, dashed| {
+        let is_it = |one: &&LineSeries| one.dashed == dashed && place(&roles, one.role()) == index;
+        let look = line_look(index, dashed);
+        match series.iter().find(is_it).map_or(Join::Lines, |one| one.join) {
+            Join::Lines => Swatch::Marked(look, index),
+            Join::Points => Swatch::Marker(look, index),
+            Join::Steps => Swatch::Line(format!("curve {look}")),
+        }
     })
 }
 

@@ -26,7 +26,7 @@ pub struct Multiples {
 const PANEL_HEIGHT: f64 = 170.0;
 const HEADING_HEIGHT: f64 = 20.0;
 /// Space between two columns, for the halves of two numbers, in pixels.
-const COLUMN_GAP: f64 = 24.0;
+const COLUMN_GAP: f64 = 36.0;
 /// Space between two rows, in pixels.
 const ROW_GAP: f64 = 14.0;
 

@@ -7,6 +7,9 @@ use crate::theme::{MARGIN, TEXT, fit};
 
 /// Minimum distance between two labels of the x axis, in pixels.
 const LABEL_PITCH: f64 = 70.0;
+/// The same in a narrow plot, and the width of one: it would have too few labels otherwise.
+const NARROW_PITCH: f64 = 50.0;
+const NARROW: f64 = 300.0;
 
 /// Height of the labels below the plot, in pixels.
 pub(crate) const NUMBER_AXIS_HEIGHT: f64 = 52.0;
@@ -23,7 +26,7 @@ impl NumberAxis {
     /// marks at powers of two if all numbers are such powers.
     pub(crate) fn new(plot: Frame, numbers: &[f64], logarithmic: bool) -> NumberAxis {
         let Frame { left, width, .. } = plot;
-        let room = (width / LABEL_PITCH) as u32;
+        let room = (width / if width < NARROW { NARROW_PITCH } else { LABEL_PITCH }) as u32;
         let low = numbers.iter().copied().reduce(f64::min).unwrap_or(if logarithmic { 1.0 } else { 0.0 });
         let high = numbers.iter().copied().reduce(f64::max).unwrap_or(if logarithmic { 10.0 } else { 1.0 });
         if logarithmic {

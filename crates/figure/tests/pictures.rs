@@ -212,12 +212,15 @@ fn a_distribution_counts_equal_values_together() {
     assert_eq!(curve.join, Join::Steps);
     let points: Vec<_> = curve.points.iter().map(|point| (point.x, point.y)).collect();
     assert_eq!(points, [(1.0, 0.0), (1.0, 50.0), (2.0, 75.0), (4.0, 100.0)]);
+    let svg =
+        Lines::new("Waits", "s", "%", vec![curve.clone(), LineSeries { name: "b".into(), ..curve }]).to_svg();
+    assert!(svg.contains(">waits</text>") && !svg.contains("class=\"marker"), "{svg}");
 }
 
 #[test]
 fn small_multiples_share_axes_and_legend() {
     let point = |x, y| LinePoint { x, y, margin: None };
-    let svg = multiples(&[point(1.0, 10.0), point(3.0, 50.0)], 5).to_svg();
+    let svg = multiples(&[point(1.0, 10.0), point(5.0, 50.0)], 5).to_svg();
     assert_sound(&svg);
     assert_eq!(svg.matches("class=\"heading\"").count(), 5);
     // The numbers of the y axis in both rows, those of the x axis below each of the three columns.

@@ -172,3 +172,72 @@ fn percent(share: &Estimate) -> String {
 pub(super) fn factor(rule: usize) -> f64 {
     f64::from(FACTORS[rule]) / 100.0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict::{DirectionOnly, NotReproduced, Reproduced};
+    use crate::claim::judge;
+
+    /// Waits of 10 hours without reservations, which differ by an hour between the seeds, longer by `increase` at each
+    /// share; and how much earlier reservations start from factor 1 on.
+    fn measures(seed: usize, rule: usize, share: usize, increase: f64, advantage: f64) -> Measures {
+        let wait = (10.0 + seed as f64) * (1.0 + increase * share as f64);
+        let advantage = if rule >= FACTOR_ONE { advantage } else { 5.0 };
+        Measures { wait, needed: wait - advantage, advantage, ..Measures::default() }
+    }
+
+    #[track_caller]
+    fn assert_verdict(id: &str, results: &Results, expected: crate::Verdict) {
+        let claims = judge(&CLAIMS, results);
+        let claim = claims.iter().find(|claim| claim.id == id).unwrap();
+        assert_eq!(claim.verdict, expected, "{}", claim.show_verdict());
+    }
+
+    #[test]
+    fn an_advantage_of_a_twentieth_of_the_wait_counts_as_none() {
+        // The mean wait is 10.5 hours, a twentieth of it 0.525.
+        for (advantage, spread, expected) in [
+            (0.52, 0.0, Reproduced),
+            (0.53, 0.0, NotReproduced),
+            (0.5, 0.1, DirectionOnly),
+            (-1.0, 0.1, Reproduced),
+        ] {
+            let results = Results::made(2, |seed, rule, share| {
+                let by_seed = if seed == 0 { spread } else { -spread };
+                measures(seed, rule, share, 0.0, advantage + by_seed)
+            });
+            assert_verdict("cosy/no-advantage", &results, expected);
+        }
+    }
+
+    #[test]
+    fn the_queue_must_wait_longer_at_every_share() {
+        for (first, second, expected) in [
+            (0.1, 0.1, Reproduced),
+            (0.1, 0.01, DirectionOnly),
+            (0.1, -0.11, NotReproduced),
+            (0.0, 0.0, NotReproduced),
+        ] {
+            let increase = |seed: usize| if seed == 0 { first } else { second };
+            let results =
+                Results::made(2, |seed, rule, share| measures(seed, rule, share, increase(seed), 0.0));
+            assert_verdict("cosy/queue-waits-longer", &results, expected);
+        }
+    }
+
+    #[test]
+    fn the_needed_factor_must_rise_with_the_share() {
+        // The increase falls with the factor, and grows with the share by `slope`.
+        let results = |slope: f64| {
+            Results::made(2, move |seed, rule, share| {
+                let increase = (0.2 + slope * share as f64) / (1.0 + 2.0 * rule as f64);
+                let wait = if share == 0 { 10.0 } else { 10.0 * (1.0 + increase) };
+                Measures { wait: wait * (1.0 + seed as f64), ..Measures::default() }
+            })
+        };
+        assert_verdict("cosy/longer-notice", &results(0.1), Reproduced);
+        assert_verdict("cosy/longer-notice", &results(0.0), NotReproduced);
+        assert_verdict("cosy/longer-notice", &results(-0.03), NotReproduced);
+    }
+}

@@ -4,6 +4,8 @@
 //!
 //! After A. Sulistio and R. Buyya, *A Grid simulation infrastructure supporting advance reservation* (2004).
 
+#[cfg(test)]
+mod borders;
 mod case;
 mod claims;
 mod figures;
