@@ -36,11 +36,14 @@ struct Smoothed {
 }
 
 /// How the parts of a co-reservation are held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Scheme {
-    /// One after the other.
+    /// One after the other, up to the first refusal: fewer messages if many holds are refused, but a slow peer
+    /// delays all others, and the first part is held for longer.
     Sequential,
     /// All at once.
+    #[default]
     Parallel,
 }
 

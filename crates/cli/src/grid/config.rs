@@ -5,7 +5,7 @@
 use crate::client::request::described::Constraint;
 use crate::client::request::values::Required;
 use bookahead_api::{Length, Objective, OnLoss};
-use bookahead_service::config::{BrokerRules, Holds, LeftOut, Limits, Resource, Reveal};
+use bookahead_service::config::{BrokerRules, Holds, LeftOut, Limits, Resource, Reveal, Scheme};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -96,6 +96,7 @@ pub(crate) struct Broker {
     pub(crate) survey_time: Option<Length>,
     pub(crate) hold_time: Option<Length>,
     pub(crate) longest_hold: Option<Length>,
+    pub(crate) holding: Option<Scheme>,
     pub(crate) attempts: Option<u32>,
     pub(crate) after_refusal: Option<LeftOut>,
     pub(crate) retry_time: Option<Length>,
@@ -114,6 +115,7 @@ impl Broker {
             survey_time: self.survey_time.unwrap_or(usual.survey_time),
             hold_time: self.hold_time.unwrap_or(usual.hold_time),
             longest_hold: self.longest_hold.unwrap_or(usual.longest_hold),
+            holding: self.holding.unwrap_or(usual.holding),
             attempts: self.attempts.unwrap_or(usual.attempts),
             after_refusal: self.after_refusal.unwrap_or(usual.after_refusal),
             retry_time: self.retry_time.unwrap_or(usual.retry_time),

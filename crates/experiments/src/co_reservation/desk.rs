@@ -81,8 +81,11 @@ impl Desk {
         let mut broker = Broker::new(Rules {
             maker: number.into(),
             after_refusal: choices.left_out,
+            holding: choices.holding,
             longest_hold: ASKED_HOLD,
             retention: RETENTION,
+            // No machine loses a booking here.
+            watch_every: None,
             ..Rules::default()
         });
         for (name, ledger) in sites {

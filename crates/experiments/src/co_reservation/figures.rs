@@ -2,14 +2,17 @@
 
 use super::claims::{KINDS, shown, with_or_without};
 use super::desk::Knowledge;
-use super::results::{BOTH, Figure, OTHER_LOADS, Results, adapting, held, ours};
+use super::results::{
+    BOTH, Figure, OTHER_LOADS, Part, Results, adapting, adaptive as adaptive_case, held, ours,
+};
 use super::runs::{Effort, HoldCase, Negotiated, NegotiationCase, Timeout};
 use super::setup::{
-    ALL, CHOICES, HALF, INTER_ARRIVAL, LONGER_AHEAD, LONGEST, MACHINES, ONE_EACH, OURS, TARGET, sets,
+    ALL, AT_ONCE, CHOICES, HALF, INTER_ARRIVAL, LONGEST, MACHINES, ONE_EACH, OURS, PUBLISHED_TIMEOUT, TARGET,
+    WINDOWED, sets,
 };
 use crate::Section;
 use crate::report::{point, row};
-use bookahead_figure::{LineSeries, Lines};
+use bookahead_figure::{Join, LineSeries, Lines, Multiples};
 
 /// Maps a value on the x axis to its case.
 type At<'a> = &'a dyn Fn(Knowledge, u32) -> NegotiationCase;
@@ -25,10 +28,10 @@ pub(super) fn attempts_by_share(results: &Results) -> Vec<Section> {
     let at = |knowledge, share| ours(knowledge, share, INTER_ARRIVAL);
     let shares = results.extent.shares;
     let figure =
-        lines("Reservation attempts", SHARE_LABEL, "attempts per request", results, shares, &at, ATTEMPTS);
+        panels("Reservation attempts", SHARE_LABEL, "attempts per request", results, shares, &at, ATTEMPTS);
     let caption =
         "Figure 6: reservation attempts per co-reservation request against the share that the broker sees";
-    vec![drawn("fig6", caption, &figure), table("fig6", caption, "seen, %", results, shares, &at, ATTEMPTS)]
+    vec![drawn("fig6", caption, figure), table("fig6", caption, "seen, %", results, shares, &at, ATTEMPTS)]
 }
 
 /// Figure 7: attempts by inter-arrival time.
@@ -36,39 +39,44 @@ pub(super) fn attempts_by_load(results: &Results) -> Vec<Section> {
     let at = |knowledge, every| ours(knowledge, HALF, every);
     let every = results.extent.inter_arrivals;
     let label = "inter-arrival time, slots";
-    let figure = lines("Reservation attempts", label, "attempts per request", results, every, &at, ATTEMPTS);
+    let figure = panels("Reservation attempts", label, "attempts per request", results, every, &at, ATTEMPTS);
     let caption = "Figure 7: reservation attempts per co-reservation request against the load, half of the requests seen";
-    vec![drawn("fig7", caption, &figure), table("fig7", caption, label, results, every, &at, ATTEMPTS)]
+    vec![drawn("fig7", caption, figure), table("fig7", caption, label, results, every, &at, ATTEMPTS)]
 }
 
 /// Figure 8: messages by the share of requests that the broker sees.
 pub(super) fn messages_by_share(results: &Results) -> Vec<Section> {
     let at = |knowledge, share| ours(knowledge, share, INTER_ARRIVAL);
     let shares = results.extent.shares;
-    let figure = lines("Messages", SHARE_LABEL, "messages per sub-job", results, shares, &at, MESSAGES);
+    let figure = panels("Messages", SHARE_LABEL, "messages per sub-job", results, shares, &at, MESSAGES);
     let caption =
         "Figure 8: messages between broker and machines per sub-job against the share that the broker sees";
-    vec![drawn("fig8", caption, &figure), table("fig8", caption, "seen, %", results, shares, &at, MESSAGES)]
+    vec![drawn("fig8", caption, figure), table("fig8", caption, "seen, %", results, shares, &at, MESSAGES)]
 }
 
-/// Figure 6 for the second mean of the advance booking period.
-pub(super) fn longer_ahead(results: &Results) -> Vec<Section> {
-    let at =
-        |knowledge, share| NegotiationCase { set: LONGER_AHEAD, ..ours(knowledge, share, INTER_ARRIVAL) };
-    let caption = "Figure 6 with an advance booking period of 10,000 slots on average";
+/// Figures 6 and 8 with the choices of the first runs.
+pub(super) fn first_choices(results: &Results) -> Vec<Section> {
     let shares = results.extent.shares;
-    vec![table("fig6-ahead", caption, "seen, %", results, shares, &at, ATTEMPTS)]
+    let of =
+        |set: usize| move |knowledge, share| NegotiationCase { set, ..ours(knowledge, share, INTER_ARRIVAL) };
+    let windowed = "Figure 6 with a start window of 2,500 slots";
+    let at_once = "Figure 8 with all parts held at once";
+    vec![
+        table("fig6-window", windowed, "seen, %", results, shares, &of(WINDOWED), ATTEMPTS),
+        table("fig8-at-once", at_once, "seen, %", results, shares, &of(AT_ONCE), MESSAGES),
+    ]
 }
 
 const SHARE_LABEL: &str = "requests that go through the evaluated broker, %";
 const ATTEMPTS: Figure = Effort::attempts_each;
 const MESSAGES: Figure = Effort::messages_each;
 
-fn drawn(file: &str, caption: &str, lines: &Lines) -> Section {
-    Section::figure(format!("co-reservation-{file}.svg"), caption, lines.to_svg())
+fn drawn(file: &str, caption: &str, svg: String) -> Section {
+    Section::figure(format!("co-reservation-{file}.svg"), caption, svg)
 }
 
-fn lines(
+/// A panel for successful and one for unsuccessful requests, each with and without probing.
+fn panels(
     title: &str,
     x_label: &str,
     y_label: &str,
@@ -76,19 +84,19 @@ fn lines(
     places: &[u32],
     at: At<'_>,
     number: Figure,
-) -> Lines {
-    let mut series = Vec::new();
-    for (kind, part) in KINDS {
-        for knowledge in BOTH {
-            let points = places.iter().filter_map(|&place| {
-                let estimate = results.of(&at(knowledge, place), |ran| number(&part(ran)))?;
-                Some(point(f64::from(place), estimate))
-            });
-            let name = format!("{kind}, {}", with_or_without(knowledge));
-            series.push(LineSeries::new(name, points.collect()));
-        }
-    }
-    Lines::new(title, x_label, y_label, series)
+) -> String {
+    let series = |part: Part, knowledge: Knowledge| {
+        let points = places.iter().filter_map(|&place| {
+            let estimate = results.of(&at(knowledge, place), |ran| number(&part(ran)))?;
+            Some(point(f64::from(place), estimate))
+        });
+        LineSeries::new(with_or_without(knowledge), points.collect())
+    };
+    let panel = |(kind, part): (&str, Part)| {
+        (format!("{kind} requests"), BOTH.map(|knowledge| series(part, knowledge)).to_vec())
+    };
+    let common = Lines::new(title, x_label, y_label, Vec::new());
+    Multiples::new(common, KINDS.len(), KINDS.map(panel).to_vec()).to_svg()
 }
 
 fn table(
@@ -160,14 +168,7 @@ pub(super) fn acceptance(results: &Results) -> Vec<Section> {
         LineSeries::new(rejecters.to_string(), points.collect())
     };
     let mut all: Vec<LineSeries> = extent.rejecters.iter().map(series).collect();
-    // Without rejecters no hold is measured, and the point would be at a timeout of zero.
-    let some = extent.rejecters.iter().filter(|&&rejecters| rejecters > 0);
-    let adaptive = some.map(|&rejecters| {
-        let case = held(rejecters, Timeout::Adaptive(TARGET));
-        point(results.hold(&case, |held| held.hold).mean, results.acceptance(&case))
-    });
-    let name = format!("adaptive, target {}", f64::from(TARGET) / 1e6);
-    all.push(LineSeries { dashed: true, ..LineSeries::new(name, adaptive.collect()) });
+    all.push(paper_example());
     let lines = Lines::new("Acceptance rate", "time-out, slots", "accepters served, share", all);
     let lines = Lines { y_maximum: Some(1.0), ..lines };
     let line = |&rejecters: &u32| {
@@ -175,13 +176,9 @@ pub(super) fn acceptance(results: &Results) -> Vec<Section> {
     };
     let caption =
         "Figure 9: the acceptance rate against the time-out of holds, by rejecters per 1,000 accepters";
-    let with_dots = format!(
-        "{caption}; each point of the dashed line is one number of rejecters with sites that adapt their holds, at the mean \
-         hold that they granted to rejecters"
-    );
     let columns = extent.timeouts.iter().map(|&timeout| slots(timeout));
     vec![
-        drawn("fig9", &with_dots, &lines),
+        drawn("fig9", &format!("{caption}; the point is the paper's example with 1,000"), lines.to_svg()),
         Section::table(
             "co-reservation-fig9.csv",
             caption,
@@ -191,40 +188,65 @@ pub(super) fn acceptance(results: &Results) -> Vec<Section> {
     ]
 }
 
-/// The paper's example under other loads and booking periods.
-pub(super) fn other_loads(results: &Results) -> Section {
+/// The time-out and the rate that the paper's text gives for one rejecter per accepter.
+fn paper_example() -> LineSeries {
+    let example = point(PUBLISHED_TIMEOUT, (f64::from(TARGET) / 1e6).into());
+    LineSeries { join: Join::Points, dashed: true, ..LineSeries::new("paper", vec![example]) }
+}
+
+/// The paper's example under other loads, booking periods and start windows: a chart and a table.
+pub(super) fn other_loads(results: &Results) -> Vec<Section> {
     let all: Vec<_> = sets().map(|(_, choices)| choices).collect();
-    let first = (OURS, held(0, Timeout::Fixed(LONGEST)).inter_arrival);
-    let row = |(set, inter_arrival): (usize, u32)| {
-        let case =
-            |timeout| HoldCase { set, inter_arrival, rejecters: ONE_EACH, timeout: Timeout::Fixed(timeout) };
-        let choices = all.get(set).copied().unwrap_or(CHOICES);
-        let cells = results.extent.timeouts.iter().map(|&timeout| results.acceptance(&case(timeout)).show(3));
+    let places = || std::iter::once((OURS, INTER_ARRIVAL)).chain(OTHER_LOADS);
+    let case = |(set, inter_arrival): (usize, u32), timeout| HoldCase {
+        set,
+        inter_arrival,
+        rejecters: ONE_EACH,
+        timeout: Timeout::Fixed(timeout),
+    };
+    let row = |place: (usize, u32)| {
+        let choices = all.get(place.0).copied().unwrap_or(CHOICES);
+        let cells = results.extent.timeouts.iter().map(|&timeout| {
+            let case = case(place, timeout);
+            let hold = results.hold(&case, |held| held.hold).mean;
+            format!("{} ({hold:.0})", results.acceptance(&case).show(3))
+        });
         let mut row = vec![
             format!("{:.0}", choices.book_ahead),
-            inter_arrival.to_string(),
-            format!("{:.0}%", 100.0 * choices.load(inter_arrival)),
+            choices.window.0.to_string(),
+            place.1.to_string(),
+            format!("{:.0}%", 100.0 * choices.load(place.1)),
         ];
         row.extend(cells);
-        row.push(results.timeout_for(&case(LONGEST), f64::from(TARGET) / 1e6).show());
+        row.push(results.timeout_for(&case(place, LONGEST), f64::from(TARGET) / 1e6).show());
         row
     };
+    let series = |place: (usize, u32)| {
+        let rate = |&timeout: &u32| point(f64::from(timeout), results.acceptance(&case(place, timeout)));
+        let points = results.extent.timeouts.iter().map(rate);
+        LineSeries::new(place.1.to_string(), points.collect())
+    };
+    let ours = places().filter(|(set, _)| *set == OURS).map(series).chain([paper_example()]);
+    let lines =
+        Lines::new("One rejecter per accepter", "time-out, slots", "accepters served, share", ours.collect());
+    let lines = Lines { y_maximum: Some(1.0), ..lines };
     let columns = results.extent.timeouts.iter().map(|&timeout| slots(timeout));
-    let head = ["booked ahead", "inter-arrival", "wanted by accepters"].map(str::to_owned);
+    let head = ["booked ahead", "start window", "inter-arrival", "wanted by accepters"].map(str::to_owned);
     let head = head.into_iter().chain(columns).chain(["time-out for 0.8".to_owned()]);
-    Section::table(
-        "co-reservation-timeout.csv",
-        "The acceptance rate with one rejecter per accepter under other loads and advance booking periods",
-        head,
-        std::iter::once(first).chain(OTHER_LOADS).map(row),
-    )
+    let chart = "The acceptance rate with one rejecter per accepter, by inter-arrival time; the point is the paper's example";
+    let caption = "The acceptance rate with one rejecter per accepter under other loads, advance booking periods and start \
+                   windows; in brackets the mean hold of rejecters in slots";
+    vec![
+        drawn("timeout", chart, lines.to_svg()),
+        Section::table("co-reservation-timeout.csv", caption, head, places().map(row)),
+    ]
 }
 
 /// The smallest and the largest difference between the rates that adaptive sites reach and their targets.
 pub(super) fn above_targets(results: &Results) -> (f64, f64) {
     let cases = adapting(&results.extent).into_iter().flat_map(|(set, rejecters)| {
         let targets = results.extent.targets.iter();
-        targets.map(move |&target| (target, HoldCase { set, ..held(rejecters, Timeout::Adaptive(target)) }))
+        targets.map(move |&target| (target, adaptive_case(set, rejecters, Timeout::Adaptive(target))))
     });
     let above = cases.map(|(target, case)| results.acceptance(&case).mean - f64::from(target) / 1e6);
     above.fold((f64::MAX, f64::MIN), |(least, most), above| (least.min(above), most.max(above)))
@@ -234,7 +256,7 @@ pub(super) fn adaptive(results: &Results) -> Section {
     let mut rows = Vec::new();
     for (set, rejecters) in adapting(&results.extent) {
         for &target in results.extent.targets {
-            let case = HoldCase { set, ..held(rejecters, Timeout::Adaptive(target)) };
+            let case = adaptive_case(set, rejecters, Timeout::Adaptive(target));
             rows.push(adaptive_row(results, &case, f64::from(target) / 1e6));
         }
     }

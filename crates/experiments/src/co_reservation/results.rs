@@ -4,8 +4,8 @@
 use super::desk::Knowledge;
 use super::runs::{Effort, Held, HoldCase, Negotiated, NegotiationCase, Timeout, hold, negotiate};
 use super::setup::{
-    ACCEPTER_INTER_ARRIVAL, ALL, ALTERNATIVES, DENSER, Extent, FREE_TOLD, HALF, INTER_ARRIVAL, LONGER_AHEAD,
-    LONGEST, ONE_EACH, OURS, sets,
+    ADAPTIVE_INTER_ARRIVAL, ADAPTIVE_REJECTERS, ALL, ALTERNATIVES, AT_ONCE, Extent, FREE_TOLD, HALF,
+    INTER_ARRIVAL, LIGHTER, LONGER_AHEAD, LONGEST, ONE_EACH, OURS, WINDOWED, sets,
 };
 use crate::{Estimate, Progress, Scale, run_each};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +15,14 @@ pub(super) const BOTH: [Knowledge; 2] = [Knowledge::Probes, Knowledge::OwnBookin
 /// The shares at which other choices are compared.
 const COMPARED: [u32; 2] = [HALF, ALL];
 /// Other choices and inter-arrival times for the paper's example.
-pub(super) const OTHER_LOADS: [(usize, u32); 3] =
-    [(OURS, DENSER), (LONGER_AHEAD, ACCEPTER_INTER_ARRIVAL), (LONGER_AHEAD, DENSER)];
+pub(super) const OTHER_LOADS: [(usize, u32); 6] = [
+    (OURS, LIGHTER[0]),
+    (OURS, LIGHTER[1]),
+    (OURS, LIGHTER[2]),
+    (LONGER_AHEAD, INTER_ARRIVAL),
+    (WINDOWED, INTER_ARRIVAL),
+    (WINDOWED, LIGHTER[0]),
+];
 
 /// Selects some requests of a run.
 pub(super) type Part = fn(&Negotiated) -> Effort;
@@ -48,7 +54,12 @@ pub(super) fn ours(knowledge: Knowledge, share: u32, inter_arrival: u32) -> Nego
 
 /// A case of Figure 9 with the choices of the page.
 pub(super) const fn held(rejecters: u32, timeout: Timeout) -> HoldCase {
-    HoldCase { set: OURS, inter_arrival: ACCEPTER_INTER_ARRIVAL, rejecters, timeout }
+    HoldCase { set: OURS, inter_arrival: INTER_ARRIVAL, rejecters, timeout }
+}
+
+/// A case of our own experiment with adaptive holds, and of the fixed timeouts beside it.
+pub(super) fn adaptive(set: usize, rejecters: u32, timeout: Timeout) -> HoldCase {
+    HoldCase { set, inter_arrival: ADAPTIVE_INTER_ARRIVAL, rejecters, timeout }
 }
 
 fn negotiation_cases(extent: &Extent) -> BTreeSet<NegotiationCase> {
@@ -59,7 +70,9 @@ fn negotiation_cases(extent: &Extent) -> BTreeSet<NegotiationCase> {
         cases.extend(extent.shares.iter().map(|&share| case(OURS, share, INTER_ARRIVAL)));
         cases.extend(extent.inter_arrivals.iter().map(|&every| case(OURS, HALF, every)));
         if extent.others {
-            cases.extend(extent.shares.iter().map(|&share| case(LONGER_AHEAD, share, INTER_ARRIVAL)));
+            for set in [WINDOWED, AT_ONCE] {
+                cases.extend(extent.shares.iter().map(|&share| case(set, share, INTER_ARRIVAL)));
+            }
             let others = 1..=ALTERNATIVES.len();
             cases.extend(others.flat_map(|set| COMPARED.map(|share| case(set, share, INTER_ARRIVAL))));
         }
@@ -73,7 +86,7 @@ fn hold_cases(extent: &Extent) -> BTreeSet<HoldCase> {
         cases.extend(extent.timeouts.iter().map(|&timeout| held(rejecters, fixed(rejecters, timeout))));
     }
     for (set, rejecters) in adapting(extent) {
-        let case = |timeout| HoldCase { set, ..held(rejecters, timeout) };
+        let case = |timeout| adaptive(set, rejecters, timeout);
         cases.extend(extent.targets.iter().map(|&target| case(Timeout::Adaptive(target))));
         cases.extend(extent.timeouts.iter().map(|&timeout| case(Timeout::Fixed(timeout))));
     }
@@ -98,8 +111,7 @@ fn fixed(rejecters: u32, timeout: u32) -> Timeout {
 
 /// The sets of choices and numbers of rejecters that are run with adaptive holds.
 pub(super) fn adapting(extent: &Extent) -> Vec<(usize, u32)> {
-    let some =
-        extent.rejecters.iter().filter(|&&rejecters| rejecters > 0).map(|&rejecters| (OURS, rejecters));
+    let some = ADAPTIVE_REJECTERS.into_iter().map(|rejecters| (OURS, rejecters));
     some.chain(extent.others.then_some((FREE_TOLD, ONE_EACH))).collect()
 }
 

@@ -1,12 +1,14 @@
 //! The set-up of the paper (Sections 4.1 and 4.2) and, in [`Choices`], everything about requests that the paper leaves
-//! open. [`CHOICES`] were made before the first run and never changed; [`ALTERNATIVES`] show the effect of other
-//! choices.
+//! open. [`CHOICES`] read the printed list of parameters literally. Two of them were changed after the first runs, which
+//! had a start window ([`WINDOW`]) and held all parts at once; the page says so. [`ALTERNATIVES`] show the effect of
+//! other choices, those of the first runs included.
 //!
 //! The requests depend only on the seed: the same sub-jobs arrive at every share and load, only closer together or
 //! further apart, and a request that the broker sees at a small share is also seen at every larger one.
 
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use bookahead_protocol::broker::LeftOut;
+use bookahead_protocol::deadline::Scheme;
 use bookahead_protocol::{Constraint, Part, Request};
 use bookahead_workload::streams::Stream;
 
@@ -17,7 +19,7 @@ pub(super) const DURATIONS: (i64, i64) = (1_250, 3_750);
 /// The narrowest and the widest sub-job, in processors.
 pub(super) const PROCESSORS: (i64, i64) = (1, 10);
 
-/// Mean slots between two requests in Figures 6 and 8, as printed.
+/// Mean slots between two requests in Figures 6 and 8, as printed, and in Figure 9, which has the "same" model.
 pub(super) const INTER_ARRIVAL: u32 = 20;
 /// Percentage of requests through the evaluated broker in Figure 7, as printed.
 pub(super) const HALF: u32 = 50;
@@ -25,11 +27,12 @@ pub(super) const HALF: u32 = 50;
 pub(super) const ALL: u32 = 100;
 /// The longest timeout, in slots: what a site grants if nothing else limits a hold.
 pub(super) const LONGEST: u32 = 4_000;
-/// Mean slots between two accepters in Figure 9, for which the paper prints none. At 20 the accepters alone would
-/// request more than the machines have, so that a rate of 0.8 could not be reached at any timeout; see the page.
-pub(super) const ACCEPTER_INTER_ARRIVAL: u32 = 40;
-/// A heavier load, to show its effect.
-pub(super) const DENSER: u32 = 30;
+/// Lighter loads for the example of Figure 9, to show their effect.
+pub(super) const LIGHTER: [u32; 3] = [40, 60, 80];
+/// The load of our own experiment with adaptive holds: light enough that their targets can be reached.
+pub(super) const ADAPTIVE_INTER_ARRIVAL: u32 = 80;
+/// Rejecters per thousand accepters of that experiment.
+pub(super) const ADAPTIVE_REJECTERS: [u32; 2] = [ONE_EACH, 4_000];
 /// Rejecters per thousand accepters in the paper's example: one per accepter.
 pub(super) const ONE_EACH: u32 = 1_000;
 /// The acceptance rate of the paper's example, in millionths.
@@ -61,7 +64,7 @@ pub(super) const FULL: Extent = Extent {
     requests: 3_000,
     accepters: 5_000,
     shares: &[10, 20, 30, 40, HALF, 60, 70, 80, 90, ALL],
-    inter_arrivals: &[10, 15, INTER_ARRIVAL, 30, 40, 60, 80, 100],
+    inter_arrivals: &[10, 15, INTER_ARRIVAL, 30, 40, 60, 80, 100, 125, 150],
     rejecters: &[0, 100, 250, 500, ONE_EACH, 2_000, 4_000],
     timeouts: &[1, 100, 300, 1_000, LONGEST],
     targets: &[TARGET, 900_000],
@@ -73,7 +76,7 @@ pub(super) const QUICK: Extent = Extent {
     requests: 300,
     accepters: 200,
     shares: &[10, HALF, ALL],
-    inter_arrivals: &[10, INTER_ARRIVAL, 100],
+    inter_arrivals: &[10, INTER_ARRIVAL, 150],
     rejecters: &[0, ONE_EACH, 4_000],
     timeouts: &[1, 300, LONGEST],
     targets: &[TARGET],
@@ -90,6 +93,8 @@ pub(super) struct Choices {
     /// How much later than its earliest start a sub-job may begin.
     pub(super) window: Seconds,
     pub(super) order: Order,
+    /// How a broker holds the parts of a candidate.
+    pub(super) holding: Scheme,
     /// What a broker excludes after a refusal.
     pub(super) left_out: LeftOut,
     /// Whether sites report the free capacity beside a slot.
@@ -106,30 +111,41 @@ pub(super) enum Order {
 }
 
 /// The choices behind the figures of the page. A reservation candidate of the paper has a begin, an end and a capacity,
-/// so sites do not report free capacity beside it; after a refusal the whole resource is excluded, as in its step 6b.
+/// so sites do not report free capacity beside it. After a refusal "all former successful reservations will be canceled",
+/// so parts are held one after the other, and the whole resource is excluded (step 6b). The list of parameters has no start
+/// window, so there is none.
 pub(super) const CHOICES: Choices = Choices {
     parts: (2, 5),
     book_ahead: 2_500.0,
-    window: Seconds(2_500),
+    window: Seconds::ZERO,
     order: Order::Together,
+    holding: Scheme::Sequential,
     left_out: LeftOut::Resource,
     tell_free: false,
 };
 
+/// The start window of the first runs, as long as the mean sub-job.
+pub(super) const WINDOW: Seconds = Seconds(2_500);
+
 /// Index of [`CHOICES`] in [`sets`].
 pub(super) const OURS: usize = 0;
+/// Index of the choice with [`WINDOW`] in [`sets`].
+pub(super) const WINDOWED: usize = 1;
+/// Index of the choice that holds all parts at once in [`sets`].
+pub(super) const AT_ONCE: usize = 2;
 /// Index of the longer advance booking period in [`sets`].
-pub(super) const LONGER_AHEAD: usize = 1;
+pub(super) const LONGER_AHEAD: usize = 3;
 /// Index of the choice with `tell_free` in [`sets`].
-pub(super) const FREE_TOLD: usize = 2;
+pub(super) const FREE_TOLD: usize = 4;
 
 /// Other choices, each with one change, to show their effect.
-pub(super) const ALTERNATIVES: [(&str, Choices); 6] = [
+pub(super) const ALTERNATIVES: [(&str, Choices); 7] = [
+    ("a start window of 2,500 slots, as in the first runs", Choices { window: WINDOW, ..CHOICES }),
+    ("all parts held at once, as in the first runs", Choices { holding: Scheme::Parallel, ..CHOICES }),
     ("booked 10,000 slots ahead on average", Choices { book_ahead: 10_000.0, ..CHOICES }),
     ("sites report free capacity beside a slot", Choices { tell_free: true, ..CHOICES }),
     ("only the refused slot is excluded", Choices { left_out: LeftOut::Slot, ..CHOICES }),
     ("sub-jobs one after the other", Choices { order: Order::OneAfterTheOther, ..CHOICES }),
-    ("no flexibility in time", Choices { window: Seconds(0), ..CHOICES }),
     ("two sub-jobs each", Choices { parts: (2, 2), ..CHOICES }),
 ];
 

@@ -63,7 +63,7 @@ pub(super) fn run(case: Case, choices: &Choices, jobs: &[Drawn]) -> Vec<Measures
 }
 
 fn run_resource(case: Case, choices: &Choices, site: &Site, jobs: &[&Drawn], arrivals_end: Time) -> Measures {
-    let rules = Rules { hint_unit: choices.hint_unit, ..Rules::default() };
+    let rules = Rules { hint_unit: choices.hint_unit, counted: choices.counted, ..Rules::default() };
     let ratings = vec![Rating(site.mips); site.cpus as usize];
     let Some(mut resource) = Resource::new(ratings, rules, Time(0)) else { return Measures::default() };
     let mut rejections = Sum::default();

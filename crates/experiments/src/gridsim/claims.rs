@@ -294,6 +294,13 @@ fn lighter(results: &[Results], text: impl FnOnce(&Results) -> String) -> String
     text.unwrap_or_default()
 }
 
+/// A sentence about Algorithm 1 as printed; empty if it was not run.
+fn as_printed(results: &[Results], text: impl FnOnce(&Results) -> String) -> String {
+    let at = ALTERNATIVES.iter().position(|(_, choices)| choices.counted != CHOICES.counted);
+    let text = at.and_then(|at| results.get(at + 1)).map(text);
+    text.map(|text| format!(". With Algorithm 1 as printed {text}")).unwrap_or_default()
+}
+
 fn why_waiting(results: &[Results], _: &[Estimate]) -> String {
     let ours = &results[0];
     let lighter = lighter(results, |lighter| {
@@ -301,11 +308,15 @@ fn why_waiting(results: &[Results], _: &[Estimate]) -> String {
         let [ten, twenty] = [TEN, TWENTY].map(growth);
         format!("the growth is {ten:+.0}% and {twenty:+.0}%")
     });
+    let printed = as_printed(results, |printed| {
+        let growth = |case| printed.against(case, NONE, all(wait), percent_above).mean;
+        format!("the growth is {:+.0}% and {:+.0}%", growth(TEN), growth(TWENTY))
+    });
     format!(
         "{}: the wait, {:.0} minutes without reservations, is the time to drain a backlog. Jobs that run first then \
          lengthen the mean wait of the others by about their own share, and only {:.1}% and {:.1}% of the jobs get a \
          reservation if 10 and 20% request one; CPUs that stay idle for them cost little ({:.0}% of the CPU time is \
-         used){lighter}",
+         used){printed}{lighter}",
         overload(),
         mean(ours, NONE, wait),
         mean(ours, TEN, booked),
@@ -319,10 +330,13 @@ fn why_offset(results: &[Results], _: &[Estimate]) -> String {
     let lighter = lighter(results, |lighter| {
         format!("it is {:.0} and {:.0} minutes", mean(lighter, TEN, offset), mean(lighter, TWENTY, offset))
     });
+    let printed = as_printed(results, |printed| {
+        format!("it is {:.0} and {:.0} minutes", mean(printed, TEN, offset), mean(printed, TWENTY, offset))
+    });
     format!(
         "{}, and reservations alone need more than R0, R3 and R4 have: {:.0}% and {:.0}% of the requested ones are granted, \
          after {:.1} and {:.1} rejections for each. The offset then depends on how long users retry (here up to {} \
-         minutes) and how far ahead they book, neither of which the paper states{lighter}",
+         minutes) and how far ahead they book, neither of which the paper states{printed}{lighter}",
         overload(),
         mean(ours, TEN, granted),
         mean(ours, TWENTY, granted),

@@ -2,14 +2,16 @@
 //! paper's numbers are added if its text has any.
 
 use super::case::Case;
+use super::model::Counted;
 use super::results::{
-    Measures, NON_RESTARTABLE, RESTARTABLE, Results, SHARES, all, mean_of_sites, offset, percent_above,
-    rejections, reserved_success, site, success, utilisation, wait, whole_utilisation,
+    Measures, NON_RESTARTABLE, RESTARTABLE, Results, SHARES, all, granted, mean_of_sites, offset, paused,
+    percent_above, rejections, reserved_success, site, success, utilisation, wait, whole_utilisation,
 };
-use super::setup::{ALTERNATIVES, SITES, published};
-use crate::report::row;
+use super::setup::{ADMISSIONS, ALTERNATIVES, CHOICES, SITES, load_sets, published};
+use crate::check::{Agreement, Check, Printed};
+use crate::report::{point, row};
 use crate::{Estimate, Section};
-use bookahead_figure::{BarSeries, BarValue, Bars};
+use bookahead_figure::{BarSeries, BarValue, Bars, Join, LineSeries, Lines, Multiples};
 
 /// Name and case of a column.
 type Column = (&'static str, Case);
@@ -190,6 +192,179 @@ pub(super) fn parallel(results: &Results) -> Vec<Section> {
     let groups = SHARES.map(|share| format!("{share}%")).to_vec();
     let title = "Parallel jobs whose parts ran together";
     vec![table, picture("fig11-parallel", title, "% of jobs", groups, bars)]
+}
+
+/// Printed numbers in the table of loads.
+pub(super) const PRINTED: usize = 6;
+
+/// Growth of the wait in percent, offset in minutes and utilisation in percent, each with 10% and 20% reservations.
+fn printed_numbers(results: &Results) -> [Estimate; PRINTED] {
+    let [none, ten, twenty] = BY_SHARE.map(|(_, case)| case);
+    let growth = |case| results.against(case, none, all(wait), percent_above);
+    let offset = |case| results.of(case, all(offset));
+    let used = |case| results.of(case, mean_of_sites(utilisation));
+    [growth(ten), growth(twenty), offset(ten), offset(twenty), used(ten), used(twenty)]
+}
+
+/// Which of the printed numbers our results fit, by the rule for all claims.
+fn fitting(ours: [Estimate; PRINTED]) -> [bool; PRINTED] {
+    let (low, high) = published::UTILISATION;
+    let numbers = [published::WAITING_10, published::WAITING_20, published::OFFSET_10, published::OFFSET_20];
+    std::array::from_fn(|at| {
+        let check = match numbers.get(at) {
+            Some(&number) => Check::number("", ours[at], number),
+            None => Check::range("", ours[at], low, high),
+        };
+        check.agreement == Agreement::Full
+    })
+}
+
+/// How far the results of several loads fit the printed numbers.
+pub(super) struct Fits {
+    /// Most numbers that one of them fits.
+    pub(super) most: usize,
+    /// Longest offset among those that fit a utilisation, in minutes.
+    pub(super) latest: Option<f64>,
+    /// Lowest utilisation among those that fit an offset, in percent.
+    pub(super) idlest: Option<f64>,
+}
+
+impl Fits {
+    pub(super) fn of(results: &[Results]) -> Fits {
+        let all: Vec<_> = results.iter().map(printed_numbers).map(|ours| (ours, fitting(ours))).collect();
+        let most = all.iter().map(|(_, fits)| fits.iter().filter(|fits| **fits).count()).max().unwrap_or(0);
+        // The indexes are those of `NUMBERS`.
+        let used = all.iter().filter(|(_, fits)| fits[4] || fits[5]);
+        let late = all.iter().filter(|(_, fits)| fits[2] || fits[3]);
+        let latest = used.map(|(ours, _)| ours[2].mean.max(ours[3].mean)).reduce(f64::max);
+        let idlest = late.map(|(ours, _)| ours[4].mean.min(ours[5].mean)).reduce(f64::min);
+        Fits { most, latest, idlest }
+    }
+}
+
+const NUMBERS: [&str; PRINTED] = [
+    "waiting +%, 10%",
+    "waiting +%, 20%",
+    "offset, min, 10%",
+    "offset, min, 20%",
+    "utilisation %, 10%",
+    "utilisation %, 20%",
+];
+
+fn published_numbers() -> [String; PRINTED] {
+    let (low, high) = published::UTILISATION;
+    let range = format!("{low} to {high}");
+    let [wait, long_wait] = [published::WAITING_10, published::WAITING_20].map(|number| number.to_string());
+    let [offset, long_offset] = [published::OFFSET_10, published::OFFSET_20].map(|number| number.to_string());
+    [wait, long_wait, offset, long_offset, range.clone(), range]
+}
+
+/// Both rules of admission beside the paper.
+pub(super) fn as_printed(ours: &Results, printed: &Results) -> Vec<Section> {
+    let numbers = [ours, printed].map(printed_numbers);
+    let mut rows: Vec<Vec<String>> = (0..PRINTED)
+        .map(|at| {
+            let both = numbers.iter().map(|numbers| numbers[at].show(1));
+            row(NUMBERS[at], both.chain([published_numbers()[at].clone()]))
+        })
+        .collect();
+    let more: [(&str, fn(&Measures) -> f64); 3] = [
+        ("requests granted of those that ask, %", granted),
+        ("rejections", rejections),
+        ("jobs from the queue that were paused, %", paused),
+    ];
+    for (name, number) in more {
+        for (share, case) in &BY_SHARE[1..] {
+            let both = [ours, printed].map(|results| results.of(*case, all(number)).show(1));
+            rows.push(row(format!("{name}, {share}"), both.into_iter().chain([String::new()])));
+        }
+    }
+    let head = ["measure", "running jobs count too (ours)", "reservations only (as printed)", "paper"];
+    let caption = "Both rules of admission, restartable jobs";
+    let bars = |at: usize, title: &str, unit: &str, file: &str| {
+        let both = |numbers: &[Estimate; PRINTED]| vec![bar(numbers[at]), bar(numbers[at + 1])];
+        let paper =
+            [[published::WAITING_10, published::WAITING_20], [published::OFFSET_10, published::OFFSET_20]];
+        let paper = paper[at / 2].map(|number| Some(BarValue { value: number.value, margin: None }));
+        let series = vec![
+            BarSeries::new("running jobs count too (ours)", both(&numbers[0])),
+            BarSeries::new("reservations only (as printed)", both(&numbers[1])),
+            BarSeries { published: true, ..BarSeries::new("paper", paper.into()) },
+        ];
+        picture(file, title, unit, vec!["10%".into(), "20%".into()], series)
+    };
+    vec![
+        Section::table("gridsim-algorithm1.csv", caption, head, rows),
+        bars(0, "Growth of the mean wait", "% of that without reservations", "algorithm1-waiting"),
+        bars(2, "Mean offset of reservations", "minutes", "algorithm1-offset"),
+    ]
+}
+
+/// The printed numbers at other loads, with both rules of admission. `results` are those of
+/// [`load_sets`](super::setup::load_sets).
+pub(super) fn loads(results: &[Results]) -> Vec<Section> {
+    let rows = load_sets().zip(results).map(|(choices, results)| {
+        let numbers = printed_numbers(results);
+        let fitting = fitting(numbers);
+        let cell = |at: usize| format!("{}{}", numbers[at].show(0), if fitting[at] { " ✓" } else { "" });
+        let mut cells = vec![admission(choices.counted).to_owned(), choices.per_hour.to_string()];
+        cells.push(format!("{:.2}", choices.overload()));
+        cells.extend((0..PRINTED).map(cell));
+        cells.push(fitting.iter().filter(|fits| **fits).count().to_string());
+        cells
+    });
+    let mut paper = vec!["paper".to_owned(), String::new(), String::new()];
+    paper.extend(published_numbers());
+    paper.push(PRINTED.to_string());
+    let head = ["counted for admission", "jobs per hour", "work / capacity"].into_iter();
+    let head = head.chain(NUMBERS).chain(["numbers that fit"]);
+    let caption = "The printed numbers at the loads that were tried; ✓ marks those that fit";
+    vec![
+        Section::table("gridsim-loads.csv", caption, head, rows.chain([paper])),
+        load_curves(results, 0, "Growth of the mean wait", "%"),
+        load_curves(results, 2, "Mean offset of reservations", "minutes"),
+        load_curves(results, 4, "Utilisation while jobs arrive", "% of CPU time"),
+    ]
+}
+
+fn admission(counted: Counted) -> &'static str {
+    match counted {
+        Counted::ReservationsAndJobs => "running jobs too (ours)",
+        Counted::Reservations => "reservations only (as printed)",
+    }
+}
+
+/// A measure with 10% and 20% reservations over the load, one panel for each rule of admission. `first` is its index
+/// in [`NUMBERS`].
+fn load_curves(results: &[Results], first: usize, title: &str, unit: &str) -> Section {
+    let curve = |counted: Counted, at: usize, name: &str| {
+        let of = load_sets().zip(results).filter(|(choices, _)| choices.counted == counted);
+        let points = of.map(|(choices, results)| {
+            point(f64::from(choices.per_hour), printed_numbers(results)[first + at])
+        });
+        LineSeries::new(name, points.collect())
+    };
+    let panel = |counted| {
+        let series = vec![curve(counted, 0, "10%"), curve(counted, 1, "20%")];
+        (admission(counted).to_owned(), series)
+    };
+    let (low, high) = published::UTILISATION;
+    let [one, other] = [
+        [published::WAITING_10, published::WAITING_20],
+        [published::OFFSET_10, published::OFFSET_20],
+        [low, high],
+    ][first / 2];
+    // At the printed load.
+    let at = |number: Printed| point(f64::from(CHOICES.per_hour), number.value.into());
+    let paper =
+        LineSeries { join: Join::Points, dashed: true, ..LineSeries::new("paper", vec![at(one), at(other)]) };
+    let common = Lines { x_log: true, ..Lines::new(title, "jobs per hour", unit, vec![paper]) };
+    let multiples = Multiples::new(common, ADMISSIONS.len(), ADMISSIONS.map(panel).to_vec());
+    let file = ["loads-waiting", "loads-offset", "loads-utilisation"][first / 2];
+    let caption = format!(
+        "{title}, {unit}, over the load; the points are the paper's numbers at the printed rate of arrivals"
+    );
+    Section::figure(format!("gridsim-{file}.svg"), caption, multiples.to_svg())
 }
 
 /// Results with other choices: ours first, then [`ALTERNATIVES`].

@@ -142,6 +142,11 @@ pub(super) fn rejections_each(measures: &Measures) -> f64 {
     measures.rejections.mean()
 }
 
+/// Jobs from the queue that were paused for a reservation, in percent.
+pub(super) fn paused(measures: &Measures) -> f64 {
+    measures.paused.mean() * 100.0
+}
+
 /// How much `ours` is above `base`, in percent.
 pub(super) fn percent_above(ours: f64, base: f64) -> f64 {
     if base == 0.0 { 0.0 } else { (ours / base - 1.0) * 100.0 }
@@ -160,6 +165,8 @@ pub(super) struct Measures {
     /// Seconds from submission to first start, of jobs from the queue. Includes jobs that failed to get a reservation,
     /// but not reserved jobs that joined the queue later.
     pub(super) waits: Sum,
+    /// The same jobs that were paused for a reservation.
+    pub(super) paused: Sum,
     /// Seconds from the requested to the booked start of reservations.
     pub(super) offsets: Sum,
     /// Rejected requests; the count is the number of jobs that requested a reservation.
@@ -215,7 +222,10 @@ impl Measures {
             match offset {
                 Some(offset) => measures.offsets.add(offset.0),
                 // Each part of a parallel job was queued on its own and has its own wait.
-                None => fates.iter().for_each(|fate| measures.waits.add((fate.start - job.submit).0)),
+                None => fates.iter().for_each(|fate| {
+                    measures.waits.add((fate.start - job.submit).0);
+                    measures.paused.add(i64::from(fate.pieces > 1));
+                }),
             }
             // Parts from the queue start as CPUs become free, which is rarely at the same time.
             let together = fates.iter().all(|fate| fate.is_whole() && fate.start == fates[0].start);
@@ -231,6 +241,7 @@ impl Measures {
         let mut total = Measures::default();
         for measures in all {
             total.waits += measures.waits;
+            total.paused += measures.paused;
             total.offsets += measures.offsets;
             total.rejections += measures.rejections;
             total.arrivals += measures.arrivals;

@@ -2,8 +2,8 @@
 //! short.
 
 use bookahead_experiments::gridsim::model::{
-    CommitError, Job, JobId, LocalTime, Piece, Rating, Refusal, Request, ReservationId, Resource, Returned,
-    Rules, Start, Stopped, Work, Zone,
+    CommitError, Counted, Job, JobId, LocalTime, Piece, Rating, Refusal, Request, ReservationId, Resource,
+    Returned, Rules, Start, Stopped, Work, Zone,
 };
 use bookahead_plan::{Interval, Seconds, Time};
 
@@ -44,6 +44,24 @@ fn the_queue_is_served_in_order_and_does_not_overtake() {
     // Job 2 would run into the reservation, so it waits for the end of the slot. Job 3 would not, but it must not
     // overtake.
     assert_eq!(stretches(&resource), [(1, 0, 200), (2, 150, 210), (3, 200, 240)]);
+}
+
+#[test]
+fn as_printed_only_reservations_count_and_a_running_job_is_paused_for_one() {
+    let rules = Rules { counted: Counted::Reservations, ..Rules::default() };
+    let mut printed = Resource::new(vec![Rating(RATING); 2], rules, Time(0)).unwrap();
+    let mut ours = resource(2);
+    for resource in [&mut printed, &mut ours] {
+        resource.submit(Time(0), job(1, 100, Stopped::Return));
+        resource.submit(Time(10), job(2, 100, Stopped::Return));
+    }
+    assert_eq!(ours.create(Time(20), &request(50, 40, 1)), Err(Refusal::Busy { hint: Seconds(300) }));
+    let booked = printed.create(Time(20), &request(50, 40, 1)).unwrap();
+    printed.commit(Time(20), booked.id, [job(3, 40, Stopped::Return)]).unwrap();
+    assert!(printed.create(Time(20), &request(60, 40, 2)).is_err(), "other reservations count");
+    printed.finish();
+    // Job 2 was started last. It has 60 s left when a CPU is free again.
+    assert_eq!(stretches(&printed), [(1, 0, 100), (2, 10, 50), (2, 90, 150), (3, 50, 90)]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::candidates::{Candidate, Excluded, Found};
 use crate::clock::{Millis, Moment};
 use crate::ids::{Key, ReservationId};
 use crate::level::Received;
-use crate::message::{Envelope, Lost, Slot};
+use crate::message::{Call, Envelope, Lost, Slot};
 use crate::problem::{Problem, Why};
 use crate::request::{Constraint, OnLoss, Part};
 use bookahead_plan::{Seconds, Time, placement};
@@ -166,11 +166,6 @@ impl Broker {
     /// Stores the picks for replacements, then asks the peers to hold them.
     pub(super) fn try_replacements(&mut self, id: ReservationId, candidate: &Candidate, step: &mut Step) {
         let Some(tried) = self.tries.get(&id) else { return };
-        let Some(booking) = self.bookings.get(&id) else { return };
-        let (Some(asked), Some(decided)) = (&booking.asked, booking.decided.clone()) else { return };
-        // A replacement is committed as soon as it is held, so a short hold is enough.
-        let (request, hold_for) = (tried.survey.request.clone(), self.rules.hold_time);
-        let asked = Asked { request, hold_for, ..asked.clone() };
         let standing = &tried.survey.standing;
         let lost = candidate.slots().filter(|(part, ..)| standing.get(*part).is_some_and(Option::is_none));
         let lost: Vec<_> = lost.map(|(part, peer, slot)| (part, peer.clone(), slot.clone())).collect();
@@ -180,7 +175,16 @@ impl Broker {
             picks.push((part, Pick { peer, child, slot }));
         }
         self.note(Event::Replacing { id, picks: picks.clone() }, step);
-        self.send_holds(id, &asked, &decided, picks, step);
+        self.begin_holds(id, picks, step);
+    }
+
+    /// The request that replacements satisfy, and the call that permits them.
+    pub(super) fn asked_of_lost(&self, id: ReservationId) -> Option<(Asked, Call)> {
+        let booking = self.bookings.get(&id)?;
+        // A replacement is committed as soon as it is held, so a short hold is enough.
+        let (request, hold_for) = (self.tries.get(&id)?.survey.request.clone(), self.rules.hold_time);
+        let asked = Asked { request, hold_for, ..booking.asked.clone()? };
+        Some((asked, booking.decided.clone()?))
     }
 
     pub(super) fn commit_replacements(&mut self, id: ReservationId, step: &mut Step) {

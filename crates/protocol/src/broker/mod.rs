@@ -4,9 +4,9 @@
 //!
 //! A booking goes through these steps: *survey* (probe every peer that could serve a part, in parallel and
 //! bounded) → *search* for the best candidate, in slices → *try* to hold it. If all parts are held, the owner
-//! may inspect and decide, or the booking is committed at once. If a part is refused or its peer does not
-//! answer, the other holds are released and the next candidate is tried; after another survey if a competitor
-//! was faster. → *decide* to commit → all parts are committed, or one is lost and all are released.
+//! may inspect and decide, or the booking is committed at once. Parts are held all at once or one after the
+//! other ([`Rules::holding`]). If a part is refused or its peer does not answer, the other holds are released
+//! and the next candidate is tried; after another survey if a competitor was faster. → *decide* to commit → all parts are committed, or one is lost and all are released.
 //!
 //! Everything that must survive a crash is an [`Event`]: the caller stores all events of an [`Effects`]
 //! before it sends anything else from it. After a restart it replays them through [`Broker::apply`] and calls
@@ -36,6 +36,7 @@ pub use snapshot::Snapshot;
 
 use crate::candidates::Budget;
 use crate::clock::{Millis, Moment};
+use crate::deadline::Scheme;
 use crate::flaw::{Broken, Flaw};
 use crate::ids::{Identities, Key, Name, ReservationId};
 use crate::life_cycle::State;
@@ -76,6 +77,8 @@ pub struct Rules {
     /// Timeout of a hold, after which a peer counts as having refused. A peer that reports its own hold time
     /// gets [`Broker::hold_time`] instead.
     pub hold_time: Millis,
+    /// Whether the parts of a candidate are held all at once or one after the other.
+    pub holding: Scheme,
     /// Most candidates tried for one request.
     pub attempts: u32,
     /// What to exclude after a refusal.
@@ -119,6 +122,7 @@ impl Default for Rules {
             enough_slots: None,
             slots: 20,
             hold_time: Millis::seconds(10),
+            holding: Scheme::Parallel,
             attempts: 20,
             after_refusal: LeftOut::Slot,
             retry_time: Millis::seconds(10),
@@ -251,7 +255,8 @@ pub struct Broker {
     healing: BTreeMap<ReservationId, Times>,
     /// Changes of bookings in progress.
     changes: BTreeMap<ReservationId, UnderWay>,
-    /// Leftovers that their peers confirmed as released.
+    /// Leftovers that their peers do not have: the release is confirmed, the hold was refused, or it was
+    /// never requested.
     given_back: BTreeSet<ReservationId>,
     broken: Broken,
 }
@@ -306,6 +311,17 @@ impl Broker {
         let trips = self.calls.round_trip(peer).map_or(0, |trip| trip.0.saturating_mul(4));
         let time = takes.saturating_mul(3).saturating_add(trips).saturating_add(usual / 5);
         Some(Millis(time.min(usual.saturating_mul(12))))
+    }
+
+    /// Timeout of the holds of a candidate at these peers, by the strategy of the broker.
+    fn candidate_hold_time<'a>(&self, peers: impl Iterator<Item = &'a Name>) -> Millis {
+        match self.rules.holding {
+            Scheme::Parallel => self.longest_hold_time(peers),
+            Scheme::Sequential => {
+                let times = peers.map(|peer| self.hold_time(peer).0);
+                Millis(times.fold(0, i64::saturating_add))
+            }
+        }
     }
 
     fn longest_hold_time<'a>(&self, peers: impl Iterator<Item = &'a Name>) -> Millis {

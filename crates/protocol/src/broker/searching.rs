@@ -3,13 +3,14 @@
 //! [`Broker::next_timer`] is due.
 
 use super::survey::{Purpose, Survey, offer};
-use super::{Broker, Client, Step};
+use super::{Broker, Client, Pick, Step};
 use crate::candidates::{Candidate, Excluded, Progress, Search};
 use crate::clock::Moment;
 use crate::ids::ReservationId;
 use crate::message::{Answer, Offer};
 use crate::problem::{Problem, Why};
 use crate::request::{Objective, Request};
+use std::collections::VecDeque;
 
 /// Work that searches may do in one step. In a release build about 1 ms, 2 ms for the hardest requests: calls
 /// hardly notice it, and interrupting a search costs next to nothing. Most searches need less in total: it is
@@ -21,6 +22,8 @@ pub const SLICE: u64 = 250_000;
 pub(super) struct Try {
     /// The search to continue if the candidate is refused.
     pub(super) search: Option<Search>,
+    /// Parts of the candidate whose peers are not asked to hold them yet, in order.
+    pub(super) to_ask: VecDeque<(usize, Pick)>,
     /// The survey to repeat.
     pub(super) survey: Box<Survey>,
     /// Slots, resources and peers to exclude. Not those that a competitor took.
@@ -40,6 +43,7 @@ impl Try {
     pub(super) fn new(survey: Box<Survey>, until: Moment) -> Try {
         Try {
             search: None,
+            to_ask: VecDeque::new(),
             survey,
             left_out: Vec::new(),
             until,
@@ -181,6 +185,7 @@ impl Broker {
     /// Drops everything that looks for a candidate of a booking.
     pub(super) fn drop_searches(&mut self, id: ReservationId) {
         self.drop_survey(id);
+        self.drop_unasked(id);
         if let Some(at) = self.tries.remove(&id).and_then(|tried| tried.again) {
             self.retries.remove(&(at, id));
         }

@@ -1,6 +1,6 @@
-//! Trying candidates, committing holds, and releasing what is no longer needed. All parts of a candidate are
-//! held in parallel. If one is refused or its peer does not answer, the others are released and the next best
-//! candidate without it is tried. If a competitor was faster, all peers are surveyed again after a random
+//! Trying candidates, committing holds, and releasing what is no longer needed. The parts of a candidate are
+//! held in parallel or one after the other. If one is refused or its peer does not answer, the others are
+//! released and the next best candidate without it is tried. If a competitor was faster, all peers are surveyed again after a random
 //! delay. Commits and cancels are repeated until every peer has answered; this makes a booking all or
 //! nothing.
 
@@ -90,9 +90,11 @@ impl Broker {
         if self.healing.contains_key(&id) {
             return self.try_replacements(id, candidate, step);
         }
-        let known = self.bookings.get(&id).and_then(|booking| booking.asked.clone());
         let opened = self.opening.remove(&id);
-        let Some(asked) = opened.clone().or(known) else { return };
+        let known = self.bookings.get(&id).is_some_and(|booking| booking.asked.is_some());
+        if opened.is_none() && !known {
+            return;
+        }
         let picks: Vec<Pick> = candidate
             .slots()
             .map(|(_, peer, slot)| Pick {
@@ -101,29 +103,46 @@ impl Broker {
                 slot: slot.clone(),
             })
             .collect();
-        let Asked { request, hold_for, book, .. } = asked.clone();
         self.note(Event::Trying { id, at: step.now, asked: opened, picks: picks.clone() }, step);
-        let received = Call::Reserve { id, request, hold_for, book };
-        self.send_holds(id, &asked, &received, picks.into_iter().enumerate().collect(), step);
+        self.begin_holds(id, picks.into_iter().enumerate().collect(), step);
     }
 
-    /// Asks peers to hold parts of `asked`. The access level of `received` must permit it.
-    pub(super) fn send_holds(
-        &mut self,
-        id: ReservationId,
-        asked: &Asked,
-        received: &Call,
-        picks: Vec<(usize, Pick)>,
-        step: &mut Step,
-    ) {
-        let Some(permission) = Received::of(received).reserving() else { return };
-        let longest = self.longest_hold_time(picks.iter().map(|(_, pick)| &pick.peer));
+    /// Asks the peers of a stored candidate to hold their parts: all of them, or the first.
+    pub(super) fn begin_holds(&mut self, id: ReservationId, picks: Vec<(usize, Pick)>, step: &mut Step) {
+        if let Some(tried) = self.tries.get_mut(&id) {
+            tried.to_ask = picks.into();
+        }
+        self.send_holds(id, step);
+    }
+
+    /// Asks the next peer to hold its part, or all peers at once.
+    fn send_holds(&mut self, id: ReservationId, step: &mut Step) {
+        let Some(tried) = self.tries.get(&id).filter(|tried| !tried.to_ask.is_empty()) else { return };
+        let Some((asked, received)) = self.asked_for_holds(id) else { return };
+        let Some(permission) = Received::of(&received).reserving() else { return };
+        let longest = self.candidate_hold_time(tried.to_ask.iter().map(|(_, pick)| &pick.peer));
+        let Some(tried) = self.tries.get_mut(&id) else { return };
+        let at_once = match self.rules.holding {
+            Scheme::Parallel => tried.to_ask.len(),
+            Scheme::Sequential => 1,
+        };
+        let picks: Vec<(usize, Pick)> = tried.to_ask.drain(..at_once).collect();
         for (part, pick) in picks {
-            let Some(envelope) = self.hold_call(asked, permission, part, &pick, longest) else { continue };
+            let Some(envelope) = self.hold_call(&asked, permission, part, &pick, longest) else { continue };
             let until = step.now + self.hold_time(&pick.peer);
             let outgoing = Outgoing { to: pick.peer, envelope };
             self.calls.send(outgoing, About::Hold { id, part }, until, step);
         }
+    }
+
+    /// The request that a candidate satisfies, and the call that permits to hold it.
+    fn asked_for_holds(&self, id: ReservationId) -> Option<(Asked, Call)> {
+        if self.healing.contains_key(&id) {
+            return self.asked_of_lost(id);
+        }
+        let asked = self.bookings.get(&id)?.asked.clone()?;
+        let Asked { request, hold_for, book, .. } = asked.clone();
+        Some((asked, Call::Reserve { id, request, hold_for, book }))
     }
 
     fn hold_call(
@@ -139,7 +158,7 @@ impl Broker {
         part.replaces = replaced_at(&self.bookings, part.replaces);
         let fixed = request.for_part(part);
         let trip = self.round_trip(&pick.peer);
-        let technical = technical(request.parts.len(), trip, Scheme::Parallel);
+        let technical = technical(request.parts.len(), trip, self.rules.holding);
         // The owner's time starts when the last part is held, and the commit must still arrive.
         let hold_for = *hold_for + longest + technical;
         Some(Envelope {
@@ -171,6 +190,8 @@ impl Broker {
                 child.held_until = held.held_for.map(|held_for| ended.sent + held_for);
                 if booking.all_awaited().iter().all(|child| child.held_until.is_some()) {
                     self.all_held(id, step);
+                } else {
+                    self.send_holds(id, step);
                 }
             }
             Some(_) if self.broken.is(Flaw::IgnoreRefusals) && several => {
@@ -182,6 +203,12 @@ impl Broker {
                 let peer = child.pick.peer.clone();
                 let resource = child.pick.slot.resource.clone();
                 let start = child.pick.slot.interval.begin;
+                // The peer remembers this refusal, so that a late repetition of the call holds nothing either.
+                if let Some(Answer::Problem(problem)) = answer
+                    && problem.why.is_final()
+                {
+                    self.given_back.insert(child.pick.child);
+                }
                 // A timeout excludes the peer. A slot taken by a competitor excludes nothing: it may be free
                 // again in a moment.
                 let left_out = match (answer, self.rules.after_refusal) {
@@ -199,6 +226,7 @@ impl Broker {
     pub(super) fn give_up(&mut self, id: ReservationId, left_out: Option<Excluded>, step: &mut Step) {
         self.calls.forget(About::holds(id));
         self.calls.forget(About::commits(id));
+        self.drop_unasked(id);
         let healing = self.healing.contains_key(&id);
         self.note(if healing { Event::NotReplaced { id } } else { Event::GaveUp { id } }, step);
         self.give_back(id, step);
@@ -326,6 +354,12 @@ impl Broker {
         }
     }
 
+    /// Parts of a candidate that no peer was asked for need no release.
+    pub(super) fn drop_unasked(&mut self, id: ReservationId) {
+        let unasked = self.tries.get_mut(&id).map(|tried| std::mem::take(&mut tried.to_ask));
+        self.given_back.extend(unasked.into_iter().flatten().map(|(_, pick)| pick.child));
+    }
+
     /// Asks peers to release leftovers, except those that are already asked.
     pub(super) fn give_back(&mut self, id: ReservationId, step: &mut Step) {
         if self.broken.is(Flaw::ForgetToCancel) {
@@ -337,7 +371,7 @@ impl Broker {
         // forever.
         let until = match booking.decided {
             None => {
-                let longest = self.longest_hold_time(booking.leftovers.iter().map(|pick| &pick.peer));
+                let longest = self.candidate_hold_time(booking.leftovers.iter().map(|pick| &pick.peer));
                 step.now + asked.hold_for + asked.hold_for + longest + self.rules.longest_hold
             }
             Some(_) => Moment::MAX,
@@ -355,6 +389,20 @@ impl Broker {
             let outgoing = Outgoing { to: pick.peer.clone(), envelope };
             self.calls.send(outgoing, about, until, step);
         }
+        self.settle(id, step);
+    }
+
+    /// Records that no leftover is at a peer any more.
+    fn settle(&mut self, id: ReservationId, step: &mut Step) {
+        let Some(booking) = self.bookings.get(&id).filter(|booking| !booking.leftovers.is_empty()) else {
+            return;
+        };
+        if booking.leftovers.iter().all(|pick| self.given_back.contains(&pick.child)) {
+            for pick in &booking.leftovers {
+                self.given_back.remove(&pick.child);
+            }
+            self.note(Event::Settled { id }, step);
+        }
     }
 
     pub(super) fn cancel_ended(
@@ -371,13 +419,7 @@ impl Broker {
             return self.give_back(id, step);
         }
         self.given_back.insert(child);
-        let Some(booking) = self.bookings.get(&id) else { return };
-        if booking.leftovers.iter().all(|pick| self.given_back.contains(&pick.child)) {
-            for pick in &booking.leftovers {
-                self.given_back.remove(&pick.child);
-            }
-            self.note(Event::Settled { id }, step);
-        }
+        self.settle(id, step);
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::negotiation::town::{name, offered, part};
 use bookahead_plan::Seconds;
 use bookahead_protocol::broker::{self, Broker};
+use bookahead_protocol::deadline::Scheme;
 use bookahead_protocol::ledger::{self, Ledger, Views};
 use bookahead_protocol::{
     Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Part, Request, Requirement,
@@ -72,6 +73,7 @@ struct World {
     site_journals: Vec<Vec<ledger::Event>>,
     mail: Vec<Mail>,
     budget: Budget,
+    holding: Scheme,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +90,7 @@ enum Action {
 
 struct Negotiation {
     budget: Budget,
+    holding: Scheme,
 }
 
 fn at_site(site: &str) -> Part {
@@ -114,9 +117,10 @@ fn new_site(at: usize) -> Ledger {
     Ledger::new(rules).unwrap()
 }
 
-fn new_broker() -> Broker {
+fn new_broker(holding: Scheme) -> Broker {
     // Watching starts after the negotiation.
-    let rules = broker::Rules { maker: 9, attempts: 1, watch_every: None, ..broker::Rules::default() };
+    let rules =
+        broker::Rules { maker: 9, attempts: 1, holding, watch_every: None, ..broker::Rules::default() };
     let mut broker = Broker::new(rules);
     SITES.iter().for_each(|site| broker.register(name(site), vec![resource(site)], None));
     broker
@@ -138,17 +142,18 @@ impl Client {
 }
 
 impl World {
-    fn new(budget: Budget) -> World {
+    fn new(budget: Budget, holding: Scheme) -> World {
         let mut world = World {
             now: Moment(0),
             client: Client::Asked,
             repeats: Moment(30_000),
-            broker: Some(new_broker()),
+            broker: Some(new_broker(holding)),
             broker_journal: Vec::new(),
             sites: vec![Some(new_site(0)), Some(new_site(1))],
             site_journals: vec![Vec::new(), Vec::new()],
             mail: Vec::new(),
             budget,
+            holding,
         };
         let effects = world.broker.as_mut().unwrap().resume(Moment(0));
         world.broker_journal.extend(effects.events);
@@ -242,7 +247,7 @@ impl World {
         match party {
             Party::Client => {}
             Party::Broker => {
-                let mut broker = new_broker();
+                let mut broker = new_broker(self.holding);
                 self.broker_journal.iter().for_each(|event| broker.apply(event));
                 let effects = broker.resume(self.now);
                 self.broker = Some(broker);
@@ -317,7 +322,7 @@ impl Model for Negotiation {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(self.budget)]
+        vec![World::new(self.budget, self.holding)]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
@@ -407,15 +412,19 @@ impl Model for Negotiation {
     }
 }
 
-fn check(budget: Budget) -> usize {
+fn check(budget: Budget, holding: Scheme) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let checker = Negotiation { budget }.checker().threads(threads).spawn_bfs().join();
+    let checker = Negotiation { budget, holding }.checker().threads(threads).spawn_bfs().join();
     let found = checker.discoveries();
     for property in ["all or nothing", "told the truth", "no deadlock"] {
         assert!(!found.contains_key(property), "{property} is violated:\n{:?}", found[property]);
     }
     assert!(found.contains_key("committed"));
-    println!("{budget:?}: {} states, {} deep", checker.unique_state_count(), checker.max_depth());
+    println!(
+        "{budget:?}, {holding:?}: {} states, {} deep",
+        checker.unique_state_count(),
+        checker.max_depth()
+    );
     checker.unique_state_count()
 }
 
@@ -424,9 +433,13 @@ fn the_negotiation_is_all_or_nothing_in_every_order_of_events() {
     let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
     let budget = |lost, crashes, early| Budget { lost, crashes, early };
     // The counts are pinned: another count means that the protocol or the model has changed.
-    assert_eq!(check(budget(0, 0, 0)), 29);
-    assert_eq!(check(budget(1, 1, 0)), 6_886);
-    if !quick {
-        assert_eq!(check(budget(1, 1, 1)), 325_621);
+    for (holding, counts) in
+        [(Scheme::Parallel, [29, 6_886, 325_621]), (Scheme::Sequential, [25, 6_122, 250_785])]
+    {
+        assert_eq!(check(budget(0, 0, 0), holding), counts[0]);
+        assert_eq!(check(budget(1, 1, 0), holding), counts[1]);
+        if !quick {
+            assert_eq!(check(budget(1, 1, 1), holding), counts[2]);
+        }
     }
 }

@@ -12,6 +12,7 @@ use bookahead_party::broker::JobRules;
 use bookahead_plan::Seconds;
 use bookahead_protocol::broker::{LeftOut, Rules};
 use bookahead_protocol::candidates::Budget;
+use bookahead_protocol::deadline::Scheme;
 use bookahead_protocol::jobs::Patience;
 use bookahead_protocol::jobs::race::Pace;
 use bookahead_protocol::{Millis, Name};
@@ -69,6 +70,7 @@ pub struct BrokerRules {
     pub survey_time: Length,
     pub hold_time: Length,
     pub longest_hold: Length,
+    pub holding: Scheme,
     pub attempts: u32,
     pub after_refusal: LeftOut,
     pub retry_time: Length,
@@ -88,6 +90,7 @@ impl Default for BrokerRules {
             survey_time: Length(usual.survey_time),
             hold_time: Length(usual.hold_time),
             longest_hold: Length(usual.longest_hold),
+            holding: usual.holding,
             attempts: usual.attempts,
             after_refusal: LeftOut::default(),
             retry_time: Length(usual.retry_time),
@@ -113,6 +116,7 @@ impl BrokerRules {
             enough_slots: self.enough_slots,
             slots: self.slots,
             hold_time: in_its_time(self.hold_time, speed),
+            holding: self.holding,
             attempts: self.attempts,
             after_refusal: self.after_refusal,
             retry_time: in_its_time(self.retry_time, speed),

@@ -26,6 +26,7 @@ mod site;
 pub use batch::{BatchConfig, PlaceConfig, SshConfig, SystemName, UnitName};
 pub(crate) use bookahead_api::Length;
 pub use bookahead_protocol::broker::LeftOut;
+pub use bookahead_protocol::deadline::Scheme;
 pub use bookahead_protocol::ledger::Reveal;
 pub use broker::{BrokerConfig, BrokerRules};
 pub use common::{BrokerLink, Calls, ClockConfig, Listeners, PeerLink};

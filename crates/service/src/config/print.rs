@@ -236,6 +236,7 @@ mod tests {
             name = "grid"
             [rules]
             after_refusal = "resource"
+            holding = "sequential"
             enough_slots = 3
             [[peer]]
             name = "north"

@@ -10,7 +10,7 @@
 
 mod resource;
 
-pub use resource::{CommitError, Resource, Rules};
+pub use resource::{CommitError, Counted, Resource, Rules};
 
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use std::cmp::Reverse;

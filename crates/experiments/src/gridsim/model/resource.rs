@@ -8,7 +8,9 @@
 //! A job from the queue never loses its CPU and never runs into a reservation: a job that would, by its size and the
 //! rating of the CPU that it would get, waits, and all jobs behind it wait too (first come, first served, no
 //! backfilling). A reservation is granted if running jobs and other reservations leave room; waiting jobs are not
-//! considered.
+//! considered. With [`Counted::Reservations`], Algorithm 1 of the paper as printed, running jobs are not considered
+//! either. The slot starts nevertheless when it was promised: jobs from the queue that are in its way are paused, the
+//! last started first, and go back to the front of the queue.
 
 use super::{
     Booked, CpuId, Cpus, Job, Piece, Rating, Refusal, Request, ReservationId, Returned, Stopped, busy_hint,
@@ -24,11 +26,23 @@ pub struct Rules {
     pub patience: Seconds,
     /// The unit of the busy-time hint.
     pub hint_unit: Seconds,
+    /// What takes room from a reservation.
+    pub counted: Counted,
+}
+
+/// What is considered when a reservation is requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Other reservations and running jobs.
+    ReservationsAndJobs,
+    /// Other reservations only, as Algorithm 1 of the paper is printed.
+    Reservations,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { patience: Seconds(600), hint_unit: Seconds(60) }
+        let counted = Counted::ReservationsAndJobs;
+        Rules { patience: Seconds(600), hint_unit: Seconds(60), counted }
     }
 }
 
@@ -81,7 +95,10 @@ struct Reservation {
 pub struct Resource {
     rules: Rules,
     cpus: Cpus,
+    /// Reservations and running jobs. With [`Counted::Reservations`] there may be less than nothing left.
     profile: Profile,
+    /// Reservations only.
+    reserved: Profile,
     now: Time,
     queue: VecDeque<Job>,
     /// The job of each CPU.
@@ -105,6 +122,7 @@ impl Resource {
             running: vec![None; ratings.len()],
             cpus: Cpus::new(ratings),
             profile: Profile::new(Capacity(count), origin),
+            reserved: Profile::new(Capacity(count), origin),
             now: origin,
             queue: VecDeque::new(),
             events: BTreeSet::new(),
@@ -151,8 +169,12 @@ impl Resource {
         request.check(self.now, self.capacity())?;
         let start = request.start_at(self.now);
         let need = Need { capacity: Capacity(request.cpus), length: request.duration };
-        if !self.profile.fits(start, need) {
-            let fit = self.profile.earliest_fit(start, need, None).unwrap_or(Time::MAX);
+        let counted = match self.rules.counted {
+            Counted::ReservationsAndJobs => &self.profile,
+            Counted::Reservations => &self.reserved,
+        };
+        if !counted.fits(start, need) {
+            let fit = counted.earliest_fit(start, need, None).unwrap_or(Time::MAX);
             return Err(Refusal::Busy { hint: busy_hint(fit - start, self.rules.hint_unit) });
         }
         let id = ReservationId(self.reservations.len() as u32);
@@ -161,6 +183,7 @@ impl Resource {
         let expires = (self.now + self.rules.patience).min(start).max(self.now + Seconds(1));
         // In the profile from its acceptance on, so that a commit cannot fail for lack of room.
         self.profile.add(span);
+        self.reserved.add(span);
         self.events.insert((expires, Event::Expiry(id)));
         let (jobs, cpus) = (VecDeque::new(), Vec::new());
         self.reservations.push(Reservation { span, expires, closed: None, jobs, cpus });
@@ -205,6 +228,7 @@ impl Resource {
     fn instant(&mut self, now: Time) {
         self.now = now.max(self.now);
         self.profile.advance(self.now);
+        self.reserved.advance(self.now);
         while let Some((_, event)) = self.events.first().copied().filter(|(time, _)| *time <= self.now) {
             // Ends are handled first, so that a slot that begins at this instant finds its CPUs free.
             self.events.pop_first();
@@ -215,6 +239,7 @@ impl Resource {
                     let reservation = &mut self.reservations[id.0 as usize];
                     reservation.closed = Some(CommitError::Expired);
                     self.profile.remove(reservation.span);
+                    self.reserved.remove(reservation.span);
                 }
                 Event::Begin(id) => self.begin(id),
             }
@@ -238,12 +263,16 @@ impl Resource {
         }
     }
 
-    /// Starts a slot: takes its CPUs, which the profile has kept free, and starts its first jobs.
+    /// Starts a slot: takes its CPUs, which the profile has kept free or jobs from the queue must leave, and starts its
+    /// first jobs.
     fn begin(&mut self, id: ReservationId) {
         let reservation = &mut self.reservations[id.0 as usize];
         reservation.closed = Some(CommitError::Begun);
         let Span { interval, capacity } = reservation.span;
         for _ in 0..capacity.0 {
+            if self.cpus.fastest_free().is_none() {
+                self.pause_last_started();
+            }
             let free = self.cpus.fastest_free();
             debug_assert!(free.is_some(), "the CPUs of a reservation are free at its start");
             let Some(cpu) = free else { break };
@@ -252,6 +281,21 @@ impl Resource {
             self.next_in_slot(id, cpu);
         }
         self.events.insert((interval.end, Event::SlotEnd(id)));
+    }
+
+    /// Stops the job from the queue that was started last. It is the next of the queue, with the work that is left.
+    fn pause_last_started(&mut self) {
+        debug_assert_eq!(self.rules.counted, Counted::Reservations, "no job is in the way of a reservation");
+        let from_queue = self.running.iter().enumerate().filter_map(|(cpu, running)| {
+            let running = running.as_ref().filter(|running| running.reservation.is_none())?;
+            Some((running.since, cpu, running.done))
+        });
+        let Some((_, cpu, done)) = from_queue.max() else { return };
+        let cpu = CpuId(cpu as u32);
+        let Some((job, _)) = self.stop(cpu) else { return };
+        self.profile.remove(Span { interval: Interval::new(self.now, done), capacity: Capacity(1) });
+        self.cpus.give_back(cpu);
+        self.queue.push_front(job);
     }
 
     /// Gives a CPU of an active reservation to its next job, if it has one.

@@ -8,6 +8,7 @@ mod hierarchy;
 mod hold_times;
 mod recovery;
 mod searching;
+mod sequential;
 mod surveys;
 mod ties;
 pub(crate) mod town;

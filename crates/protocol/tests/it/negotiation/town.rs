@@ -4,6 +4,7 @@
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Effects, Event, Rules};
+use bookahead_protocol::deadline::Scheme;
 use bookahead_protocol::ledger::{self, Ledger, Offered, Rules as SiteRules, Views};
 use bookahead_protocol::{
     Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Name, Part, Request, Reservation,
@@ -26,6 +27,8 @@ pub(crate) struct Town {
     pub(crate) heard: Vec<(Name, Name, &'static str)>,
     /// After this many more messages all others are lost.
     pub(crate) letters_left: Option<usize>,
+    /// How brokers hold the parts of a candidate.
+    pub(crate) holding: Scheme,
     answers: BTreeMap<Key, Answer>,
     keys: u128,
 }
@@ -81,6 +84,7 @@ impl Town {
             away: BTreeSet::new(),
             heard: Vec::new(),
             letters_left: None,
+            holding: Scheme::default(),
             answers: BTreeMap::new(),
             keys: 0,
         }
@@ -112,21 +116,23 @@ impl Town {
 
     pub(crate) fn broker(&mut self, broker: &str, peers: &[&str]) {
         let maker = 100 + self.brokers.len() as u64;
-        let mut head = Broker::new(Rules { maker: maker.into(), ..Rules::default() });
+        let mut head = self.new_broker(peers, maker);
+        let effects = head.resume(self.now);
+        self.brokers.insert(name(broker), (head, effects.events));
+    }
+
+    fn new_broker(&self, peers: &[&str], maker: u64) -> Broker {
+        let mut head = Broker::new(Rules { maker: maker.into(), holding: self.holding, ..Rules::default() });
         for peer in peers {
             head.register(name(peer), self.offers(peer), None);
         }
-        let effects = head.resume(self.now);
-        self.brokers.insert(name(broker), (head, effects.events));
+        head
     }
 
     /// The broker crashes and restarts from its journal.
     pub(crate) fn restart(&mut self, broker: &str, peers: &[&str], maker: u64) {
         let events = self.brokers[&name(broker)].1.clone();
-        let mut head = Broker::new(Rules { maker: maker.into(), ..Rules::default() });
-        for peer in peers {
-            head.register(name(peer), self.offers(peer), None);
-        }
+        let mut head = self.new_broker(peers, maker);
         events.iter().for_each(|event| head.apply(event));
         let effects = head.resume(self.now);
         self.brokers.insert(name(broker), (head, events));

@@ -13,6 +13,7 @@ use bookahead_plan::placement::{
 };
 use bookahead_plan::{Capacity, Owner, Policy, Seconds, Time, Waiting};
 use bookahead_protocol::broker::Rules as BrokerRules;
+use bookahead_protocol::deadline::Scheme;
 use bookahead_protocol::jobs::{JobRequest, Mode, Rerun};
 use bookahead_protocol::ledger::{Offered, Rules as SiteRules};
 use bookahead_protocol::{Constraint, Millis, Moment, Name, OnLoss, Part, Request, Resource};
@@ -34,7 +35,7 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
     for level in 0..levels {
         let name = Name::from(format!("broker{level}"));
         // A broker knows the one below it, and sometimes also a site that the other one knows: two paths to one site.
-        let broker = broker(draw, kinds, (&name, level), below.clone());
+        let broker = broker(draw, kinds, (&name, level), below.clone(), seed);
         parties.push(Party::new(name.clone(), Role::Broker(Box::new(broker))));
         let known = (name, offers(&parties[parties.len() - 1]));
         let site = (parties.len() > 2 && draw.percent(50)).then(|| below[0].clone());
@@ -175,6 +176,7 @@ fn broker(
     kinds: &Kinds,
     (name, level): (&Name, i64),
     peers: Vec<(Name, Vec<Resource>)>,
+    seed: u64,
 ) -> Broker {
     // A broker must wait longer than the brokers below it, or it gives up before they can answer.
     let patience = level + 1;
@@ -183,12 +185,20 @@ fn broker(
         probes_at_once: draw.whole(1, 8) as usize,
         survey_time: Millis(1_500 * patience),
         hold_time: Millis(2_500 * patience),
+        holding: holding(name, seed),
         attempts: draw.whole(1, 6) as u32,
         heal_after: Millis::seconds(draw.whole(1, 8)),
         retention: Seconds(1_000_000),
         ..BrokerRules::default()
     };
     Broker::with(name, rules, job_rules(), disk(draw, kinds), peers)
+}
+
+/// How a broker holds the parts of a candidate. From an own stream: everything else in the schedule of a seed is the
+/// same with either strategy.
+fn holding(broker: &Name, seed: u64) -> Scheme {
+    let sequential = Stream::new(seed, &format!("holding/{broker}")).whole(1, 100) <= 30;
+    if sequential { Scheme::Sequential } else { Scheme::Parallel }
 }
 
 /// A request for parts at several sites, which begin after all faults have ended.
@@ -345,4 +355,18 @@ fn part(draw: &mut Draw, earliest: i64) -> Part {
     };
     let kind = if draw.percent(85) { "processors" } else { "bandwidth" };
     Part::new(wanted, kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brokers_of_both_strategies_are_drawn_at_every_level() {
+        for level in 0..3 {
+            let name = Name::from(format!("broker{level}"));
+            let sequential = (1..=1_000).filter(|&seed| holding(&name, seed) == Scheme::Sequential).count();
+            assert!((250..350).contains(&sequential), "{sequential} of 1000");
+        }
+    }
 }
