@@ -158,6 +158,11 @@ impl Copy {
     /// Records that the site reported something about it.
     pub(super) fn heard(&mut self, now: Moment, pace: &Pace) {
         (self.heard, self.unknown, self.replaced) = (Some(now), None, false);
+        self.ask_soon(now, pace);
+    }
+
+    /// The site answers, so queries need not be rare any more.
+    fn ask_soon(&mut self, now: Moment, pace: &Pace) {
         if matches!(self.state, CopyState::Queued | CopyState::Granted) {
             self.repeated = Repeated::new(&self.patience(pace), now);
         }
@@ -167,6 +172,7 @@ impl Copy {
     pub(super) fn is_unknown(&mut self, now: Moment, pace: &Pace) -> bool {
         let since = *self.unknown.get_or_insert(now);
         self.heard = Some(now);
+        self.ask_soon(now, pace);
         now >= since + pace.doubt
     }
 

@@ -182,6 +182,20 @@ fn a_copy_with_a_go_that_its_site_lost_is_lost_and_not_run_again() {
 }
 
 #[test]
+fn a_site_that_answers_again_without_knowing_a_copy_is_asked_again_soon() {
+    let mut race = queued(&["a"], 1);
+    let mut now = 0;
+    // The pauses between queries of a silent site become longer.
+    for _ in 0..6 {
+        now = race.next_timer(&PACE).unwrap().0;
+        race.tick(Moment(now), &PACE);
+    }
+    assert!(race.next_timer(&PACE).unwrap().0 > now + PACE.look_every.0);
+    tell(&mut race, now + 100, "a", Ask::Look, SiteReport::Unknown);
+    assert_eq!(race.next_timer(&PACE), Some(Moment(now + 100) + PACE.look_every));
+}
+
+#[test]
 fn a_copy_without_a_go_that_its_site_lost_has_not_run_and_another_is_sent() {
     let mut race = queued(&["a"], 1);
     let unsure = SiteReport::Ran { since: None, until: Time(9), how: Ending::Lost };
