@@ -24,12 +24,14 @@ const WIDE_WINDOW: i64 = 30;
 
 /// Runs the experiment on `workload`. A quick run has fewer book-ahead times and windows.
 pub fn run(workload: &Workload, scale: &Scale, progress: Progress<'_>) -> Page {
-    // Cut before the requests are selected, so that the limit holds for requests too.
-    let (limited, cut) = workload.limited(WIDEST);
     let batches = batches(scale);
     let findings = run_each(&batches, scale, progress, |batch| {
-        run_one(if batch.limited { &limited } else { workload }, &batch.setting)
+        let jobs = workload.of_seed(batch.setting.seed);
+        // Cut before the requests are selected, so that the limit holds for requests too.
+        let jobs = if batch.limited { jobs.limited(WIDEST).0 } else { jobs };
+        run_one(&jobs, &batch.setting)
     });
+    let (_, cut) = workload.limited(WIDEST);
     page::page(workload, &Results::new(workload, cut, batches, findings))
 }
 

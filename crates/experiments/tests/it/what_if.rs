@@ -2,6 +2,7 @@
 
 use bookahead_experiments::what_if::{self, Contender, Setting, Workload, run_one};
 use bookahead_experiments::{Scale, Section};
+use bookahead_workload::models::Tables;
 use bookahead_workload::trace::Estimates;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +26,7 @@ fn the_page_is_complete_and_the_same_on_any_number_of_threads() {
     let figures = page.sections.iter().filter(|section| matches!(section, Section::Figure { .. })).count();
     let tables = page.sections.iter().filter(|section| matches!(section, Section::Table(_))).count();
     assert_eq!((figures, tables), (4, 4));
-    assert!(page.to_html().contains("drawn from the Lublin-Feitelson model"));
+    assert!(page.to_html().contains("jobs drawn for each seed from tables of figures"));
     for claim in page.claims() {
         assert!(
             claim.reproduced || !claim.why.is_empty(),
@@ -37,7 +38,7 @@ fn the_page_is_complete_and_the_same_on_any_number_of_threads() {
 
 #[test]
 fn a_wide_window_grants_more_than_a_narrow_one() {
-    let workload = Workload::draw().unwrap();
+    let workload = Workload::draw(1).unwrap();
     let success = |contender, book_ahead, window| {
         let setting = Setting { contender, book_ahead, window, estimates: Estimates::Requested, seed: 1 };
         run_one(&workload, &setting).success
@@ -52,9 +53,20 @@ fn a_wide_window_grants_more_than_a_narrow_one() {
 
 #[test]
 fn the_limit_cuts_only_wide_jobs() {
-    let workload = Workload::draw().unwrap();
+    let workload = Workload::draw(1).unwrap();
     let widest = bookahead_plan::Capacity(88);
     let (limited, cut) = workload.limited(widest);
     assert_eq!(cut, workload.jobs.iter().filter(|job| job.processors > widest).count());
     assert!(limited.jobs.iter().all(|job| job.processors <= widest));
+}
+
+#[test]
+fn the_tables_in_the_repository_are_those_of_the_log() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let log = Workload::find(&folder).unwrap();
+    if !log.real {
+        println!("skipped: the log is not at hand");
+        return;
+    }
+    assert_eq!(log.tables(), Some(Tables::blue_horizon()));
 }
