@@ -3,6 +3,7 @@
 use crate::output::{Progress, print_json, save, say, threads};
 use crate::table::{Column, Table};
 use anyhow::{Context, Result};
+use bookahead_experiments::claim::totals;
 use bookahead_experiments::report::report_html;
 use bookahead_experiments::{Page, Scale, Section, co_reservation, cosy, gridsim, migol, what_if};
 use clap::{Args, ValueEnum};
@@ -40,7 +41,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DATE")]
     date: Option<Date>,
 
-    /// Print each claim of the paper, our result, and whether it is reproduced, as JSON
+    /// Print each claim of the paper, our result, and how far they agree, as JSON
     #[arg(long)]
     json: bool,
 
@@ -95,6 +96,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     } else {
         print(&page)?;
     }
+    if scale.seeds == 1 {
+        say!(
+            "one seed has no intervals, so that an order is reproduced in its direction only; use --seeds 5"
+        );
+    }
     say!("report: {}", report.display());
     Ok(())
 }
@@ -116,12 +122,12 @@ impl Arguments {
 fn print(page: &Page) -> Result<()> {
     let mut out = stdout().lock();
     writeln!(out, "{}\n", page.title)?;
-    let mut claims = Table::new(["claim", "paper", "ours", "reproduced"].map(Column::left));
+    let mut claims = Table::new(["claim", "paper", "ours", "verdict"].map(Column::left));
     for claim in page.claims() {
-        let verdict = if claim.reproduced { "yes" } else { "no" };
-        claims.named_row(claim.id, [claim.paper.to_owned(), claim.ours.clone(), verdict.to_owned()]);
+        let verdict = claim.verdict.name().to_owned();
+        claims.named_row(claim.id, [claim.paper.to_owned(), claim.ours.clone(), verdict]);
     }
-    writeln!(out, "{claims}")?;
+    writeln!(out, "{claims}\n{}\n", totals(page.claims()))?;
     for section in &page.sections {
         if let Section::Table(table) = section {
             let mut shown = Table::figures(table.head.clone());

@@ -2,7 +2,8 @@
 //! results as data, and our results. Results depend only on the seeds; nothing is tuned to match.
 //!
 //! - [`what_if`]: what-if rating compared with load rating
-//! - [`claim`]: claims of a paper, our results, and whether they agree
+//! - [`check`]: comparisons with a paper's numbers and orders, and the rule of judgement
+//! - [`claim`]: claims of a paper, our results, and how far they agree
 //! - [`co_reservation`]: co-reservation of several machines, with and without probing, and the timeout of holds
 //! - [`cosy`]: the shortest notice time for reservations, after COSY
 //! - [`gridsim`]: waiting, offsets, utilisation and rejections with advance reservations, after GridSim
@@ -10,6 +11,7 @@
 //! - [`report`]: tables, figures and claims as one self-contained HTML file
 //! - [`statistics`]: means with confidence intervals
 
+pub mod check;
 pub mod claim;
 pub mod co_reservation;
 pub mod cosy;
@@ -19,6 +21,7 @@ pub mod report;
 pub mod statistics;
 pub mod what_if;
 
+pub use check::{Check, Verdict};
 pub use claim::{Claim, Measured};
 pub use report::{Page, Section, Table};
 pub use statistics::Estimate;

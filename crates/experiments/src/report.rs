@@ -1,6 +1,7 @@
 //! The report as one self-contained HTML file: each experiment is a page with text, tables, claims and figures. This
 //! module never reads or writes a file.
 
+use crate::claim::totals;
 use crate::{Claim, Estimate};
 use bookahead_figure::LinePoint;
 use std::fmt::Write;
@@ -167,22 +168,22 @@ fn is_number(rows: &[Vec<String>], column: usize) -> bool {
     cells().any(digit) && cells().all(|cell| digit(cell) || matches!(cell, "" | "-" | "–"))
 }
 
+/// The rule of judgement, as below every table of claims.
+const RULE: &str = "Reproduced: each number of the paper lies in our 95% interval, of which at most a tenth of the \
+    number counts on each side, or our mean is within half a unit of its last printed digit; each order or bound that \
+    the paper states holds with the whole interval; values that it calls equal differ by at most 5%. Direction only: \
+    the orders hold on average, but a number differs, or the interval includes the opposite, or a single seed gives no \
+    interval. The rule is the same for all papers.";
+
 fn claims_html(claims: &[Claim]) -> String {
-    let head = ["claim", "where", "paper", "ours", "reproduced"].map(str::to_owned);
+    let head = ["claim", "where", "paper", "ours", "verdict"].map(str::to_owned);
     let row = |claim: &Claim| {
-        let verdict = if claim.reproduced { "yes" } else { "no" };
-        let why = if claim.why.is_empty() { String::new() } else { format!(": {}", claim.why) };
         let statement = format!("{} ({}; {})", claim.statement, claim.id, claim.rule);
-        vec![
-            statement,
-            claim.source.into(),
-            claim.paper.into(),
-            claim.ours.clone(),
-            format!("{verdict}{why}"),
-        ]
+        vec![statement, claim.source.into(), claim.paper.into(), claim.ours.clone(), claim.show_verdict()]
     };
     let rows: Vec<Vec<String>> = claims.iter().map(row).collect();
-    table_html(" class=\"claims\"", "Claims of the paper and our results", &head, &rows)
+    let caption = format!("Claims of the paper and our results: {}", totals(claims));
+    table_html(" class=\"claims\"", &caption, &head, &rows) + &format!("<p>{}</p>\n", escape(RULE))
 }
 
 /// Builds the report from `(anchor, title, HTML fragment)` of its pages.

@@ -30,6 +30,8 @@ pub struct BarSeries {
     pub name: String,
     /// One value per group, in the order of the groups. Values that are not finite are left out.
     pub values: Vec<Option<BarValue>>,
+    /// Whether its bars are hollow, for published values beside our own.
+    pub published: bool,
 }
 
 /// The height of a bar.
@@ -51,6 +53,9 @@ const SPACE: f64 = 3.0;
 /// Minimum height of a bar, in pixels, so that zero differs from a missing value.
 const LOWEST: f64 = 0.5;
 
+/// The style sheet of published bars; only in pictures that have some.
+const HOLLOW: &str = ".bookahead .published .column{fill-opacity:0;stroke-dasharray:4 2}\n";
+
 impl Bars {
     /// Builds a bar chart.
     pub fn new(
@@ -65,10 +70,13 @@ impl Bars {
     /// Renders the chart as an SVG file.
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
+        if self.series.iter().any(|series| series.published) {
+            svg.style(HOLLOW);
+        }
         let groups = &self.groups[..self.groups.len().min(MAX_GROUPS)];
-        let roles: Vec<Role<'_>> = self.series.iter().map(|series| (series.name.as_str(), false)).collect();
+        let roles: Vec<Role<'_>> = self.series.iter().map(BarSeries::role).collect();
         let note = left_out(&[("groups", groups.len(), self.groups.len())]);
-        let swatch = |place, _| Swatch::Box(bar_look(place), "column");
+        let swatch = |place, published| Swatch::Box(bar_look(place, published), "column");
         let top = draw_header(&mut svg, &self.title, &note, &legend(&roles, swatch)) + 8.0;
         let plot = Frame { left: LEFT, top, width: PLOT_WIDTH, height: PLOT_HEIGHT };
         let shown = self.series.iter().flat_map(|series| series.shown(groups.len()));
@@ -76,11 +84,11 @@ impl Bars {
         let axes = (CategoryAxis::new(plot, groups), ValueAxis::over(plot, &values, None));
         axes.1.draw(&mut svg, &self.y_label);
         for (index, series) in self.series.iter().enumerate() {
-            let look = bar_look(place(&roles, (&series.name, false)));
+            let look = bar_look(place(&roles, series.role()), series.published);
             svg.open_group(&format!("series {look}"));
             for (group, bar) in series.shown(groups.len()) {
                 let column = Column { left: self.left(&axes.0, group, index), width: self.width(&axes.0) };
-                let name = fit(&format!("{}, {}", groups[group], series.name), TEXT, PLOT_WIDTH);
+                let name = fit(&format!("{}, {}", groups[group], series.in_words()), TEXT, PLOT_WIDTH);
                 column.draw(&mut svg, &name, bar, &axes.1);
             }
             svg.close_group();
@@ -111,7 +119,22 @@ impl Bars {
 impl BarSeries {
     /// Builds a series.
     pub fn new(name: impl Into<String>, values: Vec<Option<BarValue>>) -> BarSeries {
-        BarSeries { name: name.into(), values }
+        BarSeries { name: name.into(), values, published: false }
+    }
+
+    /// Builds a series of published values, without margins. With the name of a series of our own it has the same
+    /// colour.
+    pub fn published(name: impl Into<String>, values: impl IntoIterator<Item = Option<f64>>) -> BarSeries {
+        let bar = |value: Option<f64>| value.map(|value| BarValue { value, margin: None });
+        BarSeries { published: true, ..BarSeries::new(name, values.into_iter().map(bar).collect()) }
+    }
+
+    fn role(&self) -> Role<'_> {
+        (&self.name, self.published)
+    }
+
+    fn in_words(&self) -> String {
+        if self.published { format!("{} (published)", self.name) } else { self.name.clone() }
     }
 
     /// The values that can be drawn, each with its group.
@@ -142,6 +165,7 @@ impl Column {
 }
 
 /// The CSS classes of the `index`th name: a colour, in a paler shade once all colours are used.
-fn bar_look(index: usize) -> String {
-    format!("colour{} faint{}", index % COLOURS, index / COLOURS % DASHES)
+fn bar_look(index: usize, published: bool) -> String {
+    let hollow = if published { " published" } else { "" };
+    format!("colour{} faint{}{hollow}", index % COLOURS, index / COLOURS % DASHES)
 }

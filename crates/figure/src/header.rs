@@ -17,6 +17,8 @@ pub(crate) enum Swatch {
     Line(String),
     /// A piece of a curve with the marker of this index in the middle.
     Marked(String, usize),
+    /// The marker of this index alone.
+    Marker(String, usize),
     /// A small bar: the class of its group, and its own class.
     Box(String, &'static str),
     /// All colours of a heatmap, with the lowest value in front.
@@ -26,7 +28,7 @@ pub(crate) enum Swatch {
 impl Swatch {
     fn width(&self) -> f64 {
         match self {
-            Swatch::Line(_) | Swatch::Marked(..) | Swatch::Box(..) => SWATCH_WIDTH,
+            Swatch::Line(_) | Swatch::Marked(..) | Swatch::Marker(..) | Swatch::Box(..) => SWATCH_WIDTH,
             Swatch::Scale(lowest) => text_width(lowest, TEXT) + SWATCH_GAP + HEAT_LEVELS as f64 * SHADE_WIDTH,
         }
     }
@@ -90,7 +92,11 @@ fn draw_swatch(svg: &mut Svg, swatch: &Swatch, x: f64, y: f64) {
         Swatch::Line(class) => svg.line(class, (x, middle), (x + SWATCH_WIDTH, middle)),
         Swatch::Marked(class, place) => {
             svg.line(&format!("curve {class}"), (x, middle), (x + SWATCH_WIDTH, middle));
-            svg.path(&format!("marker {class}"), &marker(*place, (x + SWATCH_WIDTH / 2.0, middle)));
+            svg.path(&format!("marker {class}"), &marker(*place, (x + SWATCH_WIDTH / 2.0, middle), MARKER));
+        }
+        Swatch::Marker(class, place) => {
+            let outline = marker(*place, (x + SWATCH_WIDTH / 2.0, middle), LONE_MARKER);
+            svg.path(&format!("marker {class}"), &outline);
         }
         Swatch::Box(group, class) => {
             svg.open_group(group);
@@ -154,11 +160,13 @@ pub(crate) fn legend(roles: &[Role<'_>], swatch: impl Fn(usize, bool) -> Swatch)
 }
 
 /// Radius of a marker, in pixels.
-const MARKER: f64 = 3.2;
+pub(crate) const MARKER: f64 = 3.2;
 
-/// The outline of the marker of the `index`th name: a disc, a square, a diamond or a triangle.
-pub(crate) fn marker(index: usize, middle: Point) -> String {
-    let r = MARKER;
+/// Radius of the marker of a single value, which has no line to lead the eye to it.
+pub(crate) const LONE_MARKER: f64 = 5.0;
+
+/// The outline of the marker of the `index`th name: a disc, a square, a diamond or a triangle, with radius `r`.
+pub(crate) fn marker(index: usize, middle: Point, r: f64) -> String {
     let corners = |corners: &[Point]| {
         let points: Vec<String> = corners.iter().map(|c| at((middle.0 + c.0, middle.1 + c.1))).collect();
         format!("M{}Z", points.join("L"))

@@ -1,8 +1,9 @@
 //! Line charts over a number: lines with a marker at each point and whiskers for the margins of error. A series of more
-//! than [`MAX_MARKERS`] points is a plain line.
+//! than [`MAX_MARKERS`] points is a plain line. Series can also be points alone, for numbers that a paper prints, or
+//! distributions.
 
 use crate::chart::{path, thinned};
-use crate::header::{Role, Swatch, draw_header, legend, marker, place};
+use crate::header::{Entry, LONE_MARKER, MARKER, Role, Swatch, draw_header, legend, marker, place};
 use crate::number_axis::{NUMBER_AXIS_HEIGHT, NumberAxis, ValueAxis, draw_whisker, with_margin};
 use crate::number_ticks::written;
 use crate::svg::{Frame, Svg};
@@ -28,6 +29,10 @@ pub struct Lines {
     /// Upper end of the y axis. Default: a little above the highest value. Higher values are drawn at the edge. The
     /// axis starts at zero, or below the lowest negative value.
     pub y_maximum: Option<f64>,
+    /// The x axis covers at least this range, such as that of a published figure.
+    pub x_covers: Option<(f64, f64)>,
+    /// The y axis covers at least this range, unless `y_maximum` is lower.
+    pub y_covers: Option<(f64, f64)>,
 }
 
 /// One quantity over a number.
@@ -39,6 +44,20 @@ pub struct LineSeries {
     pub points: Vec<LinePoint>,
     /// Whether it is drawn dashed with hollow markers, for published values beside our own.
     pub dashed: bool,
+    /// How its points are joined.
+    pub join: Join,
+}
+
+/// How the points of a series are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Join {
+    /// By straight lines, with a marker at each point.
+    #[default]
+    Lines,
+    /// Not at all: markers only, for single values that a text gives.
+    Points,
+    /// By steps without markers: each value holds until the next point.
+    Steps,
 }
 
 /// One value of a series.
@@ -70,23 +89,43 @@ impl Lines {
     pub fn to_svg(&self) -> String {
         let mut svg = Svg::default();
         let roles: Vec<Role<'_>> = self.series.iter().map(LineSeries::role).collect();
-        let swatch = |place, dashed| Swatch::Marked(line_look(place, dashed), place);
-        let top = draw_header(&mut svg, &self.title, "", &legend(&roles, swatch)) + 8.0;
+        let top = draw_header(&mut svg, &self.title, "", &line_legend(&self.series)) + 8.0;
         let plot = Frame { left: LEFT, top, width: PLOT_WIDTH, height: PLOT_HEIGHT };
-        let drawn: Vec<_> = self.series.iter().map(|series| series.drawn(self.x_log)).collect();
-        let numbers: Vec<f64> = drawn.iter().flatten().map(|point| point.x).collect();
-        let values: Vec<_> = drawn.iter().flatten().map(|point| (point.y, point.margin)).collect();
-        let axes = (NumberAxis::new(&numbers, self.x_log), ValueAxis::over(plot, &values, self.y_maximum));
+        let axes = self.axes(plot, &self.series);
         // The grid before the curves, because later elements cover earlier ones.
         axes.0.draw_grid(&mut svg, plot);
         axes.1.draw(&mut svg, &self.y_label);
         axes.0.draw_labels(&mut svg, plot, &self.x_label);
+        self.draw_series(&mut svg, plot, &axes, &self.series, &roles);
+        svg.finish(&self.title, &self.description(&axes.0), plot.bottom() + NUMBER_AXIS_HEIGHT)
+    }
+
+    /// The axes of `plot` for all of the `series`.
+    pub(crate) fn axes(&self, plot: Frame, series: &[LineSeries]) -> Axes {
+        let drawn: Vec<LinePoint> = series.iter().flat_map(|series| series.drawn(self.x_log)).collect();
+        let ends = |range: Option<(f64, f64)>| range.into_iter().flat_map(|(low, high)| [low, high]);
+        let fits = |x: &f64| x.is_finite() && (*x > 0.0 || !self.x_log);
+        let numbers: Vec<f64> =
+            drawn.iter().map(|point| point.x).chain(ends(self.x_covers).filter(fits)).collect();
+        let covered = ends(self.y_covers).map(|end| (end, None));
+        let values: Vec<_> = drawn.iter().map(|point| (point.y, point.margin)).chain(covered).collect();
+        (NumberAxis::new(plot, &numbers, self.x_log), ValueAxis::over(plot, &values, self.y_maximum))
+    }
+
+    /// Draws the zero line and the series; `roles` are all names of the picture.
+    pub(crate) fn draw_series<'a>(
+        &self,
+        svg: &mut Svg,
+        plot: Frame,
+        axes: &Axes,
+        series: impl IntoIterator<Item = &'a LineSeries>,
+        roles: &[Role<'_>],
+    ) {
         let zero = axes.1.y(0.0);
         svg.line("axis", (plot.left, zero), (plot.right(), zero));
-        for (series, points) in self.series.iter().zip(&drawn) {
-            series.draw(&mut svg, points, &axes, place(&roles, series.role()));
+        for one in series {
+            one.draw(svg, &one.drawn(self.x_log), axes, place(roles, one.role()));
         }
-        svg.finish(&self.title, &self.description(&axes.0), plot.bottom() + NUMBER_AXIS_HEIGHT)
     }
 
     fn description(&self, numbers: &NumberAxis) -> String {
@@ -99,10 +138,34 @@ impl Lines {
 impl LineSeries {
     /// Builds a series with a solid line.
     pub fn new(name: impl Into<String>, points: Vec<LinePoint>) -> LineSeries {
-        LineSeries { name: name.into(), points, dashed: false }
+        LineSeries { name: name.into(), points, ..LineSeries::default() }
     }
 
-    fn role(&self) -> Role<'_> {
+    /// Builds a series of single values from a paper: hollow markers without a line. With the name of a series of our
+    /// own it has the same colour.
+    pub fn published(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> LineSeries {
+        let points = points.into_iter().map(|(x, y)| LinePoint { x, y, margin: None }).collect();
+        LineSeries { dashed: true, join: Join::Points, ..LineSeries::new(name, points) }
+    }
+
+    /// Builds the cumulative distribution of values: at each value, the percentage of the values that are not above it.
+    /// Values that are not finite are left out.
+    pub fn distribution(name: impl Into<String>, values: &[f64]) -> LineSeries {
+        let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let percent = |count: usize| 100.0 * count as f64 / sorted.len() as f64;
+        let mut points: Vec<LinePoint> = Vec::new();
+        // The curve begins on the axis, at the lowest value.
+        points.extend(sorted.first().map(|&x| LinePoint { x, y: 0.0, margin: None }));
+        let mut count = 0;
+        for equal in sorted.chunk_by(|a, b| a == b) {
+            count += equal.len();
+            points.extend(equal.first().map(|&x| LinePoint { x, y: percent(count), margin: None }));
+        }
+        LineSeries { join: Join::Steps, ..LineSeries::new(name, points) }
+    }
+
+    pub(crate) fn role(&self) -> Role<'_> {
         (&self.name, self.dashed)
     }
 
@@ -117,28 +180,48 @@ impl LineSeries {
         points
     }
 
-    fn draw(&self, svg: &mut Svg, points: &[LinePoint], axes: &(NumberAxis, ValueAxis), index: usize) {
+    fn draw(&self, svg: &mut Svg, points: &[LinePoint], axes: &Axes, index: usize) {
         if points.is_empty() {
             return;
         }
         let look = line_look(index, self.dashed);
+        let radius = if self.join == Join::Points { LONE_MARKER } else { MARKER };
         let name = fit(&self.name, TEXT, PLOT_WIDTH);
         let at = |point: &LinePoint| (axes.0.x(point.x), axes.1.y(point.y));
         let places: Vec<(f64, f64)> = points.iter().map(at).collect();
         svg.open_group(&format!("series {look}"));
         svg.tooltip(&name);
-        svg.path(&format!("curve {look}"), &path(&thinned(&places), false));
-        if points.len() <= MAX_MARKERS {
+        if self.join != Join::Points {
+            svg.path(&format!("curve {look}"), &path(&thinned(&places), self.join == Join::Steps));
+        }
+        if self.join != Join::Steps && points.len() <= MAX_MARKERS {
             for (point, place) in points.iter().zip(places) {
                 svg.open_group("point");
                 svg.tooltip(&format!("{name}, {}: {}", written(point.x), with_margin(point.y, point.margin)));
                 draw_whisker(svg, "whisker", &axes.1, place.0, (point.y, point.margin));
-                svg.path(&format!("marker {look}"), &marker(index, place));
+                svg.path(&format!("marker {look}"), &marker(index, place, radius));
                 svg.close_group();
             }
         }
         svg.close_group();
     }
+}
+
+/// The axes of a plot.
+pub(crate) type Axes = (NumberAxis, ValueAxis);
+
+/// The legend of the series of a picture. A sample looks like the first series of its name.
+pub(crate) fn line_legend(series: &[LineSeries]) -> Vec<Entry> {
+    let roles: Vec<Role<'_>> = series.iter().map(LineSeries::role).collect();
+    legend(&roles, |index, dashed| {
+        let is_it = |one: &&LineSeries| one.dashed == dashed && place(&roles, one.role()) == index;
+        let look = line_look(index, dashed);
+        match series.iter().find(is_it).map_or(Join::Lines, |one| one.join) {
+            Join::Lines => Swatch::Marked(look, index),
+            Join::Points => Swatch::Marker(look, index),
+            Join::Steps => Swatch::Line(format!("curve {look}")),
+        }
+    })
 }
 
 /// The CSS classes of the `index`th name. Colours repeat after seven names and markers after four, which have no common

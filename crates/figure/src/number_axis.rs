@@ -3,37 +3,43 @@
 
 use crate::number_ticks::{NARROWEST, NumberTicks, Reach, is_power_of_two, log_ticks, ticks_from, written};
 use crate::svg::{Frame, Svg, number};
-use crate::theme::{LEFT, MARGIN, PLOT_WIDTH, TEXT, fit};
+use crate::theme::{MARGIN, TEXT, fit};
 
 /// Minimum distance between two labels of the x axis, in pixels.
 const LABEL_PITCH: f64 = 70.0;
+/// The same in a narrow plot, and the width of one: it would have too few labels otherwise.
+const NARROW_PITCH: f64 = 50.0;
+const NARROW: f64 = 300.0;
 
 /// Height of the labels below the plot, in pixels.
 pub(crate) const NUMBER_AXIS_HEIGHT: f64 = 52.0;
 
 #[derive(Debug)]
 pub(crate) struct NumberAxis {
+    left: f64,
+    width: f64,
     ticks: NumberTicks,
 }
 
 impl NumberAxis {
-    /// An axis for `numbers`, which must be finite, and positive if it is logarithmic. A logarithmic axis has marks at
-    /// powers of two if all numbers are such powers.
-    pub(crate) fn new(numbers: &[f64], logarithmic: bool) -> NumberAxis {
-        let room = (PLOT_WIDTH / LABEL_PITCH) as u32;
+    /// The axis of `plot` for `numbers`, which must be finite, and positive if it is logarithmic. A logarithmic axis has
+    /// marks at powers of two if all numbers are such powers.
+    pub(crate) fn new(plot: Frame, numbers: &[f64], logarithmic: bool) -> NumberAxis {
+        let Frame { left, width, .. } = plot;
+        let room = (width / if width < NARROW { NARROW_PITCH } else { LABEL_PITCH }) as u32;
         let low = numbers.iter().copied().reduce(f64::min).unwrap_or(if logarithmic { 1.0 } else { 0.0 });
         let high = numbers.iter().copied().reduce(f64::max).unwrap_or(if logarithmic { 10.0 } else { 1.0 });
         if logarithmic {
             let binary = !numbers.is_empty() && numbers.iter().all(|&number| is_power_of_two(number));
-            return NumberAxis { ticks: log_ticks(low, high, room, binary) };
+            return NumberAxis { left, width, ticks: log_ticks(low, high, room, binary) };
         }
         let (low, high) = widened(low, high);
-        NumberAxis { ticks: ticks_from(low, Reach::AtLeast(high), room, false) }
+        NumberAxis { left, width, ticks: ticks_from(low, Reach::AtLeast(high), room, false) }
     }
 
     /// Position of `number` in pixels; numbers beyond the range are at the edge.
     pub(crate) fn x(&self, number: f64) -> f64 {
-        LEFT + self.ticks.share(number) * PLOT_WIDTH
+        self.left + self.ticks.share(number) * self.width
     }
 
     /// The range of the axis in words, for screen readers.
@@ -52,6 +58,12 @@ impl NumberAxis {
 
     /// Draws the base line, the labels and `caption` below the plot.
     pub(crate) fn draw_labels(&self, svg: &mut Svg, plot: Frame, caption: &str) {
+        self.draw_numbers(svg, plot);
+        draw_x_label(svg, plot, caption);
+    }
+
+    /// Draws the base line and the numbers below the plot.
+    pub(crate) fn draw_numbers(&self, svg: &mut Svg, plot: Frame) {
         let y = plot.bottom();
         svg.line("axis", (plot.left, y), (plot.right(), y));
         for (value, label) in &self.ticks.marks {
@@ -59,9 +71,13 @@ impl NumberAxis {
             svg.line("axis", (x, y), (x, y + 4.0));
             svg.text("middle", (x, y + 17.0), &fit(label, TEXT, LABEL_PITCH));
         }
-        let caption = fit(caption, TEXT, plot.width);
-        svg.text("middle", (plot.left + plot.width / 2.0, y + 36.0), &caption);
     }
+}
+
+/// Writes the label of the x axis below its numbers.
+pub(crate) fn draw_x_label(svg: &mut Svg, plot: Frame, label: &str) {
+    let label = fit(label, TEXT, plot.width);
+    svg.text("middle", (plot.left + plot.width / 2.0, plot.bottom() + 36.0), &label);
 }
 
 /// Widens a range of a single number, so that it is in the middle of the axis.
@@ -114,15 +130,31 @@ impl ValueAxis {
 
     /// Draws grid lines, numbers, and `label` along the axis.
     pub(crate) fn draw(&self, svg: &mut Svg, label: &str) {
-        let Frame { left, top, height, .. } = self.plot;
-        for (value, number) in &self.ticks.marks {
-            let y = self.y(*value);
-            svg.line("grid", (left, y), (self.plot.right(), y));
-            svg.text("end", (left - 8.0, y + 4.0), number);
-        }
-        let label = fit(label, TEXT, height);
-        svg.turned_text("middle", (MARGIN, top + height / 2.0), 90, &label);
+        self.draw_grid(svg);
+        self.draw_numbers(svg);
+        draw_y_label(svg, self.plot, label);
     }
+
+    /// Draws a horizontal line through the plot for each mark.
+    pub(crate) fn draw_grid(&self, svg: &mut Svg) {
+        for (value, _) in &self.ticks.marks {
+            let y = self.y(*value);
+            svg.line("grid", (self.plot.left, y), (self.plot.right(), y));
+        }
+    }
+
+    /// Draws the numbers on the left of the plot.
+    pub(crate) fn draw_numbers(&self, svg: &mut Svg) {
+        for (value, number) in &self.ticks.marks {
+            svg.text("end", (self.plot.left - 8.0, self.y(*value) + 4.0), number);
+        }
+    }
+}
+
+/// Writes the label of the y axis along `plot`, at the left edge of the page.
+pub(crate) fn draw_y_label(svg: &mut Svg, plot: Frame, label: &str) {
+    let label = fit(label, TEXT, plot.height);
+    svg.turned_text("middle", (MARGIN, plot.top + plot.height / 2.0), 90, &label);
 }
 
 /// Half the width of the ends of a whisker, in pixels.
@@ -160,18 +192,20 @@ fn usable(margin: Option<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
+    const PLOT: Frame = Frame { left: 72.0, top: 0.0, width: 800.0, height: 300.0 };
+
     #[test]
     fn numbers_stay_on_the_axis() {
         let odd = [f64::MIN, -1.0, 0.0, f64::MIN_POSITIVE, 5.0, f64::MAX];
         for (low, high) in odd.into_iter().flat_map(|low| odd.map(|high| (low, high))) {
             for logarithmic in [false, true] {
-                let axis = NumberAxis::new(&[low, high], logarithmic);
+                let axis = NumberAxis::new(PLOT, &[low, high], logarithmic);
                 for number in odd.into_iter().chain([f64::INFINITY]) {
-                    assert!((LEFT..=LEFT + PLOT_WIDTH).contains(&axis.x(number)), "{number} on {axis:?}");
+                    assert!((72.0..=872.0).contains(&axis.x(number)), "{number} on {axis:?}");
                 }
             }
         }
-        assert_eq!(NumberAxis::new(&[5.0], false).x(5.0), LEFT + PLOT_WIDTH / 2.0);
-        assert_eq!(NumberAxis::new(&[4.0, 1.0, 16.0], true).x(4.0), LEFT + PLOT_WIDTH / 2.0);
+        assert_eq!(NumberAxis::new(PLOT, &[5.0], false).x(5.0), 472.0);
+        assert_eq!(NumberAxis::new(PLOT, &[4.0, 1.0, 16.0], true).x(4.0), 472.0);
     }
 }

@@ -2,10 +2,10 @@
 //! appearance is not tested.
 
 use bookahead_figure::{
-    Bar, BarKind, BarSeries, BarValue, Bars, Chart, Clock, Gantt, Heatmap, LinePoint, LineSeries, Lines,
-    MAX_BARS, MAX_COLUMNS, MAX_GROUPS, MAX_MARKERS, MAX_PARTIES, MAX_RECTANGLES, MAX_ROWS, MAX_SEQUENCE_ROWS,
-    MessageStyle, POINTS_PER_COLUMN, Panel, Port, Row, Sequence, Series, Side, StateDiagram, StateEdge,
-    StateNode, Style,
+    Bar, BarKind, BarSeries, BarValue, Bars, Chart, Clock, Gantt, Heatmap, Join, LinePoint, LineSeries,
+    Lines, MAX_BARS, MAX_COLUMNS, MAX_GROUPS, MAX_MARKERS, MAX_PANELS, MAX_PARTIES, MAX_RECTANGLES, MAX_ROWS,
+    MAX_SEQUENCE_ROWS, MessageStyle, Multiples, POINTS_PER_COLUMN, Panel, Port, Row, Sequence, Series, Side,
+    StateDiagram, StateEdge, StateNode, Style,
 };
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use proptest::prelude::*;
@@ -88,6 +88,11 @@ fn lines(points: &[LinePoint]) -> Lines {
     Lines::new("Lines", "processors", "seconds", vec![ours, theirs])
 }
 
+fn multiples(points: &[LinePoint], panels: usize) -> Multiples {
+    let panel = |index: usize| (format!("panel {index}"), lines(points).series);
+    Multiples::new(lines(points), 3, (0..panels).map(panel).collect())
+}
+
 fn bars(values: &[Option<BarValue>]) -> Bars {
     let series = ["easy", "fcfs"].map(|name| BarSeries::new(name, values.to_vec())).to_vec();
     let groups = (0..values.len()).map(|index| format!("group {index}")).collect();
@@ -122,6 +127,9 @@ fn nothing_makes_a_picture_too() {
     assert_sound(&Chart::new("", vec![Panel::default()]).to_svg());
     assert_sound(&Lines::default().to_svg());
     assert_sound(&Lines { x_log: true, ..lines(&[]) }.to_svg());
+    assert_sound(&Multiples::default().to_svg());
+    assert_sound(&multiples(&[], 4).to_svg());
+    assert_sound(&Lines::new("", "", "", vec![LineSeries::distribution("none", &[f64::NAN])]).to_svg());
     assert_sound(&Bars::default().to_svg());
     assert_sound(&bars(&[]).to_svg());
     assert_sound(&bars(&[None, None]).to_svg());
@@ -158,12 +166,68 @@ fn odd_numbers_are_drawn() {
         let y_maximum = Some(odd);
         assert_sound(&Lines { y_maximum, ..lines(&points) }.to_svg());
         assert_sound(&Lines { y_maximum, x_log: true, ..lines(&points) }.to_svg());
+        for x_log in [false, true] {
+            let covers = Some((odd, other));
+            assert_sound(&Lines { x_covers: covers, y_covers: covers, x_log, ..lines(&points) }.to_svg());
+        }
         assert_sound(&lines(&[LinePoint { x: odd, y: other, margin: Some(other) }]).to_svg());
         assert_sound(&bars(&[Some(BarValue { value: odd, margin: Some(other) })]).to_svg());
         assert_sound(&Heatmap { range: Some((odd, other)), ..heatmap(&cells) }.to_svg());
         assert_sound(&heatmap(&[vec![Some(odd), Some(other)]]).to_svg());
     }
     assert_sound(&bars(&values).to_svg());
+}
+
+#[test]
+fn an_axis_covers_the_range_of_the_paper() {
+    let few =
+        lines(&[LinePoint { x: 10.0, y: 2.0, margin: None }, LinePoint { x: 20.0, y: 3.0, margin: None }]);
+    let label = |svg: &str, number: &str| svg.contains(&format!(">{number}</text>"));
+    let ours = few.to_svg();
+    assert!(!label(&ours, "160") && !label(&ours, "40"), "{ours}");
+    let covering = Lines { x_covers: Some((0.0, 160.0)), y_covers: Some((0.0, 40.0)), ..few }.to_svg();
+    assert!(label(&covering, "160") && label(&covering, "40"), "{covering}");
+}
+
+#[test]
+fn points_of_a_paper_have_markers_and_no_line() {
+    let ours = LineSeries::new("wait", vec![LinePoint { x: 1.0, y: 5.0, margin: None }]);
+    let paper = LineSeries::published("wait", [(1.0, 20.0), (2.0, 71.0)]);
+    let svg = Lines::new("Waits", "%", "minutes", vec![ours, paper]).to_svg();
+    assert!(svg.contains(">wait (published)</text>") && svg.contains("<title>wait, 2: 71</title>"), "{svg}");
+    // The curve of our own series, and its sample in the legend.
+    assert_eq!(svg.matches("class=\"curve ").count(), 2, "{svg}");
+    let bars = vec![
+        BarSeries::new("wait", vec![Some(BarValue { value: 5.0, margin: None }), None]),
+        BarSeries::published("wait", [Some(20.0), None]),
+    ];
+    let svg = Bars::new("Waits", "minutes", vec!["10%".to_owned(), "20%".to_owned()], bars).to_svg();
+    assert!(svg.contains("<title>10%, wait (published): 20</title>"), "{svg}");
+    assert_eq!(svg.matches("faint0 published").count(), 2, "bars and legend: {svg}");
+}
+
+#[test]
+fn a_distribution_counts_equal_values_together() {
+    let curve = LineSeries::distribution("waits", &[4.0, 1.0, f64::NAN, 1.0, 2.0]);
+    assert_eq!(curve.join, Join::Steps);
+    let points: Vec<_> = curve.points.iter().map(|point| (point.x, point.y)).collect();
+    assert_eq!(points, [(1.0, 0.0), (1.0, 50.0), (2.0, 75.0), (4.0, 100.0)]);
+    let svg =
+        Lines::new("Waits", "s", "%", vec![curve.clone(), LineSeries { name: "b".into(), ..curve }]).to_svg();
+    assert!(svg.contains(">waits</text>") && !svg.contains("class=\"marker"), "{svg}");
+}
+
+#[test]
+fn small_multiples_share_axes_and_legend() {
+    let point = |x, y| LinePoint { x, y, margin: None };
+    let svg = multiples(&[point(1.0, 10.0), point(5.0, 50.0)], 5).to_svg();
+    assert_sound(&svg);
+    assert_eq!(svg.matches("class=\"heading\"").count(), 5);
+    // The numbers of the y axis in both rows, those of the x axis below each of the three columns.
+    assert_eq!(svg.matches(">50</text>").count(), 2, "{svg}");
+    assert_eq!(svg.matches(">3</text>").count(), 3, "{svg}");
+    assert_eq!(svg.matches(">easy (published)</text>").count(), 1);
+    assert!(multiples(&[], 50).to_svg().contains(&format!("showing the first {MAX_PANELS} of 50 panels")));
 }
 
 #[test]
@@ -410,6 +474,13 @@ proptest! {
         let lines = Lines { x_log, y_maximum: maximum, ..lines(&points) };
         prop_assert_eq!(fault(&lines.to_svg()), None);
         prop_assert_eq!(lines.to_svg(), lines.to_svg());
+        let values: Vec<f64> = points.iter().map(|point| point.x).collect();
+        let panels = vec![
+            ("waits".to_owned(), vec![LineSeries::distribution("waits", &values)]),
+            ("points".to_owned(), vec![LineSeries::published("points", values.iter().map(|&x| (x, x)))]),
+        ];
+        let multiples = Multiples::new(Lines { x_covers: range, y_covers: range, ..lines }, numbers.len(), panels);
+        prop_assert_eq!(fault(&multiples.to_svg()), None);
         let values: Vec<_> = numbers.iter().map(|&(value, _, margin)| Some(BarValue { value, margin })).collect();
         prop_assert_eq!(fault(&bars(&values).to_svg()), None);
         prop_assert_eq!(bars(&values).to_svg(), bars(&values).to_svg());

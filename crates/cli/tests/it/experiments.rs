@@ -45,7 +45,9 @@ fn json_has_every_claim_with_the_paper_s_value_and_ours() {
         for key in ["id", "source", "statement", "paper", "ours", "rule"] {
             assert!(claim[key].as_str().is_some_and(|text| !text.is_empty()), "{key} of {claim}");
         }
-        assert!(claim["reproduced"].is_boolean());
+        let verdicts = ["reproduced", "direction-only", "not-reproduced", "not-judged"];
+        assert!(claim["verdict"].as_str().is_some_and(|verdict| verdicts.contains(&verdict)), "{claim}");
+        assert!(!claim["checks"].as_array().unwrap().is_empty());
         assert!(!claim["measured"].as_array().unwrap().is_empty());
     }
     assert_eq!(claims.as_array().unwrap().len(), 9);

@@ -3,6 +3,7 @@
 
 use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, Results};
 use super::site::SHARES;
+use crate::check::{Check, SAME};
 use crate::claim::Row;
 use crate::{Estimate, Measured};
 
@@ -14,18 +15,14 @@ pub(super) const CLAIMS: [Row<Results>; 3] = [
         claim: ["cosy/no-advantage", "abstract; section 1", "no advantage"],
         statement: "with a shortest notice of the predicted wait there is no start time advantage to making a \
                     reservation over submitting to the queue",
-        rule: "at factors 1, 2 and 4 and every share, granted reservations do not start earlier on average than the \
-               same requests as jobs, and for a reservation with the shortest notice allowed the 95% interval of the \
-               advantage is not wholly above zero",
+        rule: "at factors 1, 2 and 4 and every share, neither granted reservations nor one with the shortest notice \
+               allowed start earlier on average than the same requests as jobs, by more than 5% of the mean wait",
         measure: advantages,
         ours: |results, _| advantage_text(results),
-        holds: |results, _| {
-            let granted_lose = |rule: usize| range(results, rule, |run| run.advantage).1 <= 0.0;
-            let none_told_apart = |rule: usize| {
-                let shortest = |share| results.estimate(rule, share, Measures::shortest_advantage);
-                !shares_above_none().any(|share| is_above_zero(&shortest(share)))
-            };
-            (FACTOR_ONE..FACTORS.len()).all(|rule| granted_lose(rule) && none_told_apart(rule))
+        checks: |results, _| {
+            let factors =
+                (FACTOR_ONE..FACTORS.len()).flat_map(|rule| shares_above_none().map(move |at| (rule, at)));
+            factors.flat_map(|(rule, share)| no_advantage(results, rule, share)).collect()
         },
         why: |_, _| {
             "the queue wait grows faster than the history of starts shows, or the granted reservations are those \
@@ -38,7 +35,7 @@ pub(super) const CLAIMS: [Row<Results>; 3] = [
         statement: "the existence of advance reservations still prolongs the queue wait time even though no start \
                     time advantages are taken",
         rule: "at factor 1 the mean wait of the jobs that queue in every run is longer than without reservations at \
-               every share, and at the largest the interval lies above zero",
+               every share",
         measure: |results| {
             let named = |share| format!("increase at factor 1, {}%", SHARES[share]);
             shares_above_none().map(|share| (named(share), results.increase(FACTOR_ONE, share))).collect()
@@ -48,10 +45,9 @@ pub(super) const CLAIMS: [Row<Results>; 3] = [
             let shown: Vec<_> = shown.map(|(share, by)| format!("{}% at {share}%", percent(by))).collect();
             format!("longer at factor 1 by {}", shown.join(", "))
         },
-        // A small share has a small effect, which the interval may not separate from zero; the largest share must.
-        holds: |_, increases| {
-            increases.iter().all(|increase| increase.mean > 0.0)
-                && increases.last().is_some_and(is_above_zero)
+        checks: |_, increases| {
+            let shown = SHARES[1..].iter().zip(increases);
+            shown.map(|(share, by)| Check::positive(format!("increase at {share}%"), *by)).collect()
         },
         why: |_, _| {
             "at some share the mean over the seeds is not longer, or the seeds differ too much".into()
@@ -61,8 +57,7 @@ pub(super) const CLAIMS: [Row<Results>; 3] = [
         claim: ["cosy/longer-notice", "abstract", "longer"],
         statement: "as a larger percentage of reservation requests are involved, a longer mandatory shortest notice \
                     time must be applied in order not to sacrifice queue scheduling efficiency",
-        rule: "for a tolerated increase of the queue's wait of 10% and of 25% the mean of the needed factors never \
-               falls as the share grows, and is larger at the largest share than at the smallest",
+        rule: "for a tolerated increase of the queue's wait of 10% and of 25% the needed factor rises with the share",
         measure: needed_factors,
         ours: |results, _| {
             let shown = TOLERATED.map(|tolerated| {
@@ -71,12 +66,12 @@ pub(super) const CLAIMS: [Row<Results>; 3] = [
             });
             format!("factors at 5, 10, 20, 30, 40% that keep the queue's wait, {}", shown.join("; "))
         },
-        holds: |_, factors| {
-            factors.chunks(shares_above_none().len()).all(|factors| {
-                let never_falls = factors.windows(2).all(|pair| pair[0].mean <= pair[1].mean);
-                let ends = factors.first().zip(factors.last());
-                never_falls && ends.is_some_and(|(few, many)| few.mean < many.mean)
-            })
+        checks: |_, factors| {
+            let curves = TOLERATED.iter().zip(factors.chunks(shares_above_none().len()));
+            let check = |(tolerated, curve): (&f64, &[Estimate])| {
+                Check::rising(format!("factor for {:.0}%", 100.0 * tolerated), curve)
+            };
+            curves.map(check).collect()
         },
         why: |_, _| {
             "the increase does not fall monotonically with the factor in every seed; see the table of waits"
@@ -90,9 +85,15 @@ pub(super) fn shares_above_none() -> std::ops::Range<usize> {
     1..SHARES.len()
 }
 
-fn is_above_zero(estimate: &Estimate) -> bool {
-    // A single seed has no interval; then the mean alone decides.
-    estimate.mean - estimate.margin.unwrap_or(0.0) > 0.0
+/// An advantage within [`SAME`] of the mean wait counts as none.
+fn no_advantage(results: &Results, rule: usize, share: usize) -> [Check; 2] {
+    let none = SAME * results.estimate(rule, share, |run| run.wait).mean;
+    let figures: [(&str, Figure); 2] =
+        [("shortest notice", Measures::shortest_advantage), ("granted", |run| run.advantage)];
+    figures.map(|(name, of)| {
+        let what = format!("no hours gained, {name}, factor {}, {}%", factor(rule), SHARES[share]);
+        Check::at_most(what, results.estimate(rule, share, of), none)
+    })
 }
 
 fn advantages(results: &Results) -> Measured {
@@ -170,4 +171,73 @@ fn percent(share: &Estimate) -> String {
 /// A notice factor as a number, such as 0.5.
 pub(super) fn factor(rule: usize) -> f64 {
     f64::from(FACTORS[rule]) / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verdict::{DirectionOnly, NotReproduced, Reproduced};
+    use crate::claim::judge;
+
+    /// Waits of 10 hours without reservations, which differ by an hour between the seeds, longer by `increase` at each
+    /// share; and how much earlier reservations start from factor 1 on.
+    fn measures(seed: usize, rule: usize, share: usize, increase: f64, advantage: f64) -> Measures {
+        let wait = (10.0 + seed as f64) * (1.0 + increase * share as f64);
+        let advantage = if rule >= FACTOR_ONE { advantage } else { 5.0 };
+        Measures { wait, needed: wait - advantage, advantage, ..Measures::default() }
+    }
+
+    #[track_caller]
+    fn assert_verdict(id: &str, results: &Results, expected: crate::Verdict) {
+        let claims = judge(&CLAIMS, results);
+        let claim = claims.iter().find(|claim| claim.id == id).unwrap();
+        assert_eq!(claim.verdict, expected, "{}", claim.show_verdict());
+    }
+
+    #[test]
+    fn an_advantage_of_a_twentieth_of_the_wait_counts_as_none() {
+        // The mean wait is 10.5 hours, a twentieth of it 0.525.
+        for (advantage, spread, expected) in [
+            (0.52, 0.0, Reproduced),
+            (0.53, 0.0, NotReproduced),
+            (0.5, 0.1, DirectionOnly),
+            (-1.0, 0.1, Reproduced),
+        ] {
+            let results = Results::made(2, |seed, rule, share| {
+                let by_seed = if seed == 0 { spread } else { -spread };
+                measures(seed, rule, share, 0.0, advantage + by_seed)
+            });
+            assert_verdict("cosy/no-advantage", &results, expected);
+        }
+    }
+
+    #[test]
+    fn the_queue_must_wait_longer_at_every_share() {
+        for (first, second, expected) in [
+            (0.1, 0.1, Reproduced),
+            (0.1, 0.01, DirectionOnly),
+            (0.1, -0.11, NotReproduced),
+            (0.0, 0.0, NotReproduced),
+        ] {
+            let increase = |seed: usize| if seed == 0 { first } else { second };
+            let results =
+                Results::made(2, |seed, rule, share| measures(seed, rule, share, increase(seed), 0.0));
+            assert_verdict("cosy/queue-waits-longer", &results, expected);
+        }
+    }
+
+    #[test]
+    fn the_needed_factor_must_rise_with_the_share() {
+        // The increase falls with the factor, and grows with the share by `slope`.
+        let results = |slope: f64| {
+            Results::made(2, move |seed, rule, share| {
+                let increase = (0.2 + slope * share as f64) / (1.0 + 2.0 * rule as f64);
+                let wait = if share == 0 { 10.0 } else { 10.0 * (1.0 + increase) };
+                Measures { wait: wait * (1.0 + seed as f64), ..Measures::default() }
+            })
+        };
+        assert_verdict("cosy/longer-notice", &results(0.1), Reproduced);
+        assert_verdict("cosy/longer-notice", &results(0.0), NotReproduced);
+        assert_verdict("cosy/longer-notice", &results(-0.03), NotReproduced);
+    }
 }

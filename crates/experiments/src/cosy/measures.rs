@@ -1,5 +1,5 @@
 //! The runs of the experiment and their measures: one run for each seed, rule and share of reservations. Only the
-//! measures of a run are kept.
+//! measures of a run are kept, and of seed 1 the waits without reservations and at the largest share.
 
 use super::site::{Answer, Asked, Decision, Fate, MACHINE, SHARES, draw, simulate};
 use crate::{Estimate, Progress, Scale, run_each};
@@ -34,6 +34,12 @@ const fn mean_times(percent: u32) -> NoticeRule {
     NoticeRule { predictor: Predictor::Mean, percent }
 }
 
+/// Classes of jobs by processors: name and largest size.
+pub(super) const CLASSES: [(&str, u32); 4] =
+    [("1 processor", 1), ("2 to 8", 8), ("9 to 32", 32), ("33 to 128", u32::MAX)];
+/// Runs shorter than this count as this long in slowdowns, as usual, because very short jobs would dominate the mean.
+const SHORTEST_RUN: f64 = 10.0;
+
 /// Measures of one run. Times are in hours, shares from 0 to 1; a mean without values is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Measures {
@@ -55,6 +61,8 @@ pub(super) struct Measures {
     pub(super) gaining: f64,
     /// Waits of refused requests in the queue: real, and by the two plans.
     pub(super) refused: Waits,
+    /// Mean bounded slowdown of the jobs that queue in every run, in each of [`CLASSES`].
+    pub(super) slowdown: [f64; CLASSES.len()],
 }
 
 impl Measures {
@@ -81,6 +89,8 @@ type Runs = [[Measures; SHARES.len()]; RULES.len()];
 
 pub(super) struct Results {
     runs: Vec<Runs>,
+    /// Of seed 1: rule, share, and the waits in minutes of the jobs that queue in every run.
+    waits: Vec<(usize, usize, Vec<f64>)>,
 }
 
 pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Results {
@@ -95,19 +105,33 @@ pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Results {
     }
     let measured = run_each(&inputs, scale, progress, |&(seed, rule, at)| {
         let jobs = &workloads[seed];
-        measure(jobs, &simulate(MACHINE, jobs, SHARES[at], RULES[rule]))
+        let fates = simulate(MACHINE, jobs, SHARES[at], RULES[rule]);
+        let shown = seed == 0 && (at == 0 || at + 1 == SHARES.len());
+        (
+            measure(jobs, &fates),
+            shown.then(|| queued(jobs, &fates).map(|(_, wait)| wait.0 as f64 / 60.0).collect()),
+        )
     });
     let mut runs = vec![[[Measures::default(); SHARES.len()]; RULES.len()]; seeds];
-    for (&(seed, rule, at), &measures) in inputs.iter().zip(&measured) {
+    let mut waits = Vec::new();
+    for (&(seed, rule, at), (measures, shown)) in inputs.iter().zip(measured) {
         runs[seed][rule][at] = measures;
+        waits.extend(shown.map(|shown| (rule, at, shown)));
         if at == 0 {
             runs[seed].iter_mut().for_each(|rule| rule[0] = measures);
         }
     }
-    Results { runs }
+    Results { runs, waits }
 }
 
 impl Results {
+    /// The waits of seed 1 in minutes, of the jobs that queue in every run; only without reservations (with rule 0) and
+    /// at the largest share.
+    pub(super) fn waits(&self, rule: usize, share: usize) -> &[f64] {
+        let found = self.waits.iter().find(|(of_rule, of_share, _)| (*of_rule, *of_share) == (rule, share));
+        found.map_or(&[], |(.., waits)| waits)
+    }
+
     /// A measure over the seeds; `rule` and `share` are indices.
     pub(super) fn estimate(&self, rule: usize, share: usize, of: impl Fn(&Measures) -> f64) -> Estimate {
         self.per_seed(|run| of(&run[rule][share]))
@@ -159,9 +183,31 @@ fn needed_factor(increases: &[f64; FACTORS.len()], tolerated: f64) -> f64 {
     }
 }
 
+/// The jobs after the warm-up, each with its fate.
+fn after_warm_up<'a>(jobs: &'a [Asked], fates: &'a [Fate]) -> impl Iterator<Item = (&'a Asked, &'a Fate)> {
+    jobs.iter().zip(fates).skip(jobs.len() / WARM_UP)
+}
+
+/// The measured jobs that queue in every run, with their waits.
+fn queued<'a>(jobs: &'a [Asked], fates: &'a [Fate]) -> impl Iterator<Item = (&'a Asked, Seconds)> {
+    let always = after_warm_up(jobs, fates).filter(|(asked, _)| asked.always_queues());
+    always.map(|(asked, fate)| (asked, fate.start - asked.job.asked.submit))
+}
+
+/// Mean bounded slowdown of the jobs of a class.
+fn slowdown<'a>(class: usize, queued: impl Iterator<Item = (&'a Asked, Seconds)>) -> f64 {
+    let size = |asked: &Asked| asked.job.asked.capacity.0;
+    let here =
+        queued.filter(|(asked, _)| CLASSES.iter().position(|(_, most)| size(asked) <= *most) == Some(class));
+    let (sum, count) = here.fold((0.0, 0u32), |(sum, count), (asked, wait)| {
+        let run = asked.job.run.0 as f64;
+        (sum + ((wait.0 as f64 + run) / run.max(SHORTEST_RUN)).max(1.0), count + 1)
+    });
+    sum / f64::from(count.max(1))
+}
+
 fn measure(jobs: &[Asked], fates: &[Fate]) -> Measures {
-    let skipped = jobs.len() / WARM_UP;
-    let measured = || jobs.iter().zip(fates).skip(skipped);
+    let measured = || after_warm_up(jobs, fates);
     let waited = |(asked, fate): (&Asked, &Fate)| fate.start - asked.job.asked.submit;
     let decisions = || measured().filter_map(|(asked, fate)| Some((asked, fate, fate.asked?)));
     let answered = |answer: Answer| share(decisions().map(|(.., decision)| decision.answer == answer));
@@ -169,7 +215,8 @@ fn measure(jobs: &[Asked], fates: &[Fate]) -> Measures {
     let refused = || decisions().filter(|(.., decision)| decision.answer != Answer::Granted);
     let of_refused = |wait: fn(&Decision) -> Seconds| mean(refused().map(|(.., decision)| wait(&decision)));
     Measures {
-        wait: mean(measured().filter(|(asked, _)| asked.always_queues()).map(waited)),
+        wait: mean(queued(jobs, fates).map(|(_, wait)| wait)),
+        slowdown: std::array::from_fn(|class| slowdown(class, queued(jobs, fates))),
         granted: answered(Answer::Granted),
         too_short: answered(Answer::TooShort),
         no_room: answered(Answer::NoRoom),
@@ -201,6 +248,16 @@ fn mean(lengths: impl Iterator<Item = Seconds>) -> f64 {
 fn share(hits: impl Iterator<Item = bool>) -> f64 {
     let (hits, count) = hits.fold((0u32, 0u32), |(hits, count), hit| (hits + u32::from(hit), count + 1));
     f64::from(hits) / f64::from(count.max(1))
+}
+
+#[cfg(test)]
+impl Results {
+    /// Results made by hand, from the measures of a seed (from 0 on), rule and share.
+    pub(super) fn made(seeds: usize, measures: impl Fn(usize, usize, usize) -> Measures) -> Results {
+        let rule = |seed, rule| std::array::from_fn(|share| measures(seed, rule, share));
+        let run = |seed| std::array::from_fn(|at| rule(seed, at));
+        Results { runs: (0..seeds).map(run).collect(), waits: Vec::new() }
+    }
 }
 
 #[cfg(test)]

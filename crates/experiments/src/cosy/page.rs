@@ -1,12 +1,12 @@
 //! The page of the experiment: choices, results and claims. All values come from [`super::measures`].
 
 use super::claims::{self, TOLERATED, factor, needed_text, shares_above_none};
-use super::measures::{FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, RULES, Results};
+use super::measures::{CLASSES, FACTOR_ONE, FACTORS, Figure, Measures, QUANTILE, RULES, Results};
 use super::site::SHARES;
 use crate::claim::judge;
 use crate::report::{point, row};
-use crate::{Page, Scale, Section};
-use bookahead_figure::{LineSeries, Lines};
+use crate::{Estimate, Page, Scale, Section};
+use bookahead_figure::{BarSeries, BarValue, Bars, LineSeries, Lines, Multiples};
 
 pub(super) fn page(scale: &Scale, results: &Results) -> Page {
     let mut sections = set_up(scale, results);
@@ -14,6 +14,9 @@ pub(super) fn page(scale: &Scale, results: &Results) -> Page {
         Section::heading("Wait in the queue"),
         wait_figure(results),
         wait_table(results),
+        distribution_figure(results),
+        slowdown_figure(results),
+        slowdown_table(results),
         Section::heading("Granted reservations"),
         granted_figure(results),
         answers_table(results),
@@ -85,25 +88,72 @@ fn rule_name(rule: usize) -> String {
 }
 
 fn wait_figure(results: &Results) -> Section {
-    let lines = lines(results, "Mean wait in the queue", "hours", 0, |run| run.wait);
-    let caption = "Mean wait of the jobs that queue in every run, for each notice";
-    Section::figure("cosy-wait.svg", caption, lines.to_svg())
+    let svg = by_rule(results, "Mean wait in the queue", "hours", 0, |run| run.wait);
+    let caption = "Mean wait of the jobs that queue in every run, one panel for each notice, beside that without a notice";
+    Section::figure("cosy-wait.svg", caption, svg)
 }
 
 fn granted_figure(results: &Results) -> Section {
-    let lines = lines(results, "Granted reservations", "% of those requested", 1, |run| 100.0 * run.granted);
-    let caption = "Share of the requested reservations that are granted";
-    Section::figure("cosy-granted.svg", caption, lines.to_svg())
+    let svg = by_rule(results, "Granted reservations", "% of those requested", 1, |run| 100.0 * run.granted);
+    let caption = "Share of the requested reservations that are granted, one panel for each notice, beside that without a \
+                   notice";
+    Section::figure("cosy-granted.svg", caption, svg)
 }
 
-/// One line per rule, over the shares from index `first` on.
-fn lines(results: &Results, title: &str, y_label: &str, first: usize, of: Figure) -> Lines {
-    let series = |rule: usize| {
+/// One panel per rule over the shares from index `first` on, each beside the first rule, which needs no notice.
+fn by_rule(results: &Results, title: &str, y_label: &str, first: usize, of: Figure) -> String {
+    let series = |name: &str, rule: usize| {
         let at = |share: usize| point(f64::from(SHARES[share]), results.estimate(rule, share, of));
-        LineSeries::new(rule_name(rule), (first..SHARES.len()).map(at).collect())
+        LineSeries::new(name, (first..SHARES.len()).map(at).collect())
     };
     let x_label = "% of jobs that request a reservation";
-    Lines::new(title, x_label, y_label, (0..RULES.len()).map(series).collect())
+    let common = Lines::new(title, x_label, y_label, vec![series("no notice", 0)]);
+    let panel = |rule: usize| (rule_name(rule), vec![series("with the notice of the panel", rule)]);
+    Multiples::new(common, 3, (1..RULES.len()).map(panel).collect()).to_svg()
+}
+
+/// The cases whose distributions are compared: without reservations, and some rules at the largest share.
+fn compared() -> [(String, usize, usize); 4] {
+    let most = SHARES.len() - 1;
+    let with = |rule: usize| (format!("{}, {}", percent_of(most), rule_name(rule)), rule, most);
+    [("no reservations".into(), 0, 0), with(0), with(FACTOR_ONE), with(FACTORS.len() - 1)]
+}
+
+fn distribution_figure(results: &Results) -> Section {
+    let curve = |(name, rule, share): (String, usize, usize)| {
+        // Zero has no place on a logarithmic axis.
+        let waits: Vec<f64> = results.waits(rule, share).iter().map(|wait| wait.max(1.0)).collect();
+        LineSeries::distribution(name, &waits)
+    };
+    let lines = Lines::new("Waits in the queue", "minutes", "% of jobs", compared().map(curve).into());
+    let svg = Lines { x_log: true, y_maximum: Some(100.0), ..lines }.to_svg();
+    let caption = "Share of the jobs that queue in every run that wait no longer (seed 1); waits below a minute count as one \
+                   minute";
+    Section::figure("cosy-wait-distribution.svg", caption, svg)
+}
+
+fn slowdowns(results: &Results, rule: usize, share: usize) -> [Estimate; CLASSES.len()] {
+    std::array::from_fn(|class| results.estimate(rule, share, |run| run.slowdown[class]))
+}
+
+fn slowdown_figure(results: &Results) -> Section {
+    let series = |(name, rule, share): (String, usize, usize)| {
+        let bar = |estimate: Estimate| Some(BarValue { value: estimate.mean, margin: estimate.margin });
+        BarSeries::new(name, slowdowns(results, rule, share).map(bar).into())
+    };
+    let groups = CLASSES.map(|(name, _)| name.to_owned()).into();
+    let bars = Bars::new("Slowdown by size", "mean bounded slowdown", groups, compared().map(series).into());
+    let caption = "Mean bounded slowdown of the jobs that queue in every run, by processors: wait and run time over run \
+                   time, which counts as 10 s at least";
+    Section::figure("cosy-slowdown.svg", caption, bars.to_svg())
+}
+
+fn slowdown_table(results: &Results) -> Section {
+    let line = |(name, rule, share): (String, usize, usize)| {
+        row(name, slowdowns(results, rule, share).map(|slowdown| slowdown.show(0)))
+    };
+    let head = row("reservations, notice", CLASSES.map(|(name, _)| name.to_owned()));
+    Section::table("cosy-slowdown.csv", "Mean bounded slowdown by processors", head, compared().map(line))
 }
 
 fn wait_table(results: &Results) -> Section {

@@ -4,6 +4,8 @@
 //!
 //! After A. Sulistio and R. Buyya, *A Grid simulation infrastructure supporting advance reservation* (2004).
 
+#[cfg(test)]
+mod borders;
 mod case;
 mod claims;
 mod figures;
@@ -129,6 +131,7 @@ const OTHER_CHOICES: &str = "The same experiment with one choice changed at a ti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Verdict;
 
     fn quick(threads: usize) -> Page {
         run(&Scale { quick: true, seeds: 2, threads }, &|_, _| ())
@@ -146,7 +149,7 @@ mod tests {
         for claim in page.claims() {
             assert!(claim.id.starts_with("gridsim/"), "{}", claim.id);
             assert!(claim.measured.iter().all(|(_, estimate)| estimate.runs == 2), "{}", claim.id);
-            assert_eq!(claim.reproduced, claim.why.is_empty(), "{}", claim.id);
+            assert_eq!(claim.verdict == Verdict::Reproduced, claim.why.is_empty(), "{}", claim.id);
         }
     }
 }

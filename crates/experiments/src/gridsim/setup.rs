@@ -97,16 +97,20 @@ pub(super) const ALTERNATIVES: [(&str, Choices); 8] = [
 
 /// Numbers from the text of the paper; none was read off its charts.
 pub(super) mod published {
+    use crate::check::{Printed, printed};
+
     /// Section 5.2.1: growth of the waiting time with 10% reservations, in percent.
-    pub(in super::super) const WAITING_10: f64 = 20.0;
+    pub(in super::super) const WAITING_10: Printed = printed(20.0, 1.0);
     /// The same with 20%.
-    pub(in super::super) const WAITING_20: f64 = 71.0;
+    pub(in super::super) const WAITING_20: Printed = printed(71.0, 1.0);
     /// Section 5.2.2: mean offset with 10% reservations, in minutes.
-    pub(in super::super) const OFFSET_10: f64 = 48.0;
+    pub(in super::super) const OFFSET_10: Printed = printed(48.0, 1.0);
     /// The same with 20%.
-    pub(in super::super) const OFFSET_20: f64 = 62.0;
+    pub(in super::super) const OFFSET_20: Printed = printed(62.0, 1.0);
+    /// How much larger the second is than the first, in percent.
+    pub(in super::super) const OFFSET_GROWTH: Printed = printed(29.0, 1.0);
     /// Section 5.2.3: range of utilisation with reservations, in percent.
-    pub(in super::super) const UTILISATION: (f64, f64) = (60.0, 80.0);
+    pub(in super::super) const UTILISATION: (Printed, Printed) = (printed(60.0, 1.0), printed(80.0, 1.0));
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

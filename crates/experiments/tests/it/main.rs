@@ -5,4 +5,5 @@ mod co_reservation;
 mod gridsim;
 mod gridsim_promises;
 mod migol;
+mod pinned;
 mod what_if;
