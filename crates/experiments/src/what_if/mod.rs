@@ -3,7 +3,9 @@
 //! local jobs, an admission limit, and estimates of other quality.
 
 mod claims;
+mod figures;
 mod page;
+mod pattern;
 mod results;
 mod run;
 mod workload;
@@ -37,8 +39,8 @@ pub fn run(workload: &Workload, scale: &Scale, progress: Progress<'_>) -> Page {
 
 /// All runs, in a fixed order.
 fn batches(scale: &Scale) -> Vec<Batch> {
-    let hours = |all: [i64; 6], some: [i64; 3]| if scale.quick { some.to_vec() } else { all.to_vec() };
-    let (aheads, windows) = (hours(BOOK_AHEAD, [0, 4, 24]), hours(WINDOWS, [0, 2, 30]));
+    let hours = |all: [i64; 6], some: &[i64]| if scale.quick { some.to_vec() } else { all.to_vec() };
+    let (aheads, windows) = (hours(BOOK_AHEAD, &[0, 6, 12, 24]), hours(WINDOWS, &[0, 2, 30]));
     let mut batches = Vec::new();
     for seed in 1..=scale.seeds.max(1) as u64 {
         for &book_ahead in &aheads {
