@@ -72,7 +72,6 @@ pub(crate) fn judge<R: ?Sized>(rows: &[Row<R>], results: &R) -> Vec<Claim> {
 }
 
 /// Takes back the verdicts of claims that these runs cannot judge, such as runs on a workload that is not the paper's.
-#[allow(dead_code, reason = "for runs without the log of the paper")]
 pub(crate) fn not_judged(mut claims: Vec<Claim>, reason: &str) -> Vec<Claim> {
     for claim in &mut claims {
         claim.verdict = Verdict::NotJudged;

@@ -50,7 +50,7 @@ fn json_has_every_claim_with_the_paper_s_value_and_ours() {
         assert!(!claim["checks"].as_array().unwrap().is_empty());
         assert!(!claim["measured"].as_array().unwrap().is_empty());
     }
-    assert_eq!(claims.as_array().unwrap().len(), 9);
+    assert_eq!(claims.as_array().unwrap().len(), 12);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use super::setup::CLUSTERS;
 use super::sites::{Cost, Grid, calendar};
+use crate::Estimate;
 use bookahead_plan::placement::Prober;
 use bookahead_plan::{Capacity, Cluster, Need, Policy, Profile, Seconds, Span, Time};
 use bookahead_protocol::jobs::race::{
@@ -17,14 +18,17 @@ use std::time::Duration;
 /// Returns the time since a fixed moment.
 pub(super) type Clock<'a> = &'a dyn Fn() -> Duration;
 
-/// Active reservations at each site: the three numbers of the paper, then far more.
-const COUNTS: [usize; 6] = [175, 350, 700, 7_000, 70_000, 100_000];
+/// Active reservations at each site: the range of the paper, then far more.
+const COUNTS: [usize; 7] = [175, 350, 525, 700, 7_000, 70_000, 100_000];
 /// How many of [`COUNTS`] a quick run uses: the larger ones take too long.
-const QUICK_COUNTS: usize = 4;
-/// Measurements of each value, of which the median is used.
-const REPEATED: usize = 41;
+const QUICK_COUNTS: usize = 5;
+/// Groups of measurements. The median of each is used, because unlike the mean it is not changed by a few measurements
+/// that the operating system interrupted; the groups give an interval.
+const GROUPS: usize = 5;
+/// Measurements of each value, a multiple of [`GROUPS`].
+const REPEATED: usize = 105;
 /// Measurements with more than [`MANY`] reservations, where building the lists takes long.
-const FEW_REPEATED: usize = 9;
+const FEW_REPEATED: usize = 15;
 const MANY: usize = 10_000;
 /// The job to place.
 const NEED: Need = Need { capacity: Capacity(8), length: Seconds(3_600) };
@@ -37,11 +41,11 @@ pub(super) struct Point {
     /// Changes of the free capacity over time, which a plain list has to scan.
     pub(super) breakpoints: usize,
     /// Microseconds for an estimate from lists, which the paper makes for every request.
-    pub(super) estimate: f64,
+    pub(super) estimate: Estimate,
     /// Microseconds for a hold and its commit in a ledger, which keeps its calendar between requests.
-    pub(super) reserve: f64,
+    pub(super) reserve: Estimate,
     /// Microseconds for the best of three.
-    pub(super) best_of_three: f64,
+    pub(super) best_of_three: Estimate,
 }
 
 pub(super) fn measure(quick: bool, clock: Clock<'_>) -> Vec<Point> {
@@ -90,28 +94,36 @@ fn breakpoints(capacity: Capacity, calendar: &[Span]) -> usize {
     profile.breakpoints()
 }
 
-/// The median time in microseconds from a call of `act` until the moment that it returns, over all `begins`. A first
-/// call is not measured, because it has cold caches and allocates memory.
+/// The time in microseconds from a call of `act` until the moment that it returns, over all `begins`. A first call is
+/// not measured, because it has cold caches and allocates memory.
 fn middle(
     begins: &[Time],
     clock: Clock<'_>,
     mut act: impl FnMut(Time, Clock<'_>) -> Option<Duration>,
-) -> Option<f64> {
+) -> Option<Estimate> {
     act(*begins.first()?, clock)?;
     let mut times = Vec::with_capacity(begins.len());
     for &from in begins {
         let begun = clock();
         times.push(act(from, clock)?.saturating_sub(begun));
     }
-    times.sort_unstable();
-    // The numbers of measurements are odd, so there is one middle value. Unlike the mean, it is not changed
-    // by a few measurements that the operating system interrupted.
-    Some(times[times.len() / 2].as_nanos() as f64 / 1_000.0)
+    Some(medians(&times))
+}
+
+/// The median of each group of measurements, in microseconds.
+fn medians(times: &[Duration]) -> Estimate {
+    let median = |group: &[Duration]| {
+        let mut group = group.to_vec();
+        group.sort_unstable();
+        group[group.len() / 2].as_nanos() as f64 / 1_000.0
+    };
+    Estimate::of(&times.chunks((times.len() / GROUPS).max(1)).map(median).collect::<Vec<_>>())
 }
 
 /// Reservations in the background; the paper has up to ten jobs and reservations.
 const BACKGROUND: usize = 10;
-const SUBMITTED: usize = 21;
+/// Submissions of each way, a multiple of [`GROUPS`].
+const SUBMITTED: usize = 105;
 
 /// Costs by way of submission.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -126,11 +138,11 @@ pub(super) struct Costs {
     pub(super) flooding: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Way {
     pub(super) cost: Cost,
-    /// Computing time of broker and sites together, in microseconds.
-    pub(super) computing: f64,
+    /// Measured time of the calls to broker and sites together, in microseconds.
+    pub(super) computing: Estimate,
 }
 
 /// Counts calls and measures times. None if nothing could be booked.
@@ -159,7 +171,9 @@ fn way(
     submit: impl Fn(&mut Grid) -> Option<(Cost, Option<Name>, ReservationId)>,
 ) -> Option<Way> {
     let mut times = Vec::new();
-    let mut counted = Cost::default();
+    // Not measured, like the first call of `middle`.
+    let (mut counted, site, id) = submit(grid)?;
+    grid.give_back(site.as_ref(), id);
     for _ in 0..SUBMITTED {
         let begun = clock();
         let (cost, site, id) = submit(grid)?;
@@ -167,9 +181,7 @@ fn way(
         counted = cost;
         grid.give_back(site.as_ref(), id);
     }
-    times.sort_unstable();
-    let computing = times[SUBMITTED / 2].as_nanos() as f64 / 1_000.0;
-    Some(Way { cost: counted, computing })
+    Some(Way { cost: counted, computing: medians(&times) })
 }
 
 const JOB: JobId = JobId(1);
@@ -238,6 +250,14 @@ fn answer(site: &Name, ask: Ask, granted: Option<&Name>) -> SiteReport {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn a_few_slow_measurements_change_no_median() {
+        let mut times = vec![Duration::from_micros(4); 15];
+        // One of each group of three.
+        times.iter_mut().step_by(3).for_each(|time| *time = Duration::from_secs(1));
+        assert_eq!(medians(&times), Estimate { mean: 4.0, margin: Some(0.0), runs: 5 });
+    }
 
     #[test]
     fn the_cost_of_each_way_by_hand() {

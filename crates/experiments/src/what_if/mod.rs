@@ -3,7 +3,9 @@
 //! local jobs, an admission limit, and estimates of other quality.
 
 mod claims;
+mod figures;
 mod page;
+mod pattern;
 mod results;
 mod run;
 mod workload;
@@ -24,19 +26,21 @@ const WIDE_WINDOW: i64 = 30;
 
 /// Runs the experiment on `workload`. A quick run has fewer book-ahead times and windows.
 pub fn run(workload: &Workload, scale: &Scale, progress: Progress<'_>) -> Page {
-    // Cut before the requests are selected, so that the limit holds for requests too.
-    let (limited, cut) = workload.limited(WIDEST);
     let batches = batches(scale);
     let findings = run_each(&batches, scale, progress, |batch| {
-        run_one(if batch.limited { &limited } else { workload }, &batch.setting)
+        let jobs = workload.of_seed(batch.setting.seed);
+        // Cut before the requests are selected, so that the limit holds for requests too.
+        let jobs = if batch.limited { jobs.limited(WIDEST).0 } else { jobs };
+        run_one(&jobs, &batch.setting)
     });
+    let (_, cut) = workload.limited(WIDEST);
     page::page(workload, &Results::new(workload, cut, batches, findings))
 }
 
 /// All runs, in a fixed order.
 fn batches(scale: &Scale) -> Vec<Batch> {
-    let hours = |all: [i64; 6], some: [i64; 3]| if scale.quick { some.to_vec() } else { all.to_vec() };
-    let (aheads, windows) = (hours(BOOK_AHEAD, [0, 4, 24]), hours(WINDOWS, [0, 2, 30]));
+    let hours = |all: [i64; 6], some: &[i64]| if scale.quick { some.to_vec() } else { all.to_vec() };
+    let (aheads, windows) = (hours(BOOK_AHEAD, &[0, 6, 12, 24]), hours(WINDOWS, &[0, 2, 30]));
     let mut batches = Vec::new();
     for seed in 1..=scale.seeds.max(1) as u64 {
         for &book_ahead in &aheads {

@@ -18,8 +18,6 @@ pub(super) struct Results {
     /// Number of jobs that the size limit affects.
     pub(super) cut: usize,
     pub(super) jobs: usize,
-    /// Whether the workload is the real trace.
-    pub(super) real: bool,
 }
 
 impl Results {
@@ -30,8 +28,8 @@ impl Results {
         findings: Vec<Finding>,
     ) -> Results {
         let seeds = batches.iter().map(|batch| batch.setting.seed).max().unwrap_or(0);
-        let (jobs, real) = (workload.jobs.len(), workload.real);
-        Results { all: batches.into_iter().zip(findings).collect(), seeds, cut, jobs, real }
+        let jobs = workload.jobs.len();
+        Results { all: batches.into_iter().zip(findings).collect(), seeds, cut, jobs }
     }
 
     /// The distinct hours of the runs, sorted.
@@ -42,45 +40,63 @@ impl Results {
         hours
     }
 
+    /// Book-ahead time and window of each workload.
+    pub(super) fn workloads(&self) -> Vec<(i64, i64)> {
+        let windows = self.hours(|setting| setting.window);
+        let of_ahead = |ahead| windows.iter().map(move |&window| (ahead, window));
+        self.hours(|setting| setting.book_ahead).into_iter().flat_map(of_ahead).collect()
+    }
+
     /// The mean of `value` over matching runs, with one value per seed.
     pub(super) fn mean(
         &self,
         matching: impl Fn(&Batch) -> bool,
         value: impl Fn(&Finding) -> f64,
     ) -> Estimate {
-        // The workloads of a seed have the same jobs as requests and are not independent, so they give one
-        // value together.
-        let of_seed = |seed: u64| {
-            let found: Vec<f64> = self
-                .all
-                .iter()
-                .filter(|(batch, _)| batch.setting.seed == seed && matching(batch))
-                .map(|(_, finding)| value(finding))
-                .collect();
-            found.iter().sum::<f64>() / found.len().max(1) as f64
+        Estimate::of(&self.per_seed(matching, value))
+    }
+
+    /// The mean of `value` over matching runs for each seed. The workloads of a seed have the same jobs as requests and
+    /// are not independent, so they give one value together.
+    fn per_seed(&self, matching: impl Fn(&Batch) -> bool, value: impl Fn(&Finding) -> f64) -> Vec<f64> {
+        let mean =
+            |found: Vec<f64>| (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64);
+        // Without runs there is no value, and none is invented.
+        (1..=self.seeds).filter_map(|seed| mean(self.of_seed(seed, &matching, &value))).collect()
+    }
+
+    fn of_seed(
+        &self,
+        seed: u64,
+        matching: impl Fn(&Batch) -> bool,
+        value: impl Fn(&Finding) -> f64,
+    ) -> Vec<f64> {
+        let found = self.all.iter().filter(|(batch, _)| batch.setting.seed == seed && matching(batch));
+        found.map(|(_, finding)| value(finding)).collect()
+    }
+
+    /// The mean of `value` under what-if less that under load, seed by seed: both have the same jobs and requests.
+    pub(super) fn difference(
+        &self,
+        matching: impl Fn(&Batch) -> bool,
+        value: impl Fn(&Finding) -> f64,
+    ) -> Estimate {
+        let [what_if, load] = [Contender::WhatIf, Contender::Load]
+            .map(|method| self.per_seed(|batch| of(method)(batch) && matching(batch), &value));
+        Estimate::of(&what_if.iter().zip(load).map(|(what_if, load)| what_if - load).collect::<Vec<_>>())
+    }
+
+    /// The least and the most `value` of the matching runs, each as a mean over the seeds.
+    pub(super) fn ends(
+        &self,
+        matching: impl Fn(&Batch) -> bool,
+        value: impl Fn(&Finding) -> f64,
+    ) -> [Estimate; 2] {
+        let of_seeds = |end: fn(f64, f64) -> f64| {
+            let seeds = (1..=self.seeds).map(|seed| self.of_seed(seed, &matching, &value));
+            Estimate::of(&seeds.filter_map(|found| found.into_iter().reduce(end)).collect::<Vec<_>>())
         };
-        Estimate::of(&(1..=self.seeds).map(of_seed).collect::<Vec<_>>())
-    }
-
-    /// Minimum and maximum `value` of the matching runs.
-    pub(super) fn range(
-        &self,
-        matching: impl Fn(&Batch) -> bool,
-        value: impl Fn(&Finding) -> f64,
-    ) -> (f64, f64) {
-        let found = self.all.iter().filter(|(batch, _)| matching(batch)).map(|(_, finding)| value(finding));
-        found.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
-    }
-
-    /// The setting of the matching run with the greatest `value`.
-    pub(super) fn greatest(
-        &self,
-        matching: impl Fn(&Batch) -> bool,
-        value: impl Fn(&Finding) -> f64,
-    ) -> Option<&Setting> {
-        let found = self.all.iter().filter(|(batch, _)| matching(batch));
-        // `total_cmp`, because `f64` has no total order otherwise; no value is NaN.
-        found.max_by(|a, b| value(&a.1).total_cmp(&value(&b.1))).map(|(batch, _)| &batch.setting)
+        [of_seeds(f64::min), of_seeds(f64::max)]
     }
 
     /// The first matching run of seed 1.

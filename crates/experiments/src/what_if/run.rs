@@ -95,8 +95,10 @@ pub struct Finding {
     pub success: f64,
     /// The same for the fifth of the requests with the highest backlog.
     pub success_under_high_load: f64,
-    /// Growth of the makespan against that without reservations, in percent.
+    /// Growth of the makespan, in percent of that of the same jobs without requests, from the first submission on.
     pub makespan_change: f64,
+    /// The same in seconds.
+    pub makespan_added: f64,
     /// Jobs that wait longer than without reservations.
     pub delayed: usize,
     /// Mean wait of the delayed jobs without reservations, in seconds.
@@ -109,23 +111,48 @@ pub struct Finding {
 
 /// Runs one setting on a workload.
 pub fn run(workload: &Workload, setting: &Setting) -> Finding {
-    let mut jobs = workload.jobs.clone();
-    // Cannot fail or cut a job: exact and longer estimates cause no overruns.
-    let _ = setting.estimates.apply(&mut jobs, Overruns::Cut);
-    let selection = Selection {
-        book_ahead: Seconds(setting.book_ahead * 3_600),
-        window: Seconds(setting.window * 3_600),
-        seed: setting.seed,
-        ..Selection::default()
-    };
-    // Fails only for a negative book-ahead time or window, or one above 2^40 s.
-    let requests = select(&mut jobs, &selection).unwrap_or_default();
-    let jobs: Vec<Job> = jobs.iter().map(Job::from).collect();
-    let site = Site { policy: Policy::EASY, capacity: workload.machine, overrun: Overrun::Kill };
-    let without = simulate(site, &jobs, &[], &mut EarliestFit, |_| {});
-    let mut placement = Watched { placement: setting.contender.placement(), backlogs: Vec::new() };
-    let with = simulate(site, &jobs, &requests, &mut placement, |_| {});
-    finding(workload, &jobs, &requests, &without, &with, &placement.backlogs)
+    Schedules::new(workload, setting).finding(workload)
+}
+
+/// The jobs and requests of a setting, and their schedules.
+pub(super) struct Schedules {
+    pub(super) jobs: Vec<Job>,
+    pub(super) requests: Vec<Request>,
+    /// The jobs alone.
+    pub(super) without: Outcome,
+    /// Jobs and requests.
+    pub(super) with: Outcome,
+    backlogs: Vec<i128>,
+}
+
+impl Schedules {
+    pub(super) fn new(workload: &Workload, setting: &Setting) -> Schedules {
+        let mut jobs = workload.jobs.clone();
+        // Cannot fail or cut a job: exact and longer estimates cause no overruns.
+        let _ = setting.estimates.apply(&mut jobs, Overruns::Cut);
+        let selection = Selection {
+            book_ahead: Seconds(setting.book_ahead * 3_600),
+            window: Seconds(setting.window * 3_600),
+            seed: setting.seed,
+            ..Selection::default()
+        };
+        // Fails only for a negative book-ahead time or window, or one above 2^40 s.
+        let requests = select(&mut jobs, &selection).unwrap_or_default();
+        let jobs: Vec<Job> = jobs.iter().map(Job::from).collect();
+        let without = alone(workload, &jobs);
+        let mut placement = Watched { placement: setting.contender.placement(), backlogs: Vec::new() };
+        let with = simulate(site(workload), &jobs, &requests, &mut placement, |_| {});
+        Schedules { jobs, requests, without, with, backlogs: placement.backlogs }
+    }
+}
+
+fn site(workload: &Workload) -> Site {
+    Site { policy: Policy::EASY, capacity: workload.machine, overrun: Overrun::Kill }
+}
+
+/// The schedule of jobs without requests.
+pub(super) fn alone(workload: &Workload, jobs: &[Job]) -> Outcome {
+    simulate(site(workload), jobs, &[], &mut EarliestFit, |_| {})
 }
 
 /// Records the backlog of jobs and reservations at each request.
@@ -153,44 +180,41 @@ fn backlog(cluster: &Cluster<'_>) -> i128 {
     running.chain(waiting).chain(reserved).sum()
 }
 
-fn finding(
-    workload: &Workload,
-    jobs: &[Job],
-    requests: &[Request],
-    without: &Outcome,
-    with: &Outcome,
-    backlogs: &[i128],
-) -> Finding {
-    let mut by_backlog: Vec<usize> = (0..requests.len()).collect();
-    // Ties go to the earlier request, so that the result does not depend on the sorting algorithm.
-    by_backlog.sort_by_key(|&at| (std::cmp::Reverse(backlogs[at]), at));
-    by_backlog.truncate(requests.len() / HIGH_LOAD_ONE_IN);
-    let granted = |at: &&usize| with.requests[**at].is_some();
-    let all: Vec<usize> = (0..requests.len()).collect();
-    let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
-    let mut added: Vec<(Time, Seconds)> = Vec::new();
-    let (mut original, mut affected) = (0i64, 0i64);
-    for (job, (before, after)) in jobs.iter().zip(without.jobs.iter().zip(&with.jobs)) {
-        // A job wider than the machine runs in neither simulation and has no wait.
-        let (Fate::Ran(before), Fate::Ran(after)) = (before, after) else { continue };
-        // Jobs that start earlier than without reservations are not subtracted: Table 1 of the paper is about
-        // delayed jobs only.
-        if after.start > before.start {
-            original += (before.start - job.asked.submit).0;
-            affected += (after.start - job.asked.submit).0;
-            added.push((after.start, after.start - before.start));
+impl Schedules {
+    fn finding(&self, workload: &Workload) -> Finding {
+        let Schedules { jobs, requests, without, with, backlogs } = self;
+        let mut by_backlog: Vec<usize> = (0..requests.len()).collect();
+        // Ties go to the earlier request, so that the result does not depend on the sorting algorithm.
+        by_backlog.sort_by_key(|&at| (std::cmp::Reverse(backlogs[at]), at));
+        by_backlog.truncate(requests.len() / HIGH_LOAD_ONE_IN);
+        let granted = |at: &&usize| with.requests[**at].is_some();
+        let all: Vec<usize> = (0..requests.len()).collect();
+        let percent = |part: usize, whole: usize| 100.0 * part as f64 / whole.max(1) as f64;
+        let mut added: Vec<(Time, Seconds)> = Vec::new();
+        let (mut original, mut affected) = (0i64, 0i64);
+        for (job, (before, after)) in jobs.iter().zip(without.jobs.iter().zip(&with.jobs)) {
+            // A job wider than the machine runs in neither simulation and has no wait.
+            let (Fate::Ran(before), Fate::Ran(after)) = (before, after) else { continue };
+            // Jobs that start earlier than without reservations are not subtracted: Table 1 of the paper is about
+            // delayed jobs only.
+            if after.start > before.start {
+                original += (before.start - job.asked.submit).0;
+                affected += (after.start - job.asked.submit).0;
+                added.push((after.start, after.start - before.start));
+            }
         }
-    }
-    added.sort_unstable();
-    let makespan = |outcome: &Outcome| (last_end(outcome, requests) - workload.begin()).0 as f64;
-    Finding {
-        success: percent(all.iter().filter(granted).count(), all.len()),
-        success_under_high_load: percent(by_backlog.iter().filter(granted).count(), by_backlog.len()),
-        makespan_change: 100.0 * (makespan(with) / makespan(without).max(1.0) - 1.0),
-        delayed: added.len(),
-        original_wait: original as f64 / added.len().max(1) as f64,
-        affected_wait: affected as f64 / added.len().max(1) as f64,
-        added,
+        added.sort_unstable();
+        let makespan = |outcome: &Outcome| (last_end(outcome, requests) - workload.begin()).0 as f64;
+        Finding {
+            success: percent(all.iter().filter(granted).count(), all.len()),
+            success_under_high_load: percent(by_backlog.iter().filter(granted).count(), by_backlog.len()),
+            makespan_change: 100.0 * (makespan(with) / makespan(without).max(1.0) - 1.0),
+            makespan_added: makespan(with) - makespan(without),
+            delayed: added.len(),
+            original_wait: original as f64 / added.len().max(1) as f64,
+            affected_wait: affected as f64 / added.len().max(1) as f64,
+            added,
+        }
     }
 }
 

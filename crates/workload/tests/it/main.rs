@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail the test as tests may")]
 
 mod any_bytes;
+mod calibrated;
 mod damaged_gzip;
 mod drawn;
 mod real_logs;
