@@ -49,7 +49,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FOLDER", default_value = "report")]
     out: PathBuf,
 
-    /// Folder with real traces; what-if uses SDSC Blue Horizon if it is there, and a generated workload otherwise
+    /// Folder with logs of the Parallel Workloads Archive; what-if uses SDSC Blue Horizon if it is there. Otherwise
+    /// it draws a similar workload, and judges no claim on it
     #[arg(long, value_name = "FOLDER", default_value = "../shared/traces")]
     traces: PathBuf,
 }
