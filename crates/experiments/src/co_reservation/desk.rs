@@ -201,6 +201,7 @@ mod tests {
     use super::super::setup::{Asked, CHOICES, draw};
     use super::*;
     use bookahead_plan::{Span, Time};
+    use bookahead_protocol::deadline::Scheme;
 
     fn few(inter_arrival: f64) -> Vec<Asked> {
         draw(&CHOICES, "test", 300, inter_arrival, 1)
@@ -245,6 +246,27 @@ mod tests {
             in_vain += wasted;
         }
         assert!(in_vain > 0);
+    }
+
+    #[test]
+    fn holding_in_sequence_takes_the_same_attempts_and_fewer_messages() {
+        let run = |holding| {
+            let choices = Choices { holding, ..CHOICES };
+            let mut sites = sites(false, HoldRules::default());
+            let mut ours = Desk::new(1, &choices, Knowledge::OwnBookings, &sites);
+            let mut others = Desk::new(2, &choices, Knowledge::Probes, &sites);
+            let (mut attempts, mut messages) = (0, 0);
+            for (number, asked) in few(2.0).iter().enumerate() {
+                let desk = if number % 2 == 0 { &mut ours } else { &mut others };
+                let negotiation = desk.reserve(Moment::of(asked.submit), &asked.request, true, &mut sites);
+                attempts += negotiation.attempts;
+                messages += negotiation.messages;
+            }
+            (attempts, messages, booked(&sites))
+        };
+        let (sequential, parallel) = (run(Scheme::Sequential), run(Scheme::Parallel));
+        assert_eq!((sequential.0, &sequential.2), (parallel.0, &parallel.2));
+        assert!(sequential.1 < parallel.1, "{} and {}", sequential.1, parallel.1);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) const OTHER_LOADS: [(usize, u32); 6] = [
     (OURS, LIGHTER[2]),
     (LONGER_AHEAD, INTER_ARRIVAL),
     (WINDOWED, INTER_ARRIVAL),
-    (WINDOWED, LIGHTER[0]),
+    (WINDOWED, LIGHTER[1]),
 ];
 
 /// Selects some requests of a run.

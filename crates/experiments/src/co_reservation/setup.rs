@@ -28,9 +28,9 @@ pub(super) const ALL: u32 = 100;
 /// The longest timeout, in slots: what a site grants if nothing else limits a hold.
 pub(super) const LONGEST: u32 = 4_000;
 /// Lighter loads for the example of Figure 9, to show their effect.
-pub(super) const LIGHTER: [u32; 3] = [40, 60, 80];
+pub(super) const LIGHTER: [u32; 3] = [30, 40, 60];
 /// The load of our own experiment with adaptive holds: light enough that their targets can be reached.
-pub(super) const ADAPTIVE_INTER_ARRIVAL: u32 = 80;
+pub(super) const ADAPTIVE_INTER_ARRIVAL: u32 = 40;
 /// Rejecters per thousand accepters of that experiment.
 pub(super) const ADAPTIVE_REJECTERS: [u32; 2] = [ONE_EACH, 4_000];
 /// Rejecters per thousand accepters in the paper's example: one per accepter.

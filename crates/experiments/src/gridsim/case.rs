@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::gridsim::model::Zone;
     use crate::gridsim::results::{CASES, RESTARTABLE};
-    use crate::gridsim::setup::{CHOICES, HINT_LIMIT, draw};
+    use crate::gridsim::setup::{ADMISSIONS, CHOICES, HINT_LIMIT, draw};
 
     const FEW: Choices = Choices { jobs_each: 10, ..CHOICES };
 
@@ -162,6 +162,19 @@ mod tests {
             assert!(total.offsets.total <= total.offsets.count * HINT_LIMIT.0, "{case:?}");
             assert!(total.whole.total <= total.whole.count && total.arrivals.total <= total.arrivals.count);
         }
+    }
+
+    #[test]
+    fn as_printed_more_is_granted_and_jobs_are_paused() {
+        let jobs = draw(&FEW, 1);
+        let total = |counted, case| Measures::total(&run(case, &Choices { counted, ..FEW }, &jobs));
+        for case in CASES.into_iter().filter(|case| case.share > 0 && !case.parallel) {
+            let [ours, printed] = ADMISSIONS.map(|counted| total(counted, case));
+            assert!(printed.offsets.count > ours.offsets.count, "{case:?}");
+            assert!(printed.rejections.total < ours.rejections.total, "{case:?}");
+            assert!(ours.paused.total == 0 && printed.paused.total > 0, "{case:?}");
+        }
+        assert_eq!(total(ADMISSIONS[0], CASES[0]), total(ADMISSIONS[1], CASES[0]), "without reservations");
     }
 
     #[test]

@@ -35,6 +35,8 @@ const BY_TIMING: [Column; 4] = [
     ("20% in advance", Case::advance(20, RESTARTABLE)),
 ];
 
+/// A value computed from the measures of one resource, or of all together.
+type Number = fn(&Measures) -> f64;
 /// A value computed from the measures of all resources.
 type Summary = Box<dyn Fn(&[Measures]) -> f64>;
 
@@ -268,7 +270,7 @@ pub(super) fn as_printed(ours: &Results, printed: &Results) -> Vec<Section> {
             row(NUMBERS[at], both.chain([published_numbers()[at].clone()]))
         })
         .collect();
-    let more: [(&str, fn(&Measures) -> f64); 3] = [
+    let more: [(&str, Number); 3] = [
         ("requests granted of those that ask, %", granted),
         ("rejections", rejections),
         ("jobs from the queue that were paused, %", paused),
