@@ -1,10 +1,13 @@
-//! A complete log through the simulator, on one core: reading and cleaning, then each scheduler, and a plain EASY loop
-//! on the same jobs for comparison. The log is SDSC Blue Horizon if it is present beside the project, else one of the
-//! same size drawn from a model.
+//! A complete log through the simulator, on one core: reading and cleaning, then each scheduler; for comparison a plain
+//! EASY loop and conservative backfilling that plans everything again; and the steps of `bookahead simulate`, from the
+//! file to the summary, for logs of growing size. The log is SDSC Blue Horizon if it is present beside the project, else
+//! one of the same size drawn from a model.
 
-use bookahead_benches::{bare_easy, people};
+use bookahead_benches::{bare_easy, people, replanned_conservative};
+use bookahead_plan::metrics::{Completed, Summary};
+use bookahead_plan::notice::{NoticeRule, Predictor};
 use bookahead_plan::{Capacity, Policy};
-use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, simulate};
+use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, WithNotice, simulate};
 use bookahead_workload::models::{Lublin, Setting, header, records};
 use bookahead_workload::trace::scale_load;
 use bookahead_workload::{LoadOptions, Trace, swf};
@@ -31,19 +34,68 @@ fn main() {
             speed(time + load)
         );
     }
+    compare_easy(&mut trace);
+    compare_conservative(&path, &mut trace);
+    grow();
+}
+
+fn compare_easy(trace: &mut Trace) {
     println!("\nEASY compared with a plain loop over lists, both without reading");
     println!("{:<24} {:>10} {:>10} {:>7}", "", "ours", "bare loop", "ratio");
     for factor in [1.0, 1.2, 1.4] {
         scale_load(&mut trace.jobs, factor).expect("a sound factor");
-        let (time, starts) = schedule(Policy::EASY, &trace);
-        let start = Instant::now();
-        let same = bare_easy(trace.machine.0, &jobs(&trace)) == starts;
-        let bare = start.elapsed().as_nanos() as f64;
-        let times = format!("load times {factor}");
-        let ratio = if same { format!("{:.1}", bare / time) } else { "other starts!".to_owned() };
-        println!("{times:<24} {:>10} {:>10} {ratio:>7}", people(time), people(bare));
+        compare(&format!("load times {factor}"), Policy::EASY, trace, bare_easy);
         scale_load(&mut trace.jobs, 1.0 / factor).expect("a sound factor");
     }
+}
+
+fn compare_conservative(path: &Path, trace: &mut Trace) {
+    println!("\nconservative backfilling compared with planning everything again, both without reading");
+    println!("{:<24} {:>10} {:>10} {:>7}", "", "ours", "again", "ratio");
+    compare("load times 1", Policy::CONSERVATIVE, trace, replanned_conservative);
+    let curie = path.with_file_name("CEA-Curie-2011-2.1-cln.swf.gz");
+    if curie.exists() {
+        let curie = Trace::load(&curie, &LoadOptions::default()).expect("a sound log");
+        compare("CEA Curie", Policy::CONSERVATIVE, &curie, replanned_conservative);
+    }
+    scale_load(&mut trace.jobs, 1.3).expect("a sound factor");
+    compare("load times 1.3", Policy::CONSERVATIVE, trace, replanned_conservative);
+}
+
+fn compare(name: &str, policy: Policy, trace: &Trace, baseline: fn(u32, &[Job]) -> Vec<i64>) {
+    let (time, starts) = schedule(policy, trace);
+    let start = Instant::now();
+    let same = baseline(trace.machine.0, &jobs(trace)) == starts;
+    let bare = start.elapsed().as_nanos() as f64;
+    let ratio = if same { format!("{:.1}", bare / time) } else { "other starts!".to_owned() };
+    println!("{name:<24} {:>10} {:>10} {ratio:>7}", people(time), people(bare));
+}
+
+/// Time must grow with the number of jobs, and not faster.
+fn grow() {
+    println!("\nreading, EASY and the summary, as `bookahead simulate` does, of logs drawn from a model");
+    println!("{:<24} {:>10} {:>12}", "jobs", "time", "per job");
+    for number in [250_000, 500_000, 1_000_000, 2_000_000] {
+        let path = drawn(Setting { jobs: number, load: Some(0.7), ..Setting::default() });
+        let (time, _) = fastest(|| command(&path));
+        println!("{number:<24} {:>10} {:>12}", people(time), people(time / number as f64));
+        std::fs::remove_file(&path).expect("it was just written");
+    }
+}
+
+/// The steps of `bookahead simulate` with a file and no options.
+fn command(path: &Path) -> Summary {
+    let trace = Trace::load(path, &LoadOptions::default()).expect("a sound log");
+    let jobs = jobs(&trace);
+    let site = Site { policy: Policy::EASY, capacity: trace.machine, overrun: Overrun::Kill };
+    let no_notice = NoticeRule { predictor: Predictor::Mean, percent: 0 };
+    let outcome = simulate(site, &jobs, &[], &mut WithNotice::new(no_notice, EarliestFit), |_| {});
+    let ran = |(job, fate): (&Job, &Fate)| match fate {
+        Fate::Ran(ran) => Some(job.completed(*ran)),
+        Fate::TooWide => None,
+    };
+    let completed: Vec<Completed> = jobs.iter().zip(&outcome.jobs).filter_map(ran).collect();
+    Summary::of(&completed, trace.machine)
 }
 
 fn jobs(trace: &Trace) -> Vec<Job> {
@@ -79,9 +131,13 @@ fn log() -> (PathBuf, &'static str) {
         return (real, "SDSC Blue Horizon");
     }
     let setting = Setting { jobs: 243_306, processors: Capacity(1_152), load: Some(0.767), seed: 1 };
+    (drawn(setting), "drawn from the Lublin-Feitelson model, of the size of SDSC Blue Horizon")
+}
+
+fn drawn(setting: Setting) -> PathBuf {
     let jobs = Lublin { setting, ..Lublin::default() }.generate().expect("a sound setting");
     let path = std::env::temp_dir().join("bookahead-bench.swf.gz");
     swf::write_file(&path, &header("lublin", &setting), &records(&jobs))
         .expect("a writable temporary folder");
-    (path, "drawn from the Lublin-Feitelson model, of the size of SDSC Blue Horizon")
+    path
 }

@@ -5,7 +5,7 @@
 mod bare;
 mod plain;
 
-pub use bare::bare_easy;
+pub use bare::{bare_easy, replanned_conservative};
 pub use plain::PlainProfile;
 use std::hint::black_box;
 use std::time::{Duration, Instant};

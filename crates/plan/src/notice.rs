@@ -237,10 +237,8 @@ pub struct History {
 /// Recent waits of one class.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Window {
-    /// In order of the starts.
+    /// In order of the starts. Not kept sorted: jobs start far more often than a quantile is asked for.
     recent: VecDeque<Seconds>,
-    /// The same, ascending.
-    sorted: Vec<Seconds>,
     sum: i128,
 }
 
@@ -264,7 +262,7 @@ impl History {
 
     /// Number of remembered starts of a class.
     pub fn observations(&self, class: Class) -> usize {
-        self.classes.get(&class).map_or(0, |window| window.sorted.len())
+        self.classes.get(&class).map_or(0, |window| window.recent.len())
     }
 
     /// The predicted wait of a job.
@@ -272,17 +270,17 @@ impl History {
         let Some(all) = self.classes.get(&Class::All) else {
             return Prediction { wait: Seconds::ZERO, class: Class::All, observations: 0, sufficient: false };
         };
-        let observations = all.sorted.len();
+        let observations = all.recent.len();
         let of_all = |wait, sufficient| Prediction { wait, class: Class::All, observations, sufficient };
         let Predictor::Quantile(bound) = predictor else { return of_all(all.mean(), true) };
         let windows = Class::of(capacity, duration).into_iter().filter_map(|class| {
             let window = self.classes.get(&class)?;
-            let observations = window.sorted.len();
-            let wait = window.sorted[bound.rank(observations)? - 1];
+            let observations = window.recent.len();
+            let wait = window.smallest(bound.rank(observations)?);
             Some(Prediction { wait, class, observations, sufficient: true })
         });
         // Too few jobs for the confidence: their longest wait is the best available guess.
-        let longest = all.sorted.last().copied().unwrap_or_default();
+        let longest = all.recent.iter().max().copied().unwrap_or_default();
         windows.into_iter().next().unwrap_or_else(|| of_all(longest, false))
     }
 }
@@ -309,14 +307,16 @@ impl Window {
         if self.recent.len() == WINDOW
             && let Some(oldest) = self.recent.pop_front()
         {
-            let at = self.sorted.partition_point(|&other| other < oldest);
-            self.sorted.remove(at);
             self.sum -= i128::from(oldest.0);
         }
         self.recent.push_back(wait);
-        let at = self.sorted.partition_point(|&other| other < wait);
-        self.sorted.insert(at, wait);
         self.sum += i128::from(wait.0);
+    }
+
+    /// The wait of this rank, from 1 for the shortest. As costly as [`QuantileBound::rank`].
+    fn smallest(&self, rank: usize) -> Seconds {
+        let mut waits: Vec<Seconds> = self.recent.iter().copied().collect();
+        *waits.select_nth_unstable(rank - 1).1
     }
 
     /// The mean, rounded up; zero without waits.

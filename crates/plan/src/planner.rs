@@ -54,23 +54,28 @@ impl Planner {
         self.set_up(policy, cluster);
         let (scheduler, starts, ends) = (&mut self.scheduler, &mut self.starts, &mut self.ends);
         let needs_usage = policy.order().needs_usage();
+        // Promises of an order that changes with time may move.
+        let lasting = !policy.order().changes_with_time();
         loop {
             let now = scheduler.now();
             while let Some(&Reverse((end, owner, capacity))) = ends.peek().filter(|end| end.0.0 <= now) {
                 scheduler.end(Running { expected_end: end, capacity, owner });
                 ends.pop();
             }
-            scheduler.schedule(|JobKey(at)| {
+            let mut started = |JobKey(at): JobKey| {
                 starts[at as usize] = now;
                 if needs_usage {
                     let job = &cluster.waiting[at as usize];
                     ends.push(Reverse((now + job.estimate.max(Seconds(1)), job.owner.id, job.capacity)));
                 }
-            });
-            // Promises of an order that changes with time may move.
-            let lasting = !policy.order().changes_with_time() || scheduler.waiting() == 0;
-            let all_promised = lasting && scheduler.promises().len() == scheduler.waiting();
-            if all_promised {
+            };
+            if lasting && policy.promises() == usize::MAX {
+                scheduler.place_all(&mut started);
+            } else {
+                scheduler.schedule(started);
+            }
+            let all_promised = scheduler.promises().count() == scheduler.waiting();
+            if all_promised && (lasting || scheduler.waiting() == 0) {
                 // Nothing unforeseen happens in a plan, so every promise will be kept and the loop can stop
                 // early.
                 scheduler.promises().for_each(|(JobKey(at), start)| starts[at as usize] = start);

@@ -42,6 +42,26 @@ impl Room {
         }
     }
 
+    /// Lowers the free capacity.
+    pub(crate) fn narrow(&mut self, now: u32) {
+        self.now = now;
+    }
+
+    /// Excludes jobs that need at least this capacity for at least this long. If there is no space for it, one of the
+    /// others is replaced: the bound only gets weaker.
+    pub(crate) fn rule_out(&mut self, capacity: u32, length: Seconds) {
+        let rule = (cut_off(length.0 - 1), capacity.saturating_sub(1));
+        let implied = |(after, free): &(u32, u32)| rule.0 <= *after && rule.1 <= *free;
+        if let Some(weaker) = self.drops[..self.len].iter_mut().find(|drop| implied(drop)) {
+            *weaker = rule;
+        } else if self.len < DROPS {
+            self.drop_to(rule.0, rule.1);
+        } else {
+            self.drops.rotate_left(1);
+            self.drops[DROPS - 1] = rule;
+        }
+    }
+
     fn drops(&self) -> &[(u32, u32)] {
         &self.drops[..self.len]
     }
@@ -110,10 +130,15 @@ impl Queue {
         self.live
     }
 
+    /// Whether [`Queue::insert`] would put the job behind all others.
+    pub(crate) fn appends(&self, order: Order, job: &Waiting) -> bool {
+        self.places.last().is_none_or(|last| order.keeps_before(&last.job, job))
+    }
+
     /// Inserts a job by its order. It must have been submitted after all others here.
     pub(crate) fn insert(&mut self, order: Order, key: JobKey, job: Waiting) {
         let place = Place { key, job, live: true };
-        let at = if self.places.last().is_none_or(|last| order.keeps_before(&last.job, &job)) {
+        let at = if self.appends(order, &job) {
             self.places.len()
         } else {
             // Places before the front are empty and no longer in order, so the search starts at the front.
@@ -199,6 +224,10 @@ impl Queue {
         self.places[at].job
     }
 
+    pub(crate) fn key(&self, at: usize) -> JobKey {
+        self.places[at].key
+    }
+
     /// Removes the job at a place. The places of the others do not change until [`Queue::sweep`].
     pub(crate) fn take(&mut self, at: usize) -> (JobKey, Waiting) {
         let place = self.places[at];
@@ -219,13 +248,18 @@ impl Queue {
         (place.key, place.job)
     }
 
+    /// Whether there are many empty places.
+    pub(crate) fn wants_sweep(&self) -> bool {
+        self.places.len() >= SWEEP_FROM && self.places.len() >= 2 * self.live
+    }
+
     /// Removes empty places, if there are many.
     pub(crate) fn sweep(&mut self) {
         if self.live == 0 {
             self.clear();
             return;
         }
-        if self.places.len() < SWEEP_FROM || self.places.len() < 2 * self.live {
+        if !self.wants_sweep() {
             return;
         }
         let mut to = 0;
@@ -244,8 +278,9 @@ impl Queue {
         self.summarise_from(0);
     }
 
-    fn next_live(&self, from: usize) -> Option<usize> {
-        (from..self.places.len()).find(|&at| self.places[at].live)
+    /// The first job from a place on.
+    pub(crate) fn next_live(&self, from: usize) -> Option<usize> {
+        (from.max(self.front)..self.places.len()).find(|&at| self.places[at].live)
     }
 
     fn candidate_in(&self, range: Range<usize>, room: &Room) -> Option<usize> {

@@ -20,7 +20,8 @@
 //!
 //! # Promises
 //! The first jobs of the queue that cannot start have a promised start: one job under EASY (its shadow), all
-//! under conservative backfilling. A promise is taken from the profile like a reservation, so no job that
+//! under conservative backfilling (whose promises are found only as far as they decide which jobs start now, see
+//! [`conservative`]). A promise is taken from the profile like a reservation, so no job that
 //! starts can break it. It is renewed whenever unforeseen room appears, and can then only move earlier; only
 //! a driver that reserves or extends into it makes it later. Between such events only time passes, so a pass
 //! visits only new jobs.
@@ -31,12 +32,15 @@
 //! The driver must report every end in time, and extend in time jobs that run beyond their estimates. The
 //! scheduler never reads a clock: time moves by [`Scheduler::advance`].
 
+mod conservative;
+
 use crate::order::Standing;
 use crate::policy::{JobKey, Policy, Running, Waiting};
 use crate::profile::{Frontier, Profile};
 use crate::queue::{Queue, Stairs};
 use crate::units::{Capacity, Interval, Seconds, Span, Time};
 use crate::usage::Usage;
+use conservative::Ahead;
 
 /// A job that can never start: it needs more capacity than the resource has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -66,8 +70,10 @@ pub struct Scheduler {
     promised: Vec<Promise>,
     /// Number of `promised` whose spans are in the profile.
     made: usize,
-    /// The other waiting jobs.
+    /// The other waiting jobs: all, if all have promises.
     queue: Queue,
+    /// The known part of the plan, if all have promises.
+    ahead: Ahead,
     /// Jobs submitted since the last pass.
     fresh: Vec<(JobKey, Waiting)>,
     /// The earliest promised start.
@@ -92,6 +98,7 @@ impl Scheduler {
             promised: Vec::new(),
             made: 0,
             queue: Queue::default(),
+            ahead: Ahead::default(),
             fresh: Vec::new(),
             due: Time::MAX,
             may_move: false,
@@ -110,6 +117,7 @@ impl Scheduler {
         self.promised.clear();
         self.made = 0;
         self.queue.clear();
+        self.ahead.clear();
         self.fresh.clear();
         self.due = Time::MAX;
         self.may_move = false;
@@ -144,9 +152,9 @@ impl Scheduler {
         self.promised.len() + self.queue.len() + self.fresh.len()
     }
 
-    /// Jobs with a promised start, in the order of the queue.
-    pub fn promises(&self) -> impl ExactSizeIterator<Item = (JobKey, Time)> {
-        self.promised[..self.made].iter().map(|promise| (promise.key, promise.start))
+    /// Jobs whose promised start is known, in the order of the queue.
+    pub fn promises(&self) -> impl Iterator<Item = (JobKey, Time)> {
+        self.promised[..self.made].iter().map(|promise| (promise.key, promise.start)).chain(self.places())
     }
 
     /// The next instant at which a pass may start a job, if nothing unforeseen happens.
@@ -192,7 +200,7 @@ impl Scheduler {
         // At its expected end its span is over already. Only an early end frees capacity that the profile
         // still counts.
         if running.expected_end > self.now() {
-            if self.made > 1 {
+            if self.made > 1 || self.plans_ahead() {
                 self.withdraw_promises();
             }
             self.profile.remove(rest_of(running, self.now()));
@@ -229,6 +237,7 @@ impl Scheduler {
         for promise in &self.promised[..self.made] {
             self.profile.remove(promise.span());
         }
+        self.withdraw_places();
         self.made = 0;
         self.due = Time::MAX;
         self.unsettled = true;
@@ -259,7 +268,9 @@ impl Scheduler {
         if self.policy.order().changes_with_time() {
             self.arrange();
         }
-        if !self.promised.is_empty() {
+        if self.plans_ahead() {
+            self.place_front(&mut started);
+        } else if !self.promised.is_empty() {
             self.renew_promises(1, &mut started);
         } else if let Some((key, job)) = self.queue.pop_front() {
             self.place(key, job, &mut started);
@@ -269,6 +280,11 @@ impl Scheduler {
     /// Step 3 of a pass: all jobs that step 1 did not place.
     pub fn place_rest(&mut self, mut started: impl FnMut(JobKey)) {
         self.enqueue_fresh();
+        if self.plans_ahead() {
+            self.plan_ahead(&mut started);
+            self.unsettled = false;
+            return;
+        }
         self.move_promise();
         self.keep_due_promises(&mut started);
         self.renew_promises(usize::MAX, &mut started);
@@ -282,7 +298,14 @@ impl Scheduler {
 
     /// Places a single new job when no room has appeared: the jobs before it still cannot start.
     fn place_newcomer(&mut self, key: JobKey, job: Waiting, started: &mut impl FnMut(JobKey)) {
-        if self.overtakes_promises(&job) {
+        if self.plans_ahead() {
+            // Inside the queue it can delay a job and so let another one start.
+            let last = self.queue.appends(self.policy.order(), &job);
+            self.enqueue(key, job);
+            if !last || self.fits_now(&job) {
+                self.place_rest(started);
+            }
+        } else if self.overtakes_promises(&job) {
             self.fresh.push((key, job));
             self.place_rest(started);
         } else if self.promised.len() < self.policy.promises() {
@@ -301,7 +324,7 @@ impl Scheduler {
             if self.overtakes_promises(&job) {
                 self.recall_promises();
             }
-            self.queue.insert(self.policy.order(), key, job);
+            self.enqueue(key, job);
         }
         self.fresh.clear();
     }

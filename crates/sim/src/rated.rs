@@ -6,7 +6,7 @@ use crate::site::{EarliestFit, Fate, Job, Placement, Site, simulate};
 use bookahead_plan::notice::{Notice, NoticeRule};
 use bookahead_plan::placement::{self, Preference, Prober, Rules};
 use bookahead_plan::usage::Usage;
-use bookahead_plan::{Capacity, Cluster, Profile, Running, Time, Waiting};
+use bookahead_plan::{Capacity, Cluster, Profile, Running, Seconds, Time, Waiting};
 use bookahead_workload::requests::Request;
 
 /// A placement by one of the methods of [`bookahead_plan::placement`].
@@ -49,20 +49,22 @@ fn as_plan_request(request: &Request) -> placement::Request {
 
 /// Restricts the window of each request to starts that keep the shortest notice, and leaves the rest to `placement`.
 pub struct WithNotice<P> {
-    notice: Notice,
+    /// None if the rule requires none: then no history is kept.
+    notice: Option<Notice>,
     placement: P,
 }
 
 impl<P> WithNotice<P> {
     /// Starts without history: until jobs have started, no notice is required.
     pub fn new(rule: NoticeRule, placement: P) -> WithNotice<P> {
-        WithNotice { notice: Notice::new(rule), placement }
+        WithNotice { notice: (rule.percent > 0).then(|| Notice::new(rule)), placement }
     }
 }
 
 impl<P: Placement> Placement for WithNotice<P> {
     fn place(&mut self, request: &Request, cluster: &Cluster<'_>, profile: &Profile) -> Option<Time> {
-        let needed = self.notice.shortest_notice(request.processors, request.duration);
+        let shortest = |notice: &Notice| notice.shortest_notice(request.processors, request.duration);
+        let needed = self.notice.as_ref().map_or(Seconds::ZERO, shortest);
         let earliest_start = request.earliest_start.max(cluster.now + needed);
         if earliest_start + request.duration > request.latest_end {
             return None;
@@ -71,7 +73,9 @@ impl<P: Placement> Placement for WithNotice<P> {
     }
 
     fn job_started(&mut self, job: &Waiting, now: Time) {
-        self.notice.job_started(job, now);
+        if let Some(notice) = &mut self.notice {
+            notice.job_started(job, now);
+        }
         self.placement.job_started(job, now);
     }
 }
@@ -158,7 +162,7 @@ impl Frozen {
 mod tests {
     use super::*;
     use crate::site::Overrun;
-    use bookahead_plan::{Owner, Policy, Seconds};
+    use bookahead_plan::{Owner, Policy};
 
     #[test]
     fn at_a_moment_some_run_some_wait_and_the_rest_is_unknown() {

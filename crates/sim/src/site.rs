@@ -107,7 +107,7 @@ pub trait Placement {
     /// has the room beside running jobs, reservations and the first waiting job.
     fn place(&mut self, request: &Request, cluster: &Cluster<'_>, profile: &Profile) -> Option<Time>;
 
-    /// Called for every job that starts; for placements that predict waits from history.
+    /// Called for every job that starts while requests are to come; for placements that predict waits from history.
     fn job_started(&mut self, _job: &Waiting, _now: Time) {}
 }
 
@@ -309,7 +309,9 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
             let JobKey(key) = self.started[at];
             let Job { asked, run } = self.jobs[key as usize];
             self.view.start(key);
-            self.placement.job_started(&asked, now);
+            if self.requested < self.requests.len() {
+                self.placement.job_started(&asked, now);
+            }
             let estimate = asked.estimate.max(Seconds(1));
             let overruns = run > estimate;
             let run = if overruns && self.site.overrun == Overrun::Kill { estimate } else { run };

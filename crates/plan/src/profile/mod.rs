@@ -17,7 +17,7 @@ mod search;
 mod tree;
 
 use crate::units::{Capacity, Interval, Seconds, Span, Time};
-use search::{EarliestFit, FirstBelow, Least};
+use search::{EarliestFit, FirstBelow, Least, Most};
 use tree::Tree;
 
 /// Free capacity over time, from an origin on.
@@ -135,6 +135,15 @@ impl Profile {
         let mut guide = Least { from: begin.0, to: interval.end.0.max(begin.0.saturating_add(1)), least };
         self.tree.walk(begin.0, self.base, &mut guide);
         guide.least
+    }
+
+    /// The most free capacity at any instant of the interval, which must not be empty.
+    pub(crate) fn max_free(&self, interval: Interval) -> i64 {
+        let begin = interval.begin.max(self.origin);
+        let most = if self.before_first_step(begin) { self.base } else { i64::MIN };
+        let mut guide = Most { from: begin.0, to: interval.end.0, most };
+        self.tree.walk(begin.0, self.base, &mut guide);
+        guide.most
     }
 
     /// Whether `need` fits at `start`.

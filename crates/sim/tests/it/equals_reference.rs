@@ -3,7 +3,7 @@
 
 use crate::job;
 use crate::reference::{self, orders, policies};
-use bookahead_plan::{Capacity, Order, Owner, Seconds, Time};
+use bookahead_plan::{Capacity, Order, Owner, Policy, Seconds, Time};
 use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, simulate};
 use bookahead_workload::requests::Request;
 use proptest::prelude::*;
@@ -109,5 +109,16 @@ proptest! {
         for policy in policies().map(|policy| policy.ordered_by(order)) {
             assert_equal(Site { policy, capacity: Capacity(10), overrun: Overrun::Kill }, &jobs, &[])?;
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(4))]
+
+    /// Long enough for empty places of the queue to be swept out while a part of the plan is known.
+    #[test]
+    fn every_job_protected_in_queues_of_hundreds(jobs in jobs(150), requests in requests(4), order in order()) {
+        let policy = Policy::CONSERVATIVE.ordered_by(order);
+        assert_equal(Site { policy, capacity: Capacity(10), overrun: Overrun::Kill }, &jobs, &requests)?;
     }
 }
