@@ -98,7 +98,7 @@ fn queue() -> Views {
             owner: Owner::NONE,
         })
         .collect();
-    Views::of("cluster".into(), View { running, waiting, foreign: Vec::new() })
+    Views::of("cluster".into(), View { running, waiting, ..View::default() })
 }
 
 fn request(begin: i64, window: i64, capacity: u32) -> Request {
