@@ -81,8 +81,9 @@ impl JobSystem for Slurm {
         let never = [&JOB_OVER[..1], &["disabled", "Access/permission"]].concat();
         ended(&command, &tools.run(&command)?, what.clone(), &already, &never)?;
         // Slurm lets a job wait for two minutes before it runs again, and it keeps its reservation. While the job is still
-        // completing, Slurm sets the two minutes after this; then it does wait.
-        let words = ["update", &format!("JobId={native}"), "StartTime=now", "ReservationName="];
+        // completing, Slurm sets the two minutes after this; then it does wait. Some seconds are needed: a node refuses a
+        // run that was granted in the second in which it ended the last one ("already killed"), and the job fails.
+        let words = ["update", &format!("JobId={native}"), "StartTime=now+5", "ReservationName="];
         let command = scontrol(tools, words.into_iter().chain([&*format!("Comment={LEFT}")]));
         ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER[..1])
     }

@@ -29,6 +29,14 @@ fn a_restartable_job_whose_reservation_is_cancelled_goes_back_to_the_queue_by_re
     let again = site.until_state(&native, &FactState::Running);
     assert_eq!((again.restarts, again.reservations.len()), (1, 0), "{again:?}");
     until("it runs again, and its first output is kept", || said("run 1") && said("run 0"));
+    // A node does not start what it ended in the same second.
+    for run in ["run 2", "run 3"] {
+        site.slurm.cancel(&native).unwrap();
+        site.until_state(&native, &FactState::Cancelled);
+        site.slurm.requeue(&native).unwrap();
+        site.until_state(&native, &FactState::Running);
+        until("it runs once more", || said(run));
+    }
     site.slurm.cancel(&native).unwrap();
     site.until_state(&native, &FactState::Cancelled);
 
