@@ -309,7 +309,8 @@ fn what_sacct_prints_is_imported_as_a_log() {
     let all = accounted();
     let done = submission(&all, ADA, Some("physics"), &[]);
     all.site.slurm.submit(&done).unwrap();
-    all.site.by_hand("sbatch", &["--array=0-1", "--time=5", "--ntasks=2", "--wrap=exit 3"]);
+    all.site
+        .by_hand("sbatch", &["--array=0-1", "--output=/dev/null", "--time=5", "--ntasks=2", "--wrap=exit 3"]);
     let sacct =
         ["--allusers", "--duplicates", "--parsable2", "--starttime", "now-1days", "--format", COLUMNS];
     let options = ImportOptions::default();
