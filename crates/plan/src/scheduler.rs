@@ -21,10 +21,10 @@
 //! # Promises
 //! The first jobs of the queue that cannot start have a promised start: one job under EASY (its shadow), all
 //! under conservative backfilling (whose promises are found only as far as they decide which jobs start now, see
-//! [`conservative`]). A promise is taken from the profile like a reservation, so no job that
-//! starts can break it. It is renewed whenever unforeseen room appears, and can then only move earlier; only
-//! a driver that reserves or extends into it makes it later. Between such events only time passes, so a pass
-//! visits only new jobs.
+//! [`conservative`]). A promise is taken from the profile like a reservation, so no job that starts can break it.
+//! Promises are renewed in the order of the queue whenever unforeseen room appears. A single one can then only move
+//! earlier; of several, a later one may lose its place to one before it. Between such events only time passes, so a
+//! pass visits only new jobs.
 //!
 //! If the order changes with time, every pass sorts the queue and makes all promises again, so a promise is
 //! kept only as long as its job keeps its place. This costs a sort and a search for each promise in each pass.

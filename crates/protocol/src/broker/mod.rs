@@ -6,7 +6,8 @@
 //! bounded) → *search* for the best candidate, in slices → *try* to hold it. If all parts are held, the owner
 //! may inspect and decide, or the booking is committed at once. Parts are held all at once or one after the
 //! other ([`Rules::holding`]). If a part is refused or its peer does not answer, the other holds are released
-//! and the next candidate is tried; after another survey if a competitor was faster. → *decide* to commit → all parts are committed, or one is lost and all are released.
+//! and the next candidate is tried; after another survey if a competitor was faster. → *decide* to commit →
+//! all parts are committed, or one is lost and all are released.
 //!
 //! Everything that must survive a crash is an [`Event`]: the caller stores all events of an [`Effects`]
 //! before it sends anything else from it. After a restart it replays them through [`Broker::apply`] and calls

@@ -1,8 +1,8 @@
 //! Trying candidates, committing holds, and releasing what is no longer needed. The parts of a candidate are
 //! held in parallel or one after the other. If one is refused or its peer does not answer, the others are
-//! released and the next best candidate without it is tried. If a competitor was faster, all peers are surveyed again after a random
-//! delay. Commits and cancels are repeated until every peer has answered; this makes a booking all or
-//! nothing.
+//! released and the next best candidate without it is tried. If a competitor was faster, all peers are
+//! surveyed again after a random delay. Commits and cancels are repeated until every peer has answered; this
+//! makes a booking all or nothing.
 
 use super::booking::Child;
 use super::calls::{About, Pending};
