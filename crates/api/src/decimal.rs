@@ -36,7 +36,11 @@ macro_rules! decimals {
             impl<'de> Deserialize<'de> for $name {
                 fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
                     let number = f64::deserialize(deserializer)?;
-                    let units = (number * f64::from($each)).round();
+                    let mut units = (number * f64::from($each)).round();
+                    // A negative number stays negative, however small, so that it is refused where it must be.
+                    if number < 0.0 && units == 0.0 {
+                        units = -1.0;
+                    }
                     let fits = units >= <$units>::MIN as f64 && units <= (<$units>::MAX as f64).min(MOST_UNITS);
                     if !fits || units < -MOST_UNITS {
                         return Err(serde::de::Error::custom(format_args!("{number} is out of range")));
@@ -100,10 +104,12 @@ mod tests {
 
     #[test]
     fn numbers_that_have_no_place_are_refused() {
-        for text in ["-0.001", "1e300", "1125899906843", "\"1\"", "null"] {
+        for text in ["-0.001", "-1e-178", "1e300", "1125899906843", "\"1\"", "null"] {
             assert!(serde_json::from_str::<Cost>(text).is_err(), "{text}");
         }
         assert!(serde_json::from_str::<Rating>("4294.967296").is_err());
         assert!(serde_json::from_str::<FineSeconds>("-1e300").is_err());
+        assert_eq!(serde_json::from_str::<FineSeconds>("-1e-178").unwrap(), FineSeconds(-1));
+        assert_eq!(serde_json::from_str::<FineSeconds>("-0.0").unwrap(), FineSeconds(0));
     }
 }
