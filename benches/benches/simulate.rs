@@ -1,20 +1,24 @@
 //! A complete log through the simulator, on one core: reading and cleaning, then each scheduler; for comparison a plain
-//! EASY loop and conservative backfilling that plans everything again; and the steps of `bookahead simulate`, from the
+//! EASY loop and conservative backfilling that plans everything again; the command `bookahead simulate` as a process,
+//! beside a plain program's way of reading and simulating (`cargo build --release` first); and its steps, from the
 //! file to the summary, for logs of growing size. The log is SDSC Blue Horizon if it is present beside the project, else
 //! one of the same size drawn from a model.
 
 use bookahead_benches::{bare_easy, people, replanned_conservative};
 use bookahead_plan::metrics::{Completed, Summary};
 use bookahead_plan::notice::{NoticeRule, Predictor};
-use bookahead_plan::{Capacity, Policy};
+use bookahead_plan::{Capacity, Owner, Policy, Seconds, Time, Waiting};
 use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, WithNotice, simulate};
 use bookahead_workload::models::{Lublin, Setting, header, records};
 use bookahead_workload::trace::scale_load;
 use bookahead_workload::{LoadOptions, Trace, swf};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 7;
+const ENOUGH: Duration = Duration::from_secs(10);
 
 fn main() {
     let (path, name) = log();
@@ -35,6 +39,7 @@ fn main() {
         );
     }
     compare_easy(&mut trace);
+    whole_command(&path);
     compare_conservative(&path, &mut trace);
     grow();
 }
@@ -69,6 +74,51 @@ fn compare(name: &str, policy: Policy, trace: &Trace, baseline: fn(u32, &[Job]) 
     let bare = start.elapsed().as_nanos() as f64;
     let ratio = if same { format!("{:.1}", bare / time) } else { "other starts!".to_owned() };
     println!("{name:<24} {:>10} {:>10} {ratio:>7}", people(time), people(bare));
+}
+
+/// The command as users run it. A plain program unpacks the log, splits its lines, and schedules with lists.
+fn whole_command(path: &Path) {
+    let here = std::env::current_exe().expect("a bench has a path");
+    let program = here.ancestors().nth(2).expect("the folder of the profile").join("bookahead");
+    println!("\n`bookahead simulate` as a process, compared with plain reading and a plain loop");
+    if !program.exists() {
+        return println!("not measured: {} is missing; `cargo build --release` makes it", program.display());
+    }
+    println!("{:<24} {:>10} {:>10} {:>7}", "", "ours", "plain", "share");
+    let (ours, said) = fastest(|| {
+        let run = Command::new(&program).args(["simulate", "--json"]).arg(path).output();
+        run.expect("a program that was just built")
+    });
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let (plain, _) = fastest(|| {
+        let (machine, jobs) = plainly_read(path);
+        bare_easy(machine, &jobs)
+    });
+    println!("{:<24} {:>10} {:>10} {:>7.2}", "under EASY", people(ours), people(plain), ours / plain);
+}
+
+fn plainly_read(path: &Path) -> (u32, Vec<Job>) {
+    let unpacked = flate2::read::MultiGzDecoder::new(std::fs::File::open(path).expect("a log"));
+    let mut machine = 0;
+    let mut jobs = Vec::new();
+    for line in BufReader::new(unpacked).lines() {
+        let line = line.expect("a sound log");
+        if let Some(processors) = line.strip_prefix("; MaxProcs:") {
+            machine = processors.trim().parse().expect("a number");
+        }
+        let fields: Vec<i64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let [_, submit, _, run, used, _, _, asked, limit, ..] = fields[..] else { continue };
+        let capacity = if asked > 0 { asked } else { used };
+        if run < 0 || capacity <= 0 {
+            continue;
+        }
+        let estimate = Seconds(if limit > 0 { limit } else { run }.max(1));
+        let (submit, capacity) = (Time(submit), Capacity(u32::try_from(capacity).expect("a small number")));
+        let asked = Waiting { submit, estimate, capacity, priority: 0, owner: Owner::NONE };
+        jobs.push(Job { asked, run: Seconds(run.min(estimate.0)) });
+    }
+    jobs.retain(|job| job.asked.capacity.0 <= machine);
+    (machine, jobs)
 }
 
 /// Time must grow with the number of jobs, and not faster.
@@ -111,9 +161,14 @@ fn schedule(policy: Policy, trace: &Trace) -> (f64, Vec<i64>) {
     (time, outcome.jobs.iter().map(start).collect())
 }
 
+/// The shortest of several rounds; slow calls are repeated less.
 fn fastest<T>(mut call: impl FnMut() -> T) -> (f64, T) {
     let mut best: Option<(f64, T)> = None;
-    for _ in 0..ROUNDS {
+    let begin = Instant::now();
+    for round in 0..ROUNDS {
+        if round >= 2 && begin.elapsed() > ENOUGH {
+            break;
+        }
         let start = Instant::now();
         let value = call();
         let time = start.elapsed().as_nanos() as f64;

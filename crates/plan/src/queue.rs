@@ -202,6 +202,10 @@ impl Queue {
     /// The first place from `from` on whose job may fit the room.
     pub(crate) fn candidate(&self, from: usize, room: &Room) -> Option<usize> {
         let mut from = from.max(self.front);
+        // Often it is the very next one.
+        if self.places.get(from).is_some_and(|place| place.live) && self.fits(from, room) {
+            return Some(from);
+        }
         while from < self.places.len() {
             let block = from / BLOCK;
             let end = ((block + 1) * BLOCK).min(self.places.len());
@@ -213,6 +217,12 @@ impl Queue {
             from = end;
         }
         None
+    }
+
+    fn fits(&self, at: usize, room: &Room) -> bool {
+        let (capacity, estimate) = (self.capacities[at], self.estimates[at]);
+        capacity <= room.now
+            && room.drops().iter().all(|&(after, free)| estimate <= after || capacity <= free)
     }
 
     /// Whether any job may fit the room. False only if none does.
@@ -393,7 +403,8 @@ impl Stairs {
     }
 }
 
-fn amount(free: i64) -> u32 {
+/// Free capacity as it is stored in a room.
+pub(crate) fn amount(free: i64) -> u32 {
     u32::try_from(free.max(0)).unwrap_or(u32::MAX)
 }
 

@@ -220,7 +220,8 @@ impl Scheduler {
     /// Adds a reservation. The driver must check that there is room, in [`Scheduler::profile`] after
     /// [`Scheduler::place_first`]. Promises in its way are renewed later.
     pub fn reserve(&mut self, span: Span) {
-        if self.profile.min_free(span.interval) < i64::from(span.capacity.0) {
+        let conflict = self.profile.min_free(span.interval) < i64::from(span.capacity.0);
+        if conflict || self.ahead.has_own_places() {
             self.withdraw_promises();
         }
         self.profile.add(span);
@@ -302,7 +303,7 @@ impl Scheduler {
             // Inside the queue it can delay a job and so let another one start.
             let last = self.queue.appends(self.policy.order(), &job);
             self.enqueue(key, job);
-            if !last || self.fits_now(&job) {
+            if !last || self.fits_beside_places(&job) {
                 self.place_rest(started);
             }
         } else if self.overtakes_promises(&job) {

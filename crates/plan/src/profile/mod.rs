@@ -12,12 +12,14 @@
 //! A span is never refused. If more is added than is free, [`Profile::free_at`] is negative; a site that lost
 //! nodes needs to know that.
 
+mod flat;
 mod node;
 mod search;
 mod tree;
 
 use crate::units::{Capacity, Interval, Seconds, Span, Time};
-use search::{EarliestFit, FirstBelow, Least, Most};
+pub(crate) use flat::Flat;
+use search::{EarliestFit, FirstBelow, Least};
 use tree::Tree;
 
 /// Free capacity over time, from an origin on.
@@ -135,15 +137,6 @@ impl Profile {
         let mut guide = Least { from: begin.0, to: interval.end.0.max(begin.0.saturating_add(1)), least };
         self.tree.walk(begin.0, self.base, &mut guide);
         guide.least
-    }
-
-    /// The most free capacity at any instant of the interval, which must not be empty.
-    pub(crate) fn max_free(&self, interval: Interval) -> i64 {
-        let begin = interval.begin.max(self.origin);
-        let most = if self.before_first_step(begin) { self.base } else { i64::MIN };
-        let mut guide = Most { from: begin.0, to: interval.end.0, most };
-        self.tree.walk(begin.0, self.base, &mut guide);
-        guide.most
     }
 
     /// Whether `need` fits at `start`.

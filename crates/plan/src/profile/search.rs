@@ -59,42 +59,6 @@ impl Guide for Least {
     }
 }
 
-/// Finds the maximum over `from..to`.
-pub(super) struct Most {
-    pub(super) from: i64,
-    pub(super) to: i64,
-    pub(super) most: i64,
-}
-
-impl Guide for Most {
-    #[inline]
-    fn subtree(&mut self, subtree: &Subtree) -> Way {
-        if subtree.begin >= self.to {
-            return Way::Done;
-        }
-        if subtree.high <= self.most {
-            return Way::Past;
-        }
-        if self.from <= subtree.begin && subtree.end <= self.to {
-            self.most = subtree.high;
-            return Way::Past;
-        }
-        Way::Into
-    }
-
-    #[inline]
-    fn leaf(&mut self, times: &[i64], steps: &[i64], mut value: i64) -> bool {
-        for (&begin, step) in times.iter().zip(steps) {
-            if begin >= self.to {
-                return true;
-            }
-            value += step;
-            self.most = self.most.max(value);
-        }
-        false
-    }
-}
-
 /// Finds the start of the first value below `need`, from `from` on.
 pub(super) struct FirstBelow {
     pub(super) from: i64,

@@ -10,9 +10,13 @@
 //!   shortest jobs by width, so whole blocks are skipped at once.
 //! - As soon as the candidate does not fit any more, the rest of the queue is not planned.
 //!
-//! A skipped job has an unknown place, but not before a known time. So the plan is exact until there, and from there on
-//! only an upper bound of the free capacity: enough to rule a place out, not to find one. If the start of a candidate
-//! depends on what is unknown, it is planned again with a longer reach, and at last without skipping.
+//! A skipped job has an unknown place, but not before a known time, the *horizon*. The plan is exact until there, and
+//! from there on only an upper bound of the free capacity: enough to rule a place out, not to find one. Jobs that cannot
+//! begin before the horizon change nothing, so they are skipped too. If the start of a candidate depends on what is
+//! unknown, it is planned again with a longer reach, and at last without skipping.
+//!
+//! Candidates are decided in the order of the queue, so no job in front of one starts now, and its place is searched only
+//! later than now. Places are taken in a [flat copy](Flat) of the profile, which is dropped when the plan is.
 //!
 //! Places stay valid until something unforeseen happens, as promises do, so the next pass goes on where the last one
 //! stopped. All of this is independent of how the queue is ordered; an order that changes with time only has every pass
@@ -20,8 +24,9 @@
 
 use super::Scheduler;
 use crate::policy::{JobKey, Waiting};
-use crate::queue::Room;
-use crate::units::{Interval, Seconds, Span, Time};
+use crate::profile::Flat;
+use crate::queue::{Room, amount, cut_off};
+use crate::units::{Seconds, Span, Time};
 
 /// Reach of the plan, in multiples of a candidate's length: at first, and again if that was not enough. After that it
 /// is not limited.
@@ -44,15 +49,26 @@ struct Placed {
 /// The part of the plan that is known.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// In the order of the queue. Their spans are in the profile.
+    /// In the order of the queue.
     placed: Vec<Placed>,
+    /// Number of `placed` whose spans are in the profile of the scheduler.
+    in_profile: usize,
+    /// The profile with all places, if it was needed.
+    plan: Flat,
     course: Course,
 }
 
 impl Ahead {
     pub(super) fn clear(&mut self) {
         self.placed.clear();
+        self.in_profile = 0;
+        self.plan.clear();
         self.course = Course::default();
+    }
+
+    /// Whether there are places that are not in the profile of the scheduler.
+    pub(super) fn has_own_places(&self) -> bool {
+        self.placed.len() > self.in_profile
     }
 }
 
@@ -61,17 +77,30 @@ impl Ahead {
 struct Course {
     /// The next place of the queue.
     next: usize,
-    /// Only places that begin before it are searched.
+    /// Jobs that cannot begin before it are skipped.
     reach: Time,
-    /// Jobs before `next` without a known place begin here at the earliest, so the profile is exact until here.
-    exact_until: Time,
-    /// Bound of the jobs that may have a place before `reach`.
+    /// Jobs before `next` without a known place begin here at the earliest, so the plan is exact until here.
+    horizon: Time,
+    /// Bound of the jobs that may have a place before both.
     room: Room,
 }
 
 impl Default for Course {
     fn default() -> Course {
-        Course { next: 0, reach: Time::MAX, exact_until: Time::MAX, room: Room::new(u32::MAX) }
+        Course { next: 0, reach: Time::MAX, horizon: Time::MAX, room: Room::new(u32::MAX) }
+    }
+}
+
+impl Course {
+    /// Notes that a job cannot begin within reach.
+    fn skip(&mut self) {
+        self.horizon = self.horizon.min(self.reach);
+    }
+
+    /// Forgets which jobs were ruled out.
+    fn renew_room(&mut self, plan: &Flat) {
+        let until = self.horizon.min(self.reach);
+        self.room = Room::new(if until < Time::MAX { plan.most_free(until) } else { u32::MAX });
     }
 }
 
@@ -92,23 +121,44 @@ impl Scheduler {
             self.queue.sweep();
         }
         // Jobs before `next` without a known place begin later than now, unless that time has come.
-        let Course { next, exact_until, .. } = self.ahead.course;
-        let mut from = if self.now() < exact_until { next } else { 0 };
+        let Course { next, horizon, .. } = self.ahead.course;
+        let mut from = if self.now() < horizon { next } else { 0 };
         while let Some(candidate) = self.next_candidate(from) {
             self.decide(candidate, started);
             from = candidate.at + 1;
         }
     }
 
+    /// Whether a job fits now beside all known places.
+    pub(super) fn fits_beside_places(&mut self, job: &Waiting) -> bool {
+        if i64::from(job.capacity.0) > self.profile.free_now() {
+            return false;
+        }
+        let now = self.now();
+        let plan = &mut self.ahead.plan;
+        if plan.is_empty() {
+            plan.copy_from(&self.profile);
+        }
+        plan.advance(now);
+        plan.fits_now(job.need())
+    }
+
     /// The first job from a place of the queue on that fits now beside all known places. Every job that starts now is
     /// one of them: the complete plan has room for it beside all others.
     fn next_candidate(&mut self, mut from: usize) -> Option<Candidate> {
-        self.stairs.reset();
-        while let Some(room) = self.stairs.room(&self.profile)
-            && let Some(at) = self.queue.candidate(from, &room)
-        {
+        let now = self.now();
+        let room = Room::new(amount(self.profile.free_now()));
+        from = self.queue.candidate(from, &room)?;
+        if self.ahead.plan.is_empty() {
+            self.ahead.plan.copy_from(&self.profile);
+        }
+        let plan = &mut self.ahead.plan;
+        plan.advance(now);
+        let mut room = Room::new(plan.free_now());
+        plan.drops().for_each(|(time, free)| room.drop_to(cut_off((time - now).0), free));
+        while let Some(at) = self.queue.candidate(from, &room) {
             let job = self.queue.get(at);
-            if self.stairs.admit(&self.profile, job.capacity, job.estimate) {
+            if plan.fits_now(job.need()) {
                 return Some(Candidate { at, job });
             }
             from = at + 1;
@@ -119,53 +169,64 @@ impl Scheduler {
     /// Starts the candidate, or finds out that it cannot start.
     fn decide(&mut self, candidate: Candidate, started: &mut impl FnMut(JobKey)) {
         let now = self.now();
-        let Course { next, reach, exact_until, .. } = self.ahead.course;
-        let known = next > 0 && now + candidate.job.estimate <= reach.min(exact_until);
+        let Course { next, reach, horizon, .. } = self.ahead.course;
+        let known = next > 0 && now + candidate.job.estimate <= reach.min(horizon);
         if known && self.follow_queue(candidate, started).is_ok() {
             return;
         }
         for factor in REACH {
-            self.withdraw_promises();
             let length = candidate.job.estimate.0.saturating_mul(factor);
-            self.ahead.course.reach = now + Seconds(length);
-            self.narrow_room();
+            self.plan_anew(now + Seconds(length));
             if self.follow_queue(candidate, started).is_ok() {
                 return;
             }
         }
-        self.withdraw_promises();
+        self.plan_anew(Time::MAX);
         // Without a limit nothing is skipped, so nothing is unknown.
         let _ = self.follow_queue(candidate, started);
     }
 
-    fn narrow_room(&mut self) {
-        let course = &mut self.ahead.course;
-        let most = self.profile.max_free(Interval::new(self.profile.origin(), course.reach));
-        course.room.narrow(u32::try_from(most.max(0)).unwrap_or(u32::MAX));
+    /// Drops the plan, to begin another one that reaches until a time.
+    fn plan_anew(&mut self, reach: Time) {
+        self.withdraw_promises();
+        let Ahead { plan, course, .. } = &mut self.ahead;
+        plan.copy_from(&self.profile);
+        course.reach = reach;
+        course.renew_room(plan);
     }
 
     /// Gives every waiting job its place.
     pub(crate) fn place_all(&mut self, started: &mut impl FnMut(JobKey)) {
         self.enqueue_fresh();
         self.withdraw_promises();
-        let mut next = 0;
-        while let Some(at) = self.queue.next_live(next) {
-            let job = self.queue.get(at);
-            let start = self.take_earliest(job);
-            self.settle(at, start, started);
-            next = at + 1;
-        }
-        self.ahead.course.next = next;
+        while self.place_next(started) {}
     }
 
     /// Gives the first waiting job its place.
     pub(super) fn place_front(&mut self, started: &mut impl FnMut(JobKey)) {
-        if let Some(at) = self.queue.next_live(0) {
-            let job = self.queue.get(at);
-            let start = self.take_earliest(job);
-            self.settle(at, start, started);
-            self.ahead.course.next = at + 1;
+        self.place_next(started);
+    }
+
+    /// Gives the next waiting job its place, in the profile. Returns whether there is one.
+    fn place_next(&mut self, started: &mut impl FnMut(JobKey)) -> bool {
+        let Some(at) = self.queue.next_live(self.ahead.course.next) else {
+            return false;
+        };
+        self.ahead.course.next = at + 1;
+        let start = self.take_earliest(self.queue.get(at));
+        if start == self.now() {
+            let (key, job) = self.queue.take(at);
+            self.start(key, &job, started);
+        } else {
+            self.keep_place(Placed { at, start });
+            self.ahead.in_profile += 1;
         }
+        true
+    }
+
+    fn keep_place(&mut self, placed: Placed) {
+        self.ahead.placed.push(placed);
+        self.due = self.due.min(placed.start);
     }
 
     /// Jobs whose place is known, with their planned starts, in the order of the queue.
@@ -174,11 +235,11 @@ impl Scheduler {
     }
 
     pub(super) fn withdraw_places(&mut self) {
-        while let Some(Placed { at, start }) = self.ahead.placed.pop() {
+        for Placed { at, start } in self.ahead.placed.drain(..).take(self.ahead.in_profile) {
             let job = self.queue.get(at);
             self.profile.remove(Span::starting(start, job.estimate, job.capacity));
         }
-        self.ahead.course = Course::default();
+        self.ahead.clear();
     }
 
     /// Adds a job to the queue. Inside of it, the places of later jobs are no longer known.
@@ -188,17 +249,6 @@ impl Scheduler {
             self.withdraw_promises();
         }
         self.queue.insert(order, key, job);
-    }
-
-    /// The job's capacity is taken in the profile at `start`: starts it now, or remembers its place.
-    fn settle(&mut self, at: usize, start: Time, started: &mut impl FnMut(JobKey)) {
-        if start == self.now() {
-            let (key, job) = self.queue.take(at);
-            self.start(key, &job, started);
-        } else {
-            self.ahead.placed.push(Placed { at, start });
-            self.due = self.due.min(start);
-        }
     }
 
     fn start_due_places(&mut self, started: &mut impl FnMut(JobKey)) {
@@ -212,12 +262,19 @@ impl Scheduler {
         }
         self.due = Time::MAX;
         let mut placed = std::mem::take(&mut self.ahead.placed);
+        let (mut visited, in_profile) = (0, self.ahead.in_profile);
         placed.retain(|&Placed { at, start }| {
+            visited += 1;
             if start > now {
                 self.due = self.due.min(start);
                 return true;
             }
             let (key, job) = self.queue.take(at);
+            if visited <= in_profile {
+                self.ahead.in_profile -= 1;
+            } else {
+                self.profile.add(Span::starting(now, job.estimate, job.capacity));
+            }
             self.start(key, &job, started);
             false
         });
@@ -230,47 +287,60 @@ impl Scheduler {
         candidate: Candidate,
         started: &mut impl FnMut(JobKey),
     ) -> Result<(), Unknown> {
+        let need = candidate.job.need();
+        let end = self.now() + candidate.job.estimate;
         loop {
-            let course = &mut self.ahead.course;
-            let Some(at) = self.queue.candidate(course.next, &course.room).filter(|at| *at <= candidate.at)
-            else {
-                return Ok(());
-            };
-            if self.queue.next_live(course.next) != Some(at) {
-                course.exact_until = course.exact_until.min(course.reach);
+            let next = self.ahead.course.next;
+            let at = self.queue.candidate(next, &self.ahead.course.room).unwrap_or(usize::MAX);
+            if at >= candidate.at {
+                break;
             }
-            course.next = at + 1;
-            let changed = self.place_within_reach(at, started)?;
-            if at == candidate.at || (changed && !self.fits_now(&candidate.job)) {
+            if at > next && self.queue.next_live(next) != Some(at) {
+                self.ahead.course.skip();
+            }
+            self.ahead.course.next = at + 1;
+            let least = self.place_before_horizon(at);
+            if least.is_some_and(|least| least < need.capacity.0) && !self.ahead.plan.fits_now(need) {
                 return Ok(());
             }
         }
+        if self.queue.next_live(self.ahead.course.next) != Some(candidate.at) {
+            self.ahead.course.skip();
+        }
+        self.ahead.course.next = candidate.at + 1;
+        if end > self.ahead.course.horizon {
+            return Err(Unknown);
+        }
+        // The end of the candidate is a new step, at which jobs may fit that were ruled out.
+        let Ahead { plan, course, .. } = &mut self.ahead;
+        plan.add_now(need);
+        course.renew_room(plan);
+        let (key, job) = self.queue.take(candidate.at);
+        self.profile.add(Span::starting(self.now(), job.estimate, job.capacity));
+        self.start(key, &job, started);
+        Ok(())
     }
 
-    /// Gives the job its place, if that begins within reach and is known. Returns whether it did.
-    fn place_within_reach(&mut self, at: usize, started: &mut impl FnMut(JobKey)) -> Result<bool, Unknown> {
-        let (job, now) = (self.queue.get(at), self.now());
-        let course = &mut self.ahead.course;
-        if course.reach == Time::MAX {
-            let start = self.take_earliest(job);
-            self.settle(at, start, started);
-            return Ok(true);
-        }
-        let deadline = course.reach + job.estimate - Seconds(1);
-        let Some(start) = self.profile.earliest_fit(now, job.need(), Some(deadline)) else {
-            course.exact_until = course.exact_until.min(course.reach);
-            course.room.rule_out(job.capacity.0, job.estimate);
-            return Ok(false);
-        };
-        if start + job.estimate > course.exact_until {
-            if start == now {
-                return Err(Unknown);
+    /// Gives the job its place, later than now, if that begins before the horizon and is known. Returns the least that is
+    /// free during its place then.
+    fn place_before_horizon(&mut self, at: usize) -> Option<u32> {
+        let job = self.queue.get(at);
+        let Ahead { plan, course, .. } = &mut self.ahead;
+        let Some(steps) = plan.earliest_later(job.need(), course.horizon.min(course.reach)) else {
+            course.skip();
+            if course.reach < Time::MAX {
+                course.room.rule_out(job.capacity.0, job.estimate);
             }
-            course.exact_until = course.exact_until.min(start);
-            return Ok(false);
+            return None;
+        };
+        let start = plan.time(steps.start);
+        if start + job.estimate > course.horizon {
+            course.horizon = start;
+            course.room.narrow(plan.most_free(start));
+            return None;
         }
-        self.profile.add(Span::starting(start, job.estimate, job.capacity));
-        self.settle(at, start, started);
-        Ok(true)
+        let least = plan.add(steps, job.need());
+        self.keep_place(Placed { at, start });
+        Some(least)
     }
 }
