@@ -115,12 +115,12 @@ impl Flat {
     pub(crate) fn drops(&self) -> impl Iterator<Item = (Time, u32)> {
         let mut least = self.free_now();
         let steps = self.times[self.head..].iter().zip(&self.free[self.head..]);
-        steps.filter_map(move |(&time, &free)| {
-            (free < least).then(|| {
-                least = free;
-                (Time(time), free)
-            })
-        })
+        let lower = steps.filter(move |&(_, &free)| {
+            let before = least;
+            least = least.min(free);
+            free < before
+        });
+        lower.map(|(&time, &free)| (Time(time), free))
     }
 
     /// The most that is free at any instant before `until`.
