@@ -81,7 +81,11 @@ impl Estimate {
         let after_point = usize::try_from(places).unwrap_or(0);
         let unit = 10f64.powi((-places).max(0));
         let rounded = |value: f64| if places < 0 { (value / unit).round() * unit } else { value };
-        let shown = |value: f64| format!("{:.after_point$}", rounded(value));
+        let shown = |value: f64| {
+            let text = format!("{:.after_point$}", rounded(value));
+            // A small negative number is shown as zero and not as minus zero.
+            if text.contains(|digit| matches!(digit, '1'..='9')) { text } else { text.replace('-', "") }
+        };
         match self.margin {
             Some(margin) => format!("{} ± {}", shown(self.mean), shown(margin)),
             None => shown(self.mean),
@@ -135,7 +139,7 @@ mod tests {
         assert_eq!(shown(97.316, Some(0.312), 4), "97.32 ± 0.31");
         assert_eq!(shown(97.316, Some(0.312), 1), "97.3 ± 0.3");
         assert_eq!(shown(8.0, Some(0.0), 1), "8.0 ± 0.0");
-        assert_eq!(shown(0.0, Some(0.0), 1), "0.0 ± 0.0");
+        assert_eq!(shown(-0.001, Some(0.004), 1), "0.0 ± 0.0");
         assert_eq!(shown(0.012_34, None, 6), "0.0123");
         assert_eq!(shown(68_348.2, None, 1), "68348");
         assert_eq!(shown(3.0, None, 0), "3");
