@@ -66,9 +66,9 @@ impl Estimate {
         Estimate { mean: -self.mean, ..self }
     }
 
-    /// The mean and, if known, its margin, with as many digits as two significant ones of the margin need: `92.4 ± 1.1`,
-    /// `68000 ± 96000`. Without a margin three significant digits of the mean, and all before the point. At most `digits`
-    /// after the point, so that the rows of a table look alike.
+    /// The mean and, if known, its margin, with as many digits as two significant ones of the margin need:
+    /// `92.4 ± 1.1`, `68000 ± 96000`. Without a margin three significant digits of the mean, and all before the point.
+    /// At most `digits` after the point, so that the rows of a table look alike.
     pub fn show(&self, digits: usize) -> String {
         let places = |value: f64, significant: i32| significant - 1 - value.abs().log10().floor() as i32;
         let places = match self.margin {

@@ -279,8 +279,8 @@ fn growth(results: &[Results], cases: &[(&str, Case)]) -> Measured {
     cases.iter().map(|&(name, case)| (name.to_owned(), growth(case))).collect()
 }
 
-/// Success of all jobs without reservations, and of those that request one with 10% and 20%; and the differences between
-/// the three, seed by seed.
+/// Success of all jobs without reservations, and of those that request one with 10% and 20%; and the differences
+/// between the three, seed by seed.
 fn parallel(results: &[Results]) -> Measured {
     let none = results[0].per_seed(Case::parallel(0), all(success));
     let [ten, twenty] =

@@ -37,8 +37,8 @@ pub(super) fn page(workload: &Workload, results: &Results) -> Page {
 }
 
 /// Why no claim is judged without the log.
-pub(super) const DRAWN: &str = "drawn workload: the claim is about the log of SDSC Blue Horizon, which the Parallel Workloads Archive has \
-    (SDSC-BLUE-2000-4.2-cln.swf.gz); give its folder with --traces";
+pub(super) const DRAWN: &str = "drawn workload: the claim is about the log of SDSC Blue Horizon, which the Parallel \
+    Workloads Archive has (SDSC-BLUE-2000-4.2-cln.swf.gz); give its folder with --traces";
 
 const BASES: &str = "Delays and the makespan are relative to a simulation of the same jobs without the requests. The makespan is \
     counted from the first submission to the last end of a job or a reservation; its change is in percent of the makespan \

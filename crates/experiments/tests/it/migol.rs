@@ -27,7 +27,7 @@ fn the_page_is_complete_and_the_same_on_any_number_of_threads() {
         assert_eq!(claim.verdict, Verdict::NotJudged, "{}: the run is too small", claim.id);
     }
     let figures = page.sections.iter().filter(|section| matches!(section, Section::Figure { .. })).count();
-    assert_eq!(figures, 5);
+    assert_eq!(figures, 6);
     for section in &page.sections {
         if let Section::Table(table) = section {
             assert!(!table.rows.is_empty(), "{}", table.file);
