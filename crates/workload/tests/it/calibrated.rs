@@ -86,10 +86,10 @@ fn a_draw_of_the_size_of_the_sample_has_its_calendar_and_load() {
         }
         let load = offered_load(&jobs, Capacity(tables.machine)).unwrap();
         assert!((load / tables.load - 1.0).abs() < 0.1, "{load}, not {}", tables.load);
-        // The work of each quarter of a day, as far as whole jobs can have it.
+        // The work of each quarter of a day, as far as whole series of jobs can have it.
         for (column, work) in [(0, run_work as fn(&Job) -> f64), (1, requested_work)] {
             let difference = largest_difference(&jobs, column, work);
-            assert!(difference < 0.04, "{difference}, seed {seed}, column {column}");
+            assert!(difference < 0.05, "{difference}, seed {seed}, column {column}");
         }
     }
 }
