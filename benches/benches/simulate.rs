@@ -2,14 +2,14 @@
 //! EASY loop and conservative backfilling that plans everything again; the command `bookahead simulate` as a process,
 //! beside a plain program's way of reading and simulating (`cargo build --release` first); and its steps, from the
 //! file to the summary, for logs of growing size. The log is SDSC Blue Horizon if it is present beside the project, else
-//! one of the same size drawn from a model.
+//! as many jobs drawn from tables of its figures, at its load.
 
 use bookahead_benches::{bare_easy, people, replanned_conservative};
 use bookahead_plan::metrics::{Completed, Summary};
 use bookahead_plan::notice::{NoticeRule, Predictor};
 use bookahead_plan::{Capacity, Owner, Policy, Seconds, Time, Waiting};
 use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, WithNotice, simulate};
-use bookahead_workload::models::{Lublin, Setting, header, records};
+use bookahead_workload::models::{Calibrated, Lublin, ModelError, Setting, Tables, header, records};
 use bookahead_workload::trace::scale_load;
 use bookahead_workload::{LoadOptions, Trace, swf};
 use std::io::{BufRead, BufReader};
@@ -185,14 +185,24 @@ fn log() -> (PathBuf, &'static str) {
     if real.exists() {
         return (real, "SDSC Blue Horizon");
     }
-    let setting = Setting { jobs: 243_306, processors: Capacity(1_152), load: Some(0.767), seed: 1 };
-    (drawn(setting), "drawn from the Lublin-Feitelson model, of the size of SDSC Blue Horizon")
+    // Jobs and load of the whole log, on its nodes of eight processors.
+    let setting = Setting { jobs: 243_306, processors: Capacity(144), load: Some(0.767), seed: 1 };
+    let Setting { jobs, load, seed, .. } = setting;
+    let jobs = Calibrated { tables: Tables::blue_horizon(), jobs, load, seed }.generate();
+    (written("blue-horizon", &setting, jobs), "drawn from figures of SDSC Blue Horizon, of its size and load")
 }
 
 fn drawn(setting: Setting) -> PathBuf {
-    let jobs = Lublin { setting, ..Lublin::default() }.generate().expect("a sound setting");
-    let path = std::env::temp_dir().join("bookahead-bench.swf.gz");
-    swf::write_file(&path, &header("lublin", &setting), &records(&jobs))
-        .expect("a writable temporary folder");
+    written("lublin", &setting, Lublin { setting, ..Lublin::default() }.generate())
+}
+
+fn written(
+    model: &str,
+    setting: &Setting,
+    jobs: Result<Vec<bookahead_workload::Job>, ModelError>,
+) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("bookahead-bench-{model}.swf.gz"));
+    let records = records(&jobs.expect("a sound setting"));
+    swf::write_file(&path, &header(model, setting), &records).expect("a writable temporary folder");
     path
 }

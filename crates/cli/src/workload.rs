@@ -12,7 +12,8 @@ use anyhow::{Result, bail};
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_workload::Job;
 use bookahead_workload::models::{
-    Cirne, Lublin, LublinParameters, Poisson, RequestModel, Setting, header as model_header, records,
+    Calibrated, Cirne, Lublin, LublinParameters, Poisson, RequestModel, Setting, Tables,
+    header as model_header, records,
 };
 use bookahead_workload::requests::{self, Selection, select};
 use bookahead_workload::stats::{Distribution, Statistics};
@@ -128,9 +129,9 @@ pub(crate) struct GenerateArguments {
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1000)]
     jobs: usize,
 
-    /// Size of the machine in processors
-    #[arg(long, short, value_name = "N", default_value_t = 256)]
-    processors: u32,
+    /// Size of the machine in processors; not for blue-horizon, which has 144 nodes [default: 256]
+    #[arg(long, short, value_name = "N")]
+    processors: Option<u32>,
 
     /// Random seed; the same seed gives the same jobs
     #[arg(long, value_name = "SEED", default_value_t = 1)]
@@ -141,7 +142,7 @@ pub(crate) struct GenerateArguments {
     load: Option<f64>,
 
     /// Requested times: exact, factor:F (F times the run time), or popular (overestimated and rounded, as users
-    /// do); not for cirne, which has its own model
+    /// do); not for cirne and blue-horizon, which have their own
     #[arg(long, value_name = "MODEL")]
     requests: Option<RequestModel>,
 
@@ -172,12 +173,21 @@ enum Model {
     LublinBatch,
     /// In the style of Cirne and Berman 2001: models requested times and their accuracy
     Cirne,
+    /// As the first 2,000 jobs of SDSC Blue Horizon, in nodes: drawn from tables of their sizes, times and arrivals
+    BlueHorizon,
 }
 
+/// Processors of the machine if none are given.
+const PROCESSORS: u32 = 256;
+
 fn generate(arguments: &GenerateArguments) -> Result<()> {
+    let processors = match arguments.model {
+        Model::BlueHorizon => Tables::blue_horizon().machine,
+        _ => arguments.processors.unwrap_or(PROCESSORS),
+    };
     let setting = Setting {
         jobs: arguments.jobs,
-        processors: Capacity(arguments.processors),
+        processors: Capacity(processors),
         load: arguments.load,
         seed: arguments.seed,
     };
@@ -204,10 +214,14 @@ fn drawn(arguments: &GenerateArguments, setting: Setting) -> Result<Vec<Job>> {
             let usual = Cirne::default();
             Cirne { setting, mean_gap: gap.unwrap_or(usual.mean_gap), ..usual }.generate()?
         }
+        Model::BlueHorizon => {
+            let Setting { jobs, load, seed, .. } = setting;
+            Calibrated { tables: Tables::blue_horizon(), jobs, load, seed }.generate()?
+        }
         Model::Poisson => {
             let usual = Poisson::default();
             // The default range of sizes must fit a small machine too.
-            let largest = usual.processors.1.min(arguments.processors);
+            let largest = usual.processors.1.min(setting.processors.0);
             Poisson {
                 setting,
                 mean_gap: gap.unwrap_or(usual.mean_gap),
@@ -223,8 +237,10 @@ fn drawn(arguments: &GenerateArguments, setting: Setting) -> Result<Vec<Job>> {
 
 /// Fails if an option was given that the chosen model would silently ignore.
 fn refuse_foreign_options(arguments: &GenerateArguments) -> Result<()> {
+    let machine = &[Model::Poisson, Model::Lublin, Model::LublinBatch, Model::Cirne];
     let given = [
-        ("--gap", arguments.gap.is_some(), &[Model::Poisson, Model::Cirne][..]),
+        ("--processors", arguments.processors.is_some(), &machine[..]),
+        ("--gap", arguments.gap.is_some(), &[Model::Poisson, Model::Cirne]),
         ("--run", arguments.run.is_some(), &[Model::Poisson]),
         ("--size", arguments.size.is_some(), &[Model::Poisson]),
         ("--requests", arguments.requests.is_some(), &[Model::Poisson, Model::Lublin, Model::LublinBatch]),

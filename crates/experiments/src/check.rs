@@ -12,6 +12,9 @@ pub const SAME: f64 = 0.05;
 /// An interval counts up to this share of the paper's number on each side: noise must not make a claim reproduced.
 pub const WIDEST: f64 = 0.1;
 
+/// Digits after the point that a difference is shown with at most.
+const DIGITS: usize = 3;
+
 /// How a claim, or all comparisons of it together, was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
@@ -328,14 +331,15 @@ impl Comparison {
             Comparison::Range { ours, low, high } => {
                 format!("{}, paper {low} to {high}", ours.show(low.digits() + 1))
             }
-            Comparison::Order { difference, .. } => format!("difference {}", difference.show_short()),
+            Comparison::Order { difference, .. } => format!("difference {}", difference.show(DIGITS)),
             Comparison::Same { difference, tolerance } => {
-                format!("difference {}, at most {tolerance:.2} counts as none", difference.show_short())
+                let tolerance = Estimate::of(&[*tolerance]).show(DIGITS);
+                format!("difference {}, at most {tolerance} counts as none", difference.show(DIGITS))
             }
             Comparison::Curve { ends, steps } => {
                 let against = steps.iter().filter(|step| step.high() < 0.0).count();
                 let total = steps.len();
-                format!("from end to end {}, {against} of {total} steps against it", ends.show_short())
+                format!("from end to end {}, {against} of {total} steps against it", ends.show(DIGITS))
             }
             Comparison::Most { cases } => {
                 let count = |least| cases.iter().filter(|case| case.agreement() >= least).count();
@@ -507,7 +511,7 @@ mod tests {
         let rate = Check::number("rate", 0.5, printed(0.25, 0.01));
         assert_eq!(shown(rate), "rate: 0.500 ± 0.000, paper 0.25");
         let timeout = Check::number("time-out", single(1300.0), printed(300.0, 100.0));
-        assert_eq!(shown(timeout), "time-out: 1300.0, paper 300");
+        assert_eq!(shown(timeout), "time-out: 1300, paper 300");
         assert_eq!(shown(Check::positive("more", estimate(-12.0, 3.0))), "more: difference -12.0 ± 3.0");
         let curve = Check::falling("rate", &[1.0, 2.0].map(Estimate::exact));
         assert_eq!(shown(curve), "rate: from end to end -1.00 ± 0.00, 1 of 1 steps against it");

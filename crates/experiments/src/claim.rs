@@ -71,16 +71,13 @@ pub(crate) fn judge<R: ?Sized>(rows: &[Row<R>], results: &R) -> Vec<Claim> {
     rows.iter().map(claim).collect()
 }
 
-/// Takes back the verdicts of claims that these runs cannot judge, such as runs on a workload that is not the paper's.
-pub(crate) fn not_judged(mut claims: Vec<Claim>, reason: &str) -> Vec<Claim> {
-    for claim in &mut claims {
-        claim.verdict = Verdict::NotJudged;
-        claim.why = reason.to_owned();
-    }
-    claims
-}
-
 impl Claim {
+    /// Takes back the verdict, because these runs cannot judge the claim. The comparisons stay.
+    pub(crate) fn not_judged(&mut self, reason: &str) {
+        self.verdict = Verdict::NotJudged;
+        self.why = reason.to_owned();
+    }
+
     /// The verdict, the comparisons that do not agree in full, and why, as text.
     pub fn show_verdict(&self) -> String {
         let mut text = self.verdict.name().to_owned();
@@ -110,20 +107,44 @@ pub fn totals<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> String {
     some.map(|(count, verdict)| format!("{count} {}", verdict.name())).collect::<Vec<_>>().join(", ")
 }
 
-/// The verdict of a claim if these were the estimates, for examples on both sides of a border.
+/// Examples on both sides of the border of a claim's rule.
 #[cfg(test)]
-pub(crate) fn verdict_with<R: ?Sized>(
-    rows: &[Row<R>],
-    id: &str,
-    results: &R,
-    figures: &[Estimate],
-) -> Verdict {
-    let row = rows.iter().find(|row| row.claim[0] == id).expect("the claim is in the table");
-    verdict(&(row.checks)(results, figures))
+pub(crate) mod borders {
+    use super::*;
+
+    /// The checks of a claim on results, with these estimates in the place of the measured ones: each a mean with its
+    /// margin.
+    fn checks<R: ?Sized>(rows: &[Row<R>], id: &str, results: &R, figures: &[(f64, f64)]) -> Vec<Check> {
+        let row = rows.iter().find(|row| row.claim[0] == id).expect("the claim is in the table");
+        let of = |&(mean, margin): &(f64, f64)| Estimate { mean, margin: Some(margin), runs: 5 };
+        let figures: Vec<Estimate> = figures.iter().map(of).collect();
+        (row.checks)(results, &figures)
+    }
+
+    /// Judges a claim on estimates, and compares the verdict.
+    #[track_caller]
+    pub(crate) fn assert_verdict<R: ?Sized>(
+        (rows, id): (&[Row<R>], &str),
+        results: &R,
+        figures: &[(f64, f64)],
+        expected: Verdict,
+    ) {
+        let checks = checks(rows, id, results, figures);
+        assert_eq!(verdict(&checks), expected, "{id}, {figures:?}: {checks:?}");
+    }
+
+    /// Judges a claim on what is measured from results, and compares the verdict.
+    #[track_caller]
+    pub(crate) fn assert_judged<R: ?Sized>((rows, id): (&[Row<R>], &str), results: &R, expected: Verdict) {
+        let row = rows.iter().position(|row| row.claim[0] == id).expect("the claim is in the table");
+        let claims = judge(&rows[row..=row], results);
+        assert_eq!(claims[0].verdict, expected, "{id}: {}", claims[0].show_verdict());
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::borders::assert_verdict;
     use super::*;
     use crate::check::printed;
 
@@ -163,8 +184,9 @@ mod tests {
 
     #[test]
     fn estimates_can_be_put_in_the_place_of_results() {
-        let with = |mean| verdict_with(&ROWS, "test/number", &0.0, &[Estimate::exact(mean)]);
-        assert_eq!((with(8.5), with(8.6)), (Verdict::Reproduced, Verdict::DirectionOnly));
+        let number = (&ROWS[..], "test/number");
+        assert_verdict(number, &0.0, &[(8.5, 0.0)], Verdict::Reproduced);
+        assert_verdict(number, &0.0, &[(8.6, 0.0)], Verdict::DirectionOnly);
     }
 
     #[test]
@@ -193,8 +215,9 @@ mod tests {
 
     #[test]
     fn a_verdict_is_taken_back_where_the_runs_cannot_judge() {
-        let claims = not_judged(judge(&ROWS[..1], &8.0), "drawn workload");
-        assert_eq!(claims[0].show_verdict(), "not judged: drawn workload");
-        assert_eq!(claims[0].checks.len(), 2, "the comparisons stay");
+        let mut claim = judge(&ROWS[..1], &8.0).remove(0);
+        claim.not_judged("drawn workload");
+        assert_eq!(claim.show_verdict(), "not judged: drawn workload");
+        assert_eq!(claim.checks.len(), 2, "the comparisons stay");
     }
 }

@@ -2,7 +2,7 @@
 //! module never reads or writes a file.
 
 use crate::claim::totals;
-use crate::{Claim, Estimate};
+use crate::{Claim, Estimate, Scale};
 use bookahead_figure::LinePoint;
 use std::fmt::Write;
 
@@ -76,6 +76,25 @@ impl Page {
             Section::Claims(claims) => &claims[..],
             _ => &[],
         })
+    }
+
+    /// Takes back the verdicts that the page has, because these runs cannot judge its claims.
+    pub(crate) fn not_judged(mut self, reason: &str) -> Page {
+        for section in &mut self.sections {
+            if let Section::Claims(claims) = section {
+                claims.iter_mut().for_each(|claim| claim.not_judged(reason));
+            }
+        }
+        self
+    }
+
+    /// Takes back the verdicts if the run was a quick one.
+    pub(crate) fn judged_at(self, scale: &Scale) -> Page {
+        if scale.quick {
+            self.not_judged("quick run: too small to judge claims; run it without --quick")
+        } else {
+            self
+        }
     }
 
     /// The page as an HTML fragment.

@@ -66,18 +66,29 @@ impl Estimate {
         Estimate { mean: -self.mean, ..self }
     }
 
-    /// With as many digits as its size needs: three significant ones of the mean.
-    pub(crate) fn show_short(&self) -> String {
-        let size = self.mean.abs().max(self.margin.unwrap_or(0.0));
-        let digits = if size > 0.0 { (2.0 - size.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 };
-        self.show(digits)
-    }
-
-    /// The mean with `digits` digits and, if known, its margin: `92.4 ± 1.1`.
+    /// The mean and, if known, its margin, with as many digits as two significant ones of the margin need:
+    /// `92.4 ± 1.1`, `68000 ± 96000`. Without a margin three significant digits of the mean, and all before the point.
+    /// At most `digits` after the point, so that the rows of a table look alike.
     pub fn show(&self, digits: usize) -> String {
+        let places = |value: f64, significant: i32| significant - 1 - value.abs().log10().floor() as i32;
+        let places = match self.margin {
+            Some(margin) if margin > 0.0 => places(margin, 2),
+            _ if self.mean != 0.0 => places(self.mean, 3).max(0),
+            _ => i32::MAX,
+        };
+        // Numbers of more places than this are never shown, and beyond 300 powers of ten are not finite.
+        let places = places.clamp(-15, 15).min(i32::try_from(digits).unwrap_or(i32::MAX));
+        let after_point = usize::try_from(places).unwrap_or(0);
+        let unit = 10f64.powi((-places).max(0));
+        let rounded = |value: f64| if places < 0 { (value / unit).round() * unit } else { value };
+        let shown = |value: f64| {
+            let text = format!("{:.after_point$}", rounded(value));
+            // A small negative number is shown as zero and not as minus zero.
+            if text.contains(|digit| matches!(digit, '1'..='9')) { text } else { text.replace('-', "") }
+        };
         match self.margin {
-            Some(margin) => format!("{:.digits$} ± {margin:.digits$}", self.mean),
-            None => format!("{:.digits$}", self.mean),
+            Some(margin) => format!("{} ± {}", shown(self.mean), shown(margin)),
+            None => shown(self.mean),
         }
     }
 }
@@ -111,13 +122,26 @@ mod tests {
         assert_eq!(one.minus(Estimate::of(&[1.0])).margin, None, "one run has no interval");
         assert_eq!(one.minus(Estimate::of(&[])).runs, 0, "nothing was measured");
         assert_eq!((one.low(), one.high()), (7.0, 13.0));
-        assert_eq!(Estimate::of(&[0.012_34]).show_short(), "0.0123");
     }
 
     #[test]
     fn one_run_has_no_interval_and_none_is_zero() {
         assert_eq!(Estimate::of(&[3.0]), Estimate { mean: 3.0, margin: None, runs: 1 });
         assert_eq!(Estimate::of(&[]), Estimate { mean: 0.0, margin: None, runs: 0 });
-        assert_eq!(Estimate::of(&[3.0]).show(0), "3");
+    }
+
+    #[test]
+    fn two_digits_of_the_margin_are_shown() {
+        let shown = |mean, margin, digits| Estimate { mean, margin, runs: 5 }.show(digits);
+        assert_eq!(shown(68_348.0, Some(95_638.1), 1), "68000 ± 96000");
+        assert_eq!(shown(-341.26, Some(40.1), 1), "-341 ± 40");
+        assert_eq!(shown(82.41, Some(1.04), 4), "82.4 ± 1.0");
+        assert_eq!(shown(97.316, Some(0.312), 4), "97.32 ± 0.31");
+        assert_eq!(shown(97.316, Some(0.312), 1), "97.3 ± 0.3");
+        assert_eq!(shown(8.0, Some(0.0), 1), "8.0 ± 0.0");
+        assert_eq!(shown(-0.001, Some(0.004), 1), "0.0 ± 0.0");
+        assert_eq!(shown(0.012_34, None, 6), "0.0123");
+        assert_eq!(shown(68_348.2, None, 1), "68348");
+        assert_eq!(shown(3.0, None, 0), "3");
     }
 }

@@ -33,6 +33,8 @@ pub struct Gantt {
     pub clock: Clock,
     /// Position of the line between past and future, if any.
     pub now: Option<Time>,
+    /// The word above that line; `now` by default.
+    pub now_label: String,
 }
 
 /// A number of processors held for an interval.
@@ -76,14 +78,15 @@ impl BarKind {
 }
 
 const PLOT_HEIGHT: f64 = 400.0;
-/// Space above the plot for the word "now".
+/// Space above the plot for the word at the line.
 const NOW_HEIGHT: f64 = 16.0;
 
 impl Gantt {
     /// Builds a chart of all bars, labelled with the time elapsed since its start.
     pub fn new(title: impl Into<String>, machine: Capacity, bars: Vec<Bar>) -> Gantt {
         let (range, clock, now) = (None, Clock::default(), None);
-        Gantt { title: title.into(), machine, unit: "processors".to_owned(), bars, range, clock, now }
+        let (unit, now_label) = ("processors".to_owned(), "now".to_owned());
+        Gantt { title: title.into(), machine, unit, bars, range, clock, now, now_label }
     }
 
     /// Renders the chart as an SVG file.
@@ -166,7 +169,7 @@ impl Gantt {
         if let Some(now) = self.now.filter(|&now| range.begin <= now && now <= range.end) {
             let x = time.x(now);
             svg.line("now", (x, plot.top - 2.0), (x, plot.bottom()));
-            svg.text("middle heading", (x, plot.top - 6.0), "now");
+            svg.text("middle heading", (x, plot.top - 6.0), &self.now_label);
         }
     }
 

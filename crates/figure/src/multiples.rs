@@ -25,8 +25,8 @@ pub struct Multiples {
 
 const PANEL_HEIGHT: f64 = 170.0;
 const HEADING_HEIGHT: f64 = 20.0;
-/// Space between two columns, for the halves of two numbers, in pixels.
-const COLUMN_GAP: f64 = 36.0;
+/// Space between two columns, for the halves of two numbers such as 1,000 and 10, in pixels.
+const COLUMN_GAP: f64 = 48.0;
 /// Space between two rows, in pixels.
 const ROW_GAP: f64 = 14.0;
 

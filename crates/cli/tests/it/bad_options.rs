@@ -131,6 +131,8 @@ fn models_refuse_what_they_cannot_draw() {
         check(1, &line("--load nan"), &["a number above 0"]);
         check(1, &line("--load=-1"), &["a number above 0"]);
     }
+    check(1, "workload generate --model blue-horizon --jobs 0", &["give 1 to"]);
+    check(1, "workload generate --model blue-horizon --processors 64", &["--processors", "another --model"]);
     check(1, "workload generate --model lublin --gap 5m", &["--gap", "another --model"]);
     check(1, "workload generate --model cirne --requests exact", &["--requests", "another --model"]);
     check(1, "workload generate --model poisson --size 5 2", &["the lower end first"]);

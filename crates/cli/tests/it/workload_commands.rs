@@ -46,6 +46,20 @@ fn generate_brings_the_load_that_was_asked_for() {
 }
 
 #[test]
+fn jobs_as_on_blue_horizon_are_drawn_for_its_machine() {
+    let folder = Folder::new();
+    let draw = |seed: u64| folder.succeed(&format!("workload generate -m blue-horizon --seed {seed}")).out;
+    assert_eq!(draw(7), draw(7));
+    assert_ne!(draw(7), draw(8));
+    folder.succeed("workload generate -m blue-horizon -n 3000 --load 0.7 -o trace.swf");
+    let info = folder.succeed("workload info trace.swf --strict --json").json();
+    let load = info["statistics"]["offered_load"].as_f64().unwrap();
+    assert!((load - 0.7).abs() < 0.01, "{load}");
+    let results = folder.succeed("simulate trace.swf --strict --json").json();
+    assert_eq!((&results["machine"], &results["schedulers"][0]["jobs"]), (&json!(144), &json!(3000)));
+}
+
+#[test]
 fn generate_keeps_to_its_bounds() {
     let folder = Folder::new();
     folder

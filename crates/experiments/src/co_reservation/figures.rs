@@ -169,7 +169,8 @@ pub(super) fn acceptance(results: &Results) -> Vec<Section> {
     };
     let mut all: Vec<LineSeries> = extent.rejecters.iter().map(series).collect();
     all.push(paper_example());
-    let lines = Lines::new("Acceptance rate", "time-out, slots", "accepters served, share", all);
+    let title = "Acceptance rate by rejecters per 1,000 accepters";
+    let lines = Lines::new(title, "time-out, slots", "accepters served, share", all);
     let lines = Lines { y_maximum: Some(1.0), ..lines };
     let line = |&rejecters: &u32| {
         row(rejecters.to_string(), extent.timeouts.iter().map(|&timeout| rate(rejecters, timeout).show(3)))

@@ -4,6 +4,8 @@
 //! After J. Schneider, J. Gehr, B. Linnert and T. Röblitz, "An efficient protocol for reserving multiple grid resources
 //! in advance".
 
+#[cfg(test)]
+mod borders;
 mod claims;
 mod desk;
 mod figures;
@@ -19,7 +21,7 @@ use setup::{ADAPTIVE_INTER_ARRIVAL, CHOICES, FULL, INTER_ARRIVAL, QUICK, WINDOW}
 /// Runs the experiment. A quick run has fewer requests, points and choices.
 pub fn run(scale: &Scale, progress: Progress<'_>) -> Page {
     let extent = if scale.quick { QUICK } else { FULL };
-    page(&results::run(extent, scale, progress))
+    page(&results::run(extent, scale, progress)).judged_at(scale)
 }
 
 fn page(results: &Results) -> Page {

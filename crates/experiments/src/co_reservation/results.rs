@@ -241,3 +241,24 @@ impl Reached {
         }
     }
 }
+
+#[cfg(test)]
+impl Results {
+    /// Results made by hand: all runs of a quick set-up with two seeds, from 0 on.
+    pub(super) fn made(
+        negotiated: impl Fn(&NegotiationCase, u64) -> Negotiated,
+        acceptance: impl Fn(&HoldCase, u64) -> f64,
+    ) -> Results {
+        let extent = super::setup::QUICK;
+        let negotiation = |case| (case, [0, 1].map(|seed| negotiated(&case, seed)).into());
+        let held = |case, seed| Held { acceptance: acceptance(&case, seed), ..Held::default() };
+        Results {
+            extent,
+            negotiated: negotiation_cases(&extent).into_iter().map(negotiation).collect(),
+            held: hold_cases(&extent)
+                .into_iter()
+                .map(|case| (case, [0, 1].map(|seed| held(case, seed)).into()))
+                .collect(),
+        }
+    }
+}

@@ -177,7 +177,7 @@ pub(super) fn factor(rule: usize) -> f64 {
 mod tests {
     use super::*;
     use crate::Verdict::{DirectionOnly, NotReproduced, Reproduced};
-    use crate::claim::judge;
+    use crate::claim::borders;
 
     /// Waits of 10 hours without reservations, which differ by an hour between the seeds, longer by `increase` at each
     /// share; and how much earlier reservations start from factor 1 on.
@@ -189,9 +189,7 @@ mod tests {
 
     #[track_caller]
     fn assert_verdict(id: &str, results: &Results, expected: crate::Verdict) {
-        let claims = judge(&CLAIMS, results);
-        let claim = claims.iter().find(|claim| claim.id == id).unwrap();
-        assert_eq!(claim.verdict, expected, "{}", claim.show_verdict());
+        borders::assert_judged((&CLAIMS, id), results, expected);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::{Page, Progress, Scale};
 
 /// Runs the experiment. A quick run has fewer jobs.
 pub fn run(scale: &Scale, progress: Progress<'_>) -> Page {
-    page::page(scale, &measures::run(scale, progress))
+    page::page(scale, &measures::run(scale, progress)).judged_at(scale)
 }
 
 #[cfg(test)]

@@ -1,16 +1,13 @@
 //! Examples on both sides of the borders of the rules of judgement. Only tests.
 
 use super::claims::CLAIMS;
-use crate::claim::verdict_with;
-use crate::{Estimate, Verdict};
+use crate::Verdict;
+use crate::claim::borders;
 use Verdict::{DirectionOnly, NotReproduced, Reproduced};
 
-/// Judges a claim on estimates, each a mean with its margin, and compares the verdict.
 #[track_caller]
 fn assert_verdict(id: &str, figures: &[(f64, f64)], expected: Verdict) {
-    let of = |&(mean, margin): &(f64, f64)| Estimate { mean, margin: Some(margin), runs: 5 };
-    let figures: Vec<Estimate> = figures.iter().map(of).collect();
-    assert_eq!(verdict_with(&CLAIMS, id, &[], &figures), expected, "{id}: {figures:?}");
+    borders::assert_verdict((&CLAIMS, id), &[], figures, expected);
 }
 
 #[test]
@@ -30,10 +27,10 @@ fn numbers_are_compared_with_those_of_the_paper() {
 
 #[test]
 fn growth_needs_its_whole_interval() {
-    assert_verdict("gridsim/waiting-grows", &[(6.0, 1.0), (9.0, 1.0)], Reproduced);
-    assert_verdict("gridsim/waiting-grows", &[(6.0, 1.0), (9.0, 10.0)], DirectionOnly);
-    assert_verdict("gridsim/waiting-grows", &[(6.0, 1.0), (4.0, 1.0)], DirectionOnly);
-    assert_verdict("gridsim/waiting-grows", &[(6.0, 1.0), (-4.0, 1.0)], NotReproduced);
+    assert_verdict("gridsim/waiting-grows", &[(6.0, 1.0), (9.0, 1.0), (3.0, 1.0)], Reproduced);
+    assert_verdict("gridsim/waiting-grows", &[(6.0, 1.0), (9.0, 10.0), (3.0, 1.0)], DirectionOnly);
+    assert_verdict("gridsim/waiting-grows", &[(6.0, 1.0), (4.0, 1.0), (-2.0, 1.0)], DirectionOnly);
+    assert_verdict("gridsim/waiting-grows", &[(6.0, 1.0), (-4.0, 1.0), (-9.0, 1.0)], NotReproduced);
     assert_verdict("gridsim/offset-grows", &[(48.0, 1.0), (62.0, 1.0), (28.0, 1.0)], Reproduced);
     assert_verdict("gridsim/offset-grows", &[(48.0, 1.0), (50.0, 1.0), (4.0, 1.0)], DirectionOnly);
     assert_verdict("gridsim/offset-grows", &[(48.0, 1.0), (47.0, 1.0), (-2.0, 1.0)], NotReproduced);
@@ -41,10 +38,57 @@ fn growth_needs_its_whole_interval() {
 
 #[test]
 fn utilisation_must_drop_into_the_range() {
-    assert_verdict("gridsim/utilisation-range", &[(95.0, 1.0), (80.0, 1.0), (60.0, 1.0)], Reproduced);
-    assert_verdict("gridsim/utilisation-range", &[(95.0, 1.0), (81.1, 1.0), (60.0, 1.0)], DirectionOnly);
-    assert_verdict("gridsim/utilisation-range", &[(70.0, 1.0), (70.0, 1.0), (70.0, 1.0)], NotReproduced);
-    assert_verdict("gridsim/utilisation-restartable", &[(96.0, 0.6), (92.0, 0.0)], Reproduced);
-    assert_verdict("gridsim/utilisation-restartable", &[(96.0, 0.7), (92.0, 0.0)], DirectionOnly);
-    assert_verdict("gridsim/utilisation-restartable", &[(97.0, 0.7), (92.0, 0.0)], NotReproduced);
+    assert_verdict(
+        "gridsim/utilisation-range",
+        &[(95.0, 1.0), (80.0, 1.0), (60.0, 1.0), (15.0, 1.0), (35.0, 1.0)],
+        Reproduced,
+    );
+    assert_verdict(
+        "gridsim/utilisation-range",
+        &[(95.0, 1.0), (81.1, 1.0), (60.0, 1.0), (13.9, 1.0), (35.0, 1.0)],
+        DirectionOnly,
+    );
+    assert_verdict(
+        "gridsim/utilisation-range",
+        &[(70.0, 1.0), (70.0, 1.0), (70.0, 1.0), (0.0, 1.0), (0.0, 1.0)],
+        NotReproduced,
+    );
+    assert_verdict("gridsim/utilisation-restartable", &[(96.0, 9.0), (92.0, 9.0), (4.0, 0.6)], Reproduced);
+    assert_verdict("gridsim/utilisation-restartable", &[(96.0, 9.0), (92.0, 9.0), (4.0, 0.7)], DirectionOnly);
+    assert_verdict("gridsim/utilisation-restartable", &[(97.0, 9.0), (92.0, 9.0), (5.0, 0.7)], NotReproduced);
+}
+
+#[test]
+fn orders_are_judged_on_the_differences_of_the_seeds() {
+    // Four values, whose intervals overlap, and the differences of two pairs of them.
+    for id in [
+        "gridsim/offset-advance",
+        "gridsim/utilisation-non-restartable",
+        "gridsim/rejections-share",
+        "gridsim/rejections-non-restartable",
+    ] {
+        for (first, second, expected) in [
+            ((1.0, 0.9), (2.0, 1.9), Reproduced),
+            ((1.0, 0.9), (2.0, 2.0), DirectionOnly),
+            ((0.0, 0.0), (2.0, 1.9), NotReproduced),
+            ((1.0, 0.9), (-0.1, 1.9), NotReproduced),
+        ] {
+            let values = [(50.0, 99.0); 4];
+            assert_verdict(id, &[&values[..], &[first, second]].concat(), expected);
+        }
+    }
+}
+
+#[test]
+fn parallel_jobs_succeed_more_often_with_a_reservation_and_with_less_competition() {
+    let values = [(1.0, 9.0), (70.0, 9.0), (60.0, 9.0)];
+    for (ten, twenty, between, more, less_competition) in [
+        ((69.0, 1.0), (59.0, 1.0), (10.0, 9.9), Reproduced, Reproduced),
+        ((69.0, 1.0), (59.0, 60.0), (10.0, 10.0), DirectionOnly, DirectionOnly),
+        ((69.0, 1.0), (-1.0, 0.5), (-0.1, 0.0), NotReproduced, NotReproduced),
+    ] {
+        let figures = [&values[..], &[ten, twenty, between]].concat();
+        assert_verdict("gridsim/parallel-reservations", &figures, more);
+        assert_verdict("gridsim/parallel-competition", &figures, less_competition);
+    }
 }

@@ -7,7 +7,7 @@ use super::results::{
     percent_above, rejections, rejections_each, reserved_success, success, utilisation, wait,
 };
 use super::setup::{ALTERNATIVES, CHOICES, HINT_LIMIT, published};
-use crate::check::Check;
+use crate::check::{Check, Comparison, SAME};
 use crate::claim::Row;
 use crate::{Estimate, Measured};
 
@@ -51,9 +51,18 @@ pub(super) const CLAIMS: [Row<[Results]>; 14] = [
         claim: ["gridsim/waiting-grows", WAITING, "grows"],
         statement: "The more reservations, the longer queued jobs wait.",
         rule: "more waiting with 10% than with none, and more with 20% than with 10%",
-        measure: |results| growth(results, &[("growth with 10%, %", TEN), ("growth with 20%, %", TWENTY)]),
+        measure: |results| {
+            let step = results[0].against(TWENTY, TEN, all(wait), percent_above);
+            let mut measured =
+                growth(results, &[("growth with 10%, %", TEN), ("growth with 20%, %", TWENTY)]);
+            measured.push(("growth from 10% to 20%, %".into(), step));
+            measured
+        },
         ours: |_, of| format!("0 < {:+.0}% < {:+.0}%", of[0].mean, of[1].mean),
-        checks: |_, of| vec![Check::rising("growth with 0, 10 and 20%", &[0.0.into(), of[0], of[1]])],
+        checks: |_, of| {
+            let curve = Comparison::Curve { ends: of[1], steps: vec![of[0], of[2]] };
+            vec![Check::new("growth with 0, 10 and 20%", curve)]
+        },
         why: why_waiting,
     },
     Row {
@@ -95,8 +104,8 @@ pub(super) const CLAIMS: [Row<[Results]>; 14] = [
     Row {
         claim: ["gridsim/offset-advance", OFFSET, "lower for advance reservations"],
         statement: "A request ahead of time gives a smaller offset than an immediate one.",
-        rule: "a smaller mean offset for advance than for immediate reservations, with 10% and with 20%",
-        measure: |results| measure(results, all(offset), &AHEAD_AND_NOW),
+        rule: "a smaller mean offset for advance than for immediate reservations, with 10% and with 20%, seed by seed",
+        measure: |results| compared(results, all(offset), &AHEAD_AND_NOW, [(1, 0), (3, 2)]),
         ours: |_, of| {
             let [ten, now_ten, twenty, now_twenty] = means(of);
             format!(
@@ -105,8 +114,8 @@ pub(super) const CLAIMS: [Row<[Results]>; 14] = [
         },
         checks: |_, of| {
             vec![
-                Check::below("advance below immediate with 10%", of[0], of[1]),
-                Check::below("advance below immediate with 20%", of[2], of[3]),
+                Check::positive("advance below immediate with 10%", of[4]),
+                Check::positive("advance below immediate with 20%", of[5]),
             ]
         },
         why: |_, of| {
@@ -122,19 +131,22 @@ pub(super) const CLAIMS: [Row<[Results]>; 14] = [
         claim: ["gridsim/utilisation-range", USED, "60 to 80%"],
         statement: "With reservations, utilisation drops to between 60 and 80%.",
         rule: "with 10% and with 20% restartable reservations, the mean of the five resources is between 60 and 80% \
-               and lower than without",
-        measure: |results| measure(results, mean_of_sites(utilisation), &[("0%", NONE), KINDS[1], KINDS[3]]),
+               and lower than without, seed by seed",
+        measure: |results| {
+            let cases = [("0%", NONE), KINDS[1], KINDS[3]];
+            compared(results, mean_of_sites(utilisation), &cases, [(0, 1), (0, 2)])
+        },
         ours: |_, of| {
             let [none, ten, twenty] = means(of);
             format!("{none:.0}% without, {ten:.0}% with 10%, {twenty:.0}% with 20%")
         },
         checks: |_, of| {
             let (low, high) = published::UTILISATION;
-            let with = of[1..].iter().zip(["10%", "20%"]);
-            let checks = with.flat_map(|(with, share)| {
+            let with = ["10%", "20%"].into_iter().zip(of[1..3].iter().zip(&of[3..]));
+            let checks = with.flat_map(|(share, (with, lower))| {
                 [
                     Check::range(format!("utilisation with {share}"), *with, low, high),
-                    Check::below(format!("lower with {share} than without"), *with, of[0]),
+                    Check::positive(format!("lower with {share} than without"), *lower),
                 ]
             });
             checks.collect()
@@ -144,22 +156,25 @@ pub(super) const CLAIMS: [Row<[Results]>; 14] = [
     Row {
         claim: ["gridsim/utilisation-restartable", USED, "unchanged"],
         statement: "Utilisation does not change for restartable jobs.",
-        rule: "the mean of the five resources is the same with 10% and with 20% restartable reservations",
-        measure: |results| measure(results, mean_of_sites(utilisation), &[KINDS[1], KINDS[3]]),
+        rule: "the mean of the five resources is the same with 10% and with 20% restartable reservations, seed by seed",
+        measure: |results| compared(results, mean_of_sites(utilisation), &[KINDS[1], KINDS[3]], [(0, 1)]),
         ours: |_, of| format!("{:.0}% with 10%, {:.0}% with 20%", of[0].mean, of[1].mean),
-        checks: |_, of| vec![Check::same("10% and 20%", of[0], of[1])],
+        checks: |_, of| {
+            let tolerance = SAME * of[1].mean.abs();
+            vec![Check::new("10% and 20%", Comparison::Same { difference: of[2], tolerance })]
+        },
         why: why_used,
     },
     Row {
         claim: ["gridsim/utilisation-non-restartable", USED, "lower"],
         statement: "Utilisation is lower for jobs that cannot be restarted, because their slots are too long.",
-        rule: "the mean of the five resources is lower than with restartable jobs, with 10% and with 20%",
-        measure: |results| measure(results, mean_of_sites(utilisation), &KINDS),
+        rule: "the mean of the five resources is lower than with restartable jobs, with 10% and with 20%, seed by seed",
+        measure: |results| compared(results, mean_of_sites(utilisation), &KINDS, [(1, 0), (3, 2)]),
         ours: |_, of| against(means(of), "%"),
         checks: |_, of| {
             vec![
-                Check::below("non-restartable below restartable with 10%", of[0], of[1]),
-                Check::below("non-restartable below restartable with 20%", of[2], of[3]),
+                Check::positive("non-restartable below restartable with 10%", of[4]),
+                Check::positive("non-restartable below restartable with 20%", of[5]),
             ]
         },
         why: why_used,
@@ -167,16 +182,16 @@ pub(super) const CLAIMS: [Row<[Results]>; 14] = [
     Row {
         claim: ["gridsim/rejections-share", REJECTED, "higher with 20% than with 10%"],
         statement: "The more reservations are requested, the more are rejected.",
-        rule: "more rejections with 20% than with 10%, for both kinds of jobs",
-        measure: |results| measure(results, all(rejections), &[KINDS[1], KINDS[3], KINDS[0], KINDS[2]]),
+        rule: "more rejections with 20% than with 10%, for both kinds of jobs, seed by seed",
+        measure: |results| compared(results, all(rejections), &SHORT_AND_LONG, [(1, 0), (3, 2)]),
         ours: |_, of| {
             let [ten, twenty, long_ten, long_twenty] = means(of);
             format!("{ten:.0} and {twenty:.0} restartable, {long_ten:.0} and {long_twenty:.0} not")
         },
         checks: |_, of| {
             vec![
-                Check::above("20% above 10%, restartable", of[1], of[0]),
-                Check::above("20% above 10%, non-restartable", of[3], of[2]),
+                Check::positive("20% above 10%, restartable", of[4]),
+                Check::positive("20% above 10%, non-restartable", of[5]),
             ]
         },
         why: why_rejected,
@@ -184,16 +199,16 @@ pub(super) const CLAIMS: [Row<[Results]>; 14] = [
     Row {
         claim: ["gridsim/rejections-non-restartable", REJECTED, "higher for non-restartable jobs"],
         statement: "Jobs that cannot be restarted are rejected more often, because they request longer slots.",
-        rule: "more rejections than for restartable jobs, with 10% and with 20%",
-        measure: |results| measure(results, all(rejections), &[KINDS[1], KINDS[3], KINDS[0], KINDS[2]]),
+        rule: "more rejections than for restartable jobs, with 10% and with 20%, seed by seed",
+        measure: |results| compared(results, all(rejections), &SHORT_AND_LONG, [(2, 0), (3, 1)]),
         ours: |_, of| {
             let [ten, twenty, long_ten, long_twenty] = means(of);
             against([long_ten, ten, long_twenty, twenty], "")
         },
         checks: |_, of| {
             vec![
-                Check::above("non-restartable above restartable with 10%", of[2], of[0]),
-                Check::above("non-restartable above restartable with 20%", of[3], of[1]),
+                Check::positive("non-restartable above restartable with 10%", of[4]),
+                Check::positive("non-restartable above restartable with 20%", of[5]),
             ]
         },
         why: why_rejected,
@@ -202,21 +217,21 @@ pub(super) const CLAIMS: [Row<[Results]>; 14] = [
         claim: ["gridsim/parallel-reservations", PARALLEL, "lowest without reservations"],
         statement: "The parts of parallel jobs run together more often with a reservation.",
         rule: "a larger share of the jobs that request a reservation succeeds, with 10% and with 20%, than of all jobs \
-               without reservations",
+               without reservations, seed by seed",
         measure: |results| parallel(results),
         ours: parallel_text,
         checks: |_, of| {
-            vec![Check::above("10% above none", of[1], of[0]), Check::above("20% above none", of[2], of[0])]
+            vec![Check::positive("10% above none", of[3]), Check::positive("20% above none", of[4])]
         },
         why: why_parallel,
     },
     Row {
         claim: ["gridsim/parallel-competition", PARALLEL, "10% better than 20%"],
         statement: "With 10% reservations they succeed more often than with 20%, because of less competition.",
-        rule: "of the jobs that request a reservation, a larger share succeeds with 10% than with 20%",
+        rule: "of the jobs that request a reservation, a larger share succeeds with 10% than with 20%, seed by seed",
         measure: |results| parallel(results),
         ours: parallel_text,
-        checks: |_, of| vec![Check::above("10% above 20%", of[1], of[2])],
+        checks: |_, of| vec![Check::positive("10% above 20%", of[5])],
         why: why_parallel,
     },
 ];
@@ -235,6 +250,24 @@ const KINDS: [(&str, Case); 4] = [
     ("20%, restartable", TWENTY),
 ];
 
+const SHORT_AND_LONG: [(&str, Case); 4] = [KINDS[1], KINDS[3], KINDS[0], KINDS[2]];
+
+/// A measure of named cases, and of pairs of them the first less the second, seed by seed: all cases of a seed have the
+/// same jobs.
+fn compared<const N: usize>(
+    results: &[Results],
+    number: impl Fn(&[Measures]) -> f64,
+    cases: &[(&str, Case)],
+    pairs: [(usize, usize); N],
+) -> Measured {
+    let mut measured = measure(results, &number, cases);
+    measured.extend(pairs.map(|(one, other)| {
+        let ((one, case), (other, base)) = (cases[one], cases[other]);
+        (format!("{one} less {other}"), results[0].against(case, base, &number, |one, other| one - other))
+    }));
+    measured
+}
+
 /// A measure of named cases, with our own choices.
 fn measure(results: &[Results], number: impl Fn(&[Measures]) -> f64, cases: &[(&str, Case)]) -> Measured {
     cases.iter().map(|&(name, case)| (name.to_owned(), results[0].of(case, &number))).collect()
@@ -246,12 +279,24 @@ fn growth(results: &[Results], cases: &[(&str, Case)]) -> Measured {
     cases.iter().map(|&(name, case)| (name.to_owned(), growth(case))).collect()
 }
 
-/// Success of all jobs without reservations, and of those that request one with 10% and 20%.
+/// Success of all jobs without reservations, and of those that request one with 10% and 20%; and the differences
+/// between the three, seed by seed.
 fn parallel(results: &[Results]) -> Measured {
-    let none = [("jobs without reservations, %", Case::parallel(0))];
-    let some =
-        [("reservations of 10%, %", Case::parallel(10)), ("reservations of 20%, %", Case::parallel(20))];
-    [measure(results, all(success), &none), measure(results, all(reserved_success), &some)].concat()
+    let none = results[0].per_seed(Case::parallel(0), all(success));
+    let [ten, twenty] =
+        [10, 20].map(|share| results[0].per_seed(Case::parallel(share), all(reserved_success)));
+    let less = |one: &[f64], other: &[f64]| -> Vec<f64> {
+        one.iter().zip(other).map(|(one, other)| one - other).collect()
+    };
+    let measured = |name: &str, values: &[f64]| (name.to_owned(), Estimate::of(values));
+    vec![
+        measured("jobs without reservations, %", &none),
+        measured("reservations of 10%, %", &ten),
+        measured("reservations of 20%, %", &twenty),
+        measured("10% less none", &less(&ten, &none)),
+        measured("20% less none", &less(&twenty, &none)),
+        measured("10% less 20%", &less(&ten, &twenty)),
+    ]
 }
 
 fn means<const N: usize>(figures: &[Estimate]) -> [f64; N] {

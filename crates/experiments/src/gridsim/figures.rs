@@ -11,7 +11,7 @@ use super::setup::{ADMISSIONS, ALTERNATIVES, CHOICES, SITES, load_sets, publishe
 use crate::check::{Agreement, Check, Printed};
 use crate::report::{point, row};
 use crate::{Estimate, Section};
-use bookahead_figure::{BarSeries, BarValue, Bars, Join, LineSeries, Lines, Multiples};
+use bookahead_figure::{BarSeries, BarValue, Bars, LineSeries, Lines, Multiples};
 
 /// Name and case of a column.
 type Column = (&'static str, Case);
@@ -323,7 +323,7 @@ pub(super) fn loads(results: &[Results]) -> Vec<Section> {
     let caption = "The printed numbers at the loads that were tried; ✓ marks those that fit";
     vec![
         Section::table("gridsim-loads.csv", caption, head, rows.chain([paper])),
-        load_curves(results, 0, "Growth of the mean wait", "%"),
+        load_curves(results, 0, "Growth of the mean wait", "growth, %"),
         load_curves(results, 2, "Mean offset of reservations", "minutes"),
         load_curves(results, 4, "Utilisation while jobs arrive", "% of CPU time"),
     ]
@@ -346,21 +346,22 @@ fn load_curves(results: &[Results], first: usize, title: &str, unit: &str) -> Se
         });
         LineSeries::new(name, points.collect())
     };
-    let panel = |counted| {
-        let series = vec![curve(counted, 0, "10%"), curve(counted, 1, "20%")];
-        (admission(counted).to_owned(), series)
-    };
     let (low, high) = published::UTILISATION;
-    let [one, other] = [
-        [published::WAITING_10, published::WAITING_20],
-        [published::OFFSET_10, published::OFFSET_20],
-        [low, high],
+    // The ends of the range of the utilisation are not for one share each.
+    let paper = [
+        [("10%", published::WAITING_10), ("20%", published::WAITING_20)],
+        [("10%", published::OFFSET_10), ("20%", published::OFFSET_20)],
+        [("paper", low), ("paper", high)],
     ][first / 2];
-    // At the printed load.
-    let at = |number: Printed| point(f64::from(CHOICES.per_hour), number.value.into());
-    let paper =
-        LineSeries { join: Join::Points, dashed: true, ..LineSeries::new("paper", vec![at(one), at(other)]) };
-    let common = Lines { x_log: true, ..Lines::new(title, "jobs per hour", unit, vec![paper]) };
+    let panel = |counted| {
+        let ours = [curve(counted, 0, "10%"), curve(counted, 1, "20%")];
+        // At the printed load.
+        let paper = paper.map(|(name, number): (&str, Printed)| {
+            LineSeries::published(name, [(f64::from(CHOICES.per_hour), number.value)])
+        });
+        (admission(counted).to_owned(), [ours, paper].concat())
+    };
+    let common = Lines { x_log: true, ..Lines::new(title, "jobs per hour", unit, Vec::new()) };
     let multiples = Multiples::new(common, ADMISSIONS.len(), ADMISSIONS.map(panel).to_vec());
     let file = ["loads-waiting", "loads-offset", "loads-utilisation"][first / 2];
     let caption = format!(

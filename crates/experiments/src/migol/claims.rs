@@ -18,7 +18,7 @@ pub(super) fn claims(results: &Results, points: &[Point], costs: Option<&Costs>)
     [judge(&OF_ESTIMATES, results), judge(&OF_TIMES, points), costs.unwrap_or_default()].concat()
 }
 
-const OF_ESTIMATES: [Row<Results>; 4] = [
+pub(super) const OF_ESTIMATES: [Row<Results>; 4] = [
     Row {
         claim: ["migol/accuracy-falls", "section IV.D, Figure 7", "falls (curves without numbers)"],
         statement: "the more the wall time differs from the actual run time, the less accurate is the estimation",
@@ -141,7 +141,7 @@ const OF_ESTIMATES: [Row<Results>; 4] = [
     },
 ];
 
-const OF_TIMES: [Row<[Point]>; 1] = [Row {
+pub(super) const OF_TIMES: [Row<[Point]>; 1] = [Row {
     claim: ["migol/scaling", "section IV.C, Figure 6", "twice, from 175 to 700 reservations"],
     statement: "with four times the active reservations, submitting a job takes only twice as long",
     rule: "the ratio of the computing times of the best of three with 700 and with 175 reservations at each site (the \
@@ -176,7 +176,7 @@ const OF_TIMES: [Row<[Point]>; 1] = [Row {
     },
 }];
 
-const OF_COSTS: [Row<Costs>; 2] = [
+pub(super) const OF_COSTS: [Row<Costs>; 2] = [
     Row {
         claim: ["migol/broker-costs-more", "section IV.B, Figure 5", "reservation 13.7 s, job broker more"],
         statement: "submitting through the job broker costs more than a reservation, because it makes several \

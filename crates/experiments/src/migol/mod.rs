@@ -7,6 +7,8 @@
 //! Response times are measured, so they differ from run to run; with a given clock ([`run_with_clock`]) the page
 //! depends only on the scale.
 
+#[cfg(test)]
+mod borders;
 mod claims;
 mod costs;
 mod page;
@@ -29,5 +31,5 @@ pub fn run_with_clock(scale: &Scale, progress: Progress<'_>, clock: &dyn Fn() ->
     let results = samples::run(scale, progress);
     let points = costs::measure(scale.quick, clock);
     let costs = costs::measure_costs(clock);
-    page::page(scale.quick, &results, &points, costs.as_ref())
+    page::page(scale.quick, &results, &points, costs.as_ref()).judged_at(scale)
 }

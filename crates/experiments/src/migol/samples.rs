@@ -293,6 +293,20 @@ fn verdict(first: &Sample, second: &Sample, chooser: Chooser) -> Option<bool> {
 }
 
 #[cfg(test)]
+impl Results {
+    /// Results of two drawings (from 0 on) made by hand, with one sample for each test job, wall time, cluster and
+    /// workload.
+    pub(super) fn made(sample: impl Fn(At, usize) -> Sample) -> Results {
+        let drawing = |number| {
+            let mut all = vec![Sample::default(); At::COUNT];
+            At::all().for_each(|at| all[at.index()] = sample(at, number));
+            Samples { all, moments: 1 }
+        };
+        Results { drawings: [0, 1].map(drawing).into() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

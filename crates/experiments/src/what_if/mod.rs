@@ -2,6 +2,8 @@
 //! requests (T. Röblitz, K. Rzadca, Euro-Par 2006). Beyond the paper: earliest start with and without preference for
 //! local jobs, an admission limit, and estimates of other quality.
 
+#[cfg(test)]
+mod borders;
 mod claims;
 mod figures;
 mod page;
@@ -34,7 +36,8 @@ pub fn run(workload: &Workload, scale: &Scale, progress: Progress<'_>) -> Page {
         run_one(&jobs, &batch.setting)
     });
     let (_, cut) = workload.limited(WIDEST);
-    page::page(workload, &Results::new(workload, cut, batches, findings))
+    let page = page::page(workload, &Results::new(workload, cut, batches, findings)).judged_at(scale);
+    if workload.real { page } else { page.not_judged(page::DRAWN) }
 }
 
 /// All runs, in a fixed order.

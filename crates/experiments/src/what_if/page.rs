@@ -5,7 +5,7 @@ use super::results::{Batch, Results, added_hours, of};
 use super::run::{BOOK_AHEAD, Contender};
 use super::workload::Workload;
 use super::{WIDE_WINDOW, WIDEST, figures, pattern};
-use crate::claim::{judge, not_judged};
+use crate::claim::judge;
 use crate::report::row;
 use crate::{Page, Section};
 use bookahead_figure::{Chart, Clock, Heatmap, Panel, Series, Style};
@@ -14,9 +14,7 @@ use bookahead_workload::trace::Estimates;
 
 pub(super) fn page(workload: &Workload, results: &Results) -> Page {
     let mut sections = vec![Section::text(set_up(workload)), Section::text(BASES)];
-    let claims = judge(&CLAIMS, results);
-    let claims = if workload.real { claims } else { not_judged(claims, DRAWN) };
-    sections.push(Section::Claims(claims));
+    sections.push(Section::Claims(judge(&CLAIMS, results)));
     sections.push(Section::heading("The workload over time (Fig. 2)"));
     sections.push(figures::over_time(workload));
     sections.push(Section::heading("Share of requests granted (Fig. 3)"));
@@ -39,8 +37,8 @@ pub(super) fn page(workload: &Workload, results: &Results) -> Page {
 }
 
 /// Why no claim is judged without the log.
-const DRAWN: &str = "drawn workload: the claim is about the log of SDSC Blue Horizon, which the Parallel Workloads Archive has \
-    (SDSC-BLUE-2000-4.2-cln.swf.gz); give its folder with --traces";
+pub(super) const DRAWN: &str = "drawn workload: the claim is about the log of SDSC Blue Horizon, which the Parallel \
+    Workloads Archive has (SDSC-BLUE-2000-4.2-cln.swf.gz); give its folder with --traces";
 
 const BASES: &str = "Delays and the makespan are relative to a simulation of the same jobs without the requests. The makespan is \
     counted from the first submission to the last end of a job or a reservation; its change is in percent of the makespan \

@@ -103,6 +103,7 @@ impl Pattern {
             range: Some(range),
             clock: Clock::Since(Time(0)),
             now: Some(self.blocked.begin),
+            now_label: "submitted".to_owned(),
             ..Gantt::new(title, workload.machine, bars)
         }
     }

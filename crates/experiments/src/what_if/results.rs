@@ -121,3 +121,13 @@ pub(super) fn of(contender: Contender) -> impl Fn(&Batch) -> bool + Copy {
 pub(super) fn added_hours(finding: &Finding) -> f64 {
     finding.added.iter().map(|(_, added)| added.0 as f64).sum::<f64>() / 3_600.0
 }
+
+#[cfg(test)]
+impl Results {
+    /// Results made by hand: the findings of all runs of two seeds.
+    pub(super) fn made(cut: usize, finding: impl Fn(&Batch) -> Finding) -> Results {
+        let scale = crate::Scale { quick: false, seeds: 2, threads: 1 };
+        let all = super::batches(&scale).into_iter().map(|batch| (batch, finding(&batch))).collect();
+        Results { all, seeds: 2, cut, jobs: 2_000 }
+    }
+}

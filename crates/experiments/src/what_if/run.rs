@@ -89,7 +89,7 @@ pub struct Setting {
 }
 
 /// Result of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Finding {
     /// Share of requests granted, in percent.
     pub success: f64,

@@ -69,7 +69,7 @@ impl Workload {
     pub fn draw(seed: u64) -> Result<Workload, WorkloadError> {
         let tables = Tables::blue_horizon();
         let machine = Capacity(tables.machine);
-        let jobs = Calibrated { tables, jobs: JOBS, seed }.generate()?;
+        let jobs = Calibrated { tables, jobs: JOBS, load: None, seed }.generate()?;
         let name = format!(
             "{JOBS} jobs drawn for each seed from tables of figures of SDSC Blue Horizon, because the log ({LOG} of the \
              Parallel Workloads Archive) was not found"

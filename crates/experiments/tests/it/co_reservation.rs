@@ -29,7 +29,7 @@ fn the_page_is_complete_and_the_same_on_any_number_of_threads() {
         );
         assert!(!claim.measured.is_empty(), "{}", claim.id);
         assert!(claim.measured.iter().all(|(_, estimate)| estimate.runs == 1), "{}", claim.id);
-        assert_eq!(claim.verdict == Verdict::Reproduced, claim.why.is_empty(), "{}", claim.id);
+        assert_eq!(claim.verdict, Verdict::NotJudged, "{}: the run is too small", claim.id);
     }
 }
 

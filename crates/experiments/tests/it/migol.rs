@@ -1,7 +1,7 @@
 //! The Migol experiment: the page is complete, the same on any number of threads with a test clock, and shows the
 //! directions that the paper claims.
 
-use bookahead_experiments::check::Agreement;
+use bookahead_experiments::check::{Agreement, verdict};
 use bookahead_experiments::{Page, Scale, Section, Verdict, migol};
 use std::cell::Cell;
 use std::time::Duration;
@@ -24,10 +24,10 @@ fn the_page_is_complete_and_the_same_on_any_number_of_threads() {
     assert_eq!(page.claims().count(), 7);
     for claim in page.claims() {
         assert!(claim.id.starts_with("migol/") && !claim.statement.is_empty() && !claim.rule.is_empty());
-        assert_eq!(claim.verdict == Verdict::Reproduced, claim.why.is_empty(), "{}", claim.id);
+        assert_eq!(claim.verdict, Verdict::NotJudged, "{}: the run is too small", claim.id);
     }
     let figures = page.sections.iter().filter(|section| matches!(section, Section::Figure { .. })).count();
-    assert_eq!(figures, 5);
+    assert_eq!(figures, 6);
     for section in &page.sections {
         if let Section::Table(table) = section {
             assert!(!table.rows.is_empty(), "{}", table.file);
@@ -49,7 +49,7 @@ fn estimates_get_worse_with_the_wall_times_and_still_rank_clusters_better_than_c
         mean("migol/accuracy-falls", "large job, W2, 150%")
             < mean("migol/accuracy-falls", "large job, W2, 110%")
     );
-    assert_eq!(claim("migol/bound-to-three").verdict, Verdict::Reproduced);
+    assert_eq!(verdict(&claim("migol/bound-to-three").checks), Verdict::Reproduced);
     // The times of the test clock say nothing, but the calls are counted.
     let calls = claim("migol/broker-costs-more").checks.iter().find(|check| check.what == "more calls");
     assert_eq!(calls.unwrap().agreement, Agreement::Full);

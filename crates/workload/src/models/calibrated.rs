@@ -16,6 +16,8 @@ pub struct Calibrated {
     pub tables: Tables,
     /// Number of jobs. More than the sample has repeat its calendar.
     pub jobs: usize,
+    /// Offered load, reached by scaling the gaps between jobs; by default that of the sample.
+    pub load: Option<f64>,
     /// Seed of all random numbers.
     pub seed: u64,
 }
@@ -31,41 +33,57 @@ struct Kind {
 impl Calibrated {
     /// Draws the jobs, in order of submission, for the machine of the sample.
     pub fn generate(&self) -> Result<Vec<Job>, ModelError> {
-        let Calibrated { ref tables, jobs, seed } = *self;
-        let setting = Setting { jobs, processors: Capacity(tables.machine), load: None, seed };
+        let Calibrated { ref tables, jobs, load, seed } = *self;
+        let setting = Setting { jobs, processors: Capacity(tables.machine), load, seed };
         setting.check()?;
         tables.check()?;
-        let submits = self.submits();
-        let mut periods = self.periods(self.series(self.kinds()), &submits);
-        let mut order = self.stream("order");
-        periods.iter_mut().for_each(|kinds| shuffle(kinds, &mut order));
-        let mut drawn = submits.into_iter().zip(periods.into_iter().flatten());
+        let whole = usize::try_from(tables.jobs()).unwrap_or(usize::MAX);
+        let round = |number| Round { tables, jobs: whole.min(jobs - number * whole), seed, number };
+        let mut drawn = (0..jobs.div_ceil(whole)).map(round).flat_map(|round| round.draw());
         setting.draw(|| {
             // There is one item for each job.
             let (submit, kind) = drawn.next().unwrap_or_default();
             Drawn { submit, processors: kind.size, run: kind.run, request: kind.request }
         })
     }
+}
+
+/// One pass through the calendar of the sample. Each has the quantiles and the load of the sample, and the time to draw
+/// many jobs grows with their number only.
+struct Round<'a> {
+    tables: &'a Tables,
+    jobs: usize,
+    seed: u64,
+    number: usize,
+}
+
+impl Round<'_> {
+    /// The second of submission and the kind of each job, in order of submission.
+    fn draw(&self) -> Vec<(f64, Kind)> {
+        let submits = self.submits();
+        let mut periods = self.periods(self.series(self.kinds()), &submits);
+        let mut order = self.stream("order");
+        periods.iter_mut().for_each(|kinds| shuffle(kinds, &mut order));
+        let begin = self.number as f64 * self.tables.span as f64;
+        submits.into_iter().map(|submit| begin + submit).zip(periods.into_iter().flatten()).collect()
+    }
 
     fn stream(&self, purpose: &str) -> Stream {
-        Stream::new(self.seed, &format!("calibrated/{purpose}"))
+        Stream::new(self.seed, &format!("calibrated/{}/{purpose}", self.number))
     }
 
     /// Seconds of all submissions, in order.
     fn submits(&self) -> Vec<f64> {
-        let Tables { span, arrivals, .. } = &self.tables;
+        let Tables { span, arrivals, .. } = self.tables;
         let mut stream = self.stream("gaps");
         let mut submits: Vec<f64> = Vec::with_capacity(self.jobs);
-        let hours = (0..)
-            .flat_map(|round: i64| arrivals.iter().zip(0..).map(move |(jobs, hour)| (round, hour, *jobs)));
-        for (round, hour, jobs) in hours {
-            let begin = round * span + hour * HOUR;
+        for (hour, &jobs) in (0..).zip(arrivals) {
             let length = (span - hour * HOUR).clamp(1, HOUR);
             // Above zero, so that an hour can be divided if all gaps of the sample are zero.
             let gap = |_| at(&self.tables.gaps, stream.unit()).max(1e-6);
             let gaps: Vec<f64> = (0..=jobs).map(gap).collect();
             let scale = length as f64 / gaps.iter().sum::<f64>();
-            let mut moment = begin as f64;
+            let mut moment = (hour * HOUR) as f64;
             for gap in &gaps[..jobs as usize] {
                 moment += gap * scale;
                 submits.push(moment);
@@ -130,54 +148,46 @@ impl Calibrated {
     /// that lacks most of what it has.
     fn periods(&self, series: Vec<Vec<Kind>>, submits: &[f64]) -> Vec<Vec<Kind>> {
         let mut periods = self.lacks(submits);
-        let machine = self.tables.machine;
-        let sum =
-            |jobs: &[Kind]| total(jobs.iter().map(|kind| works(kind.size, kind.run, kind.request, machine)));
-        let all = total(series.iter().map(|jobs| sum(jobs)));
+        let works = |kind: &Kind| works(kind.size, kind.run, kind.request, self.tables.machine);
+        let all = total(series.iter().flatten().map(works));
         let share = |jobs: &[Kind]| {
-            let [a, b, c] = sum(jobs);
-            [
-                a / all[0],
-                b / all[1],
-                if all[2] > 0.0 { c / all[2] } else { 0.0 },
-                jobs.len() as f64 / self.jobs as f64,
-            ]
+            let sum = total(jobs.iter().map(works));
+            std::array::from_fn(|at| if all[at] > 0.0 { sum[at] / all[at] } else { 0.0 })
         };
-        let mut series: Vec<([f64; 4], Vec<Kind>)> =
+        let mut series: Vec<([f64; 3], Vec<Kind>)> =
             series.into_iter().map(|jobs| (share(&jobs), jobs)).collect();
-        series.sort_by(|(a, _), (b, _)| (b[0] + b[1] + b[2]).total_cmp(&(a[0] + a[1] + a[2])));
+        series.sort_by(|(a, _), (b, _)| b.iter().sum::<f64>().total_cmp(&a.iter().sum()));
+        let (mut rest, mut places) = ([1.0; 3], submits.len());
         for (_, jobs) in series {
             let mut left = &jobs[..];
             while !left.is_empty() {
-                let want = share(left);
-                let open = periods.iter_mut().filter(|period| period.places > period.kinds.len());
-                let best = open.max_by(|a, b| a.gain(want).total_cmp(&b.gain(want)));
+                let mean = rest.map(|share| share / places as f64);
+                let more = beyond(share(left), left.len(), mean);
+                let open = periods.iter_mut().filter(|period| period.open() > 0);
+                let best = open.max_by(|a, b| a.gain(more, mean).total_cmp(&b.gain(more, mean)));
                 // There are as many places as jobs.
                 let Some(best) = best else { break };
-                let (taken, rest) = left.split_at(left.len().min(best.places - best.kinds.len()));
-                for (lack, had) in best.lacks.iter_mut().zip(share(taken)) {
-                    *lack -= had;
-                }
+                let (taken, others) = left.split_at(left.len().min(best.open()));
+                let had = share(taken);
+                best.lacks = std::array::from_fn(|at| best.lacks[at] - had[at]);
                 best.kinds.extend_from_slice(taken);
-                left = rest;
+                rest = std::array::from_fn(|at| rest[at] - had[at]);
+                places -= taken.len();
+                left = others;
             }
         }
         periods.into_iter().map(|period| period.kinds).collect()
     }
 
     fn lacks(&self, submits: &[f64]) -> Vec<Period> {
-        let Tables { span, work, .. } = &self.tables;
         let scale = self.tables.jobs() as f64 / self.jobs as f64;
-        let mut periods: Vec<Period> = Vec::new();
+        let lacks = |work: &[f64; 3]| work.map(|share| share * scale);
+        let empty = |work| Period { places: 0, lacks: lacks(work), kinds: Vec::new() };
+        let mut periods: Vec<Period> = self.tables.work.iter().map(empty).collect();
         for submit in submits {
-            let number = (submit / PERIOD as f64) as usize;
-            while periods.len() <= number {
-                let place = (periods.len() as i64 * PERIOD % span / PERIOD) as usize;
-                let [run, request, wide] = work[place].map(|share| share * scale);
-                periods.push(Period { places: 0, lacks: [run, request, wide, 0.0], kinds: Vec::new() });
-            }
+            // The last submission is rounded to the end of the span at most, which is in the last period.
+            let number = ((submit / PERIOD as f64) as usize).min(periods.len() - 1);
             periods[number].places += 1;
-            periods[number].lacks[3] += 1.0 / self.jobs as f64;
         }
         periods
     }
@@ -187,16 +197,28 @@ impl Calibrated {
 struct Period {
     /// Number of submissions.
     places: usize,
-    /// Work as run, work as requested and jobs that are missing, as shares of all.
-    lacks: [f64; 4],
+    /// Work as run, as requested, and as requested by wide jobs, that is missing, as shares of all.
+    lacks: [f64; 3],
     kinds: Vec<Kind>,
 }
 
 impl Period {
-    /// How much of the lacks jobs with these shares would fill.
-    fn gain(&self, shares: [f64; 4]) -> f64 {
-        self.lacks.iter().zip(shares).map(|(lack, share)| lack * share).sum()
+    /// Number of submissions without a job.
+    fn open(&self) -> usize {
+        self.places - self.kinds.len()
     }
+
+    /// How much of what it lacks a series would fill that has so much `more` than as many average jobs. What the other
+    /// open places will get on average is not lacking: otherwise periods of few jobs would end with too little work.
+    fn gain(&self, more: [f64; 3], mean: [f64; 3]) -> f64 {
+        let lacks = beyond(self.lacks, self.open(), mean);
+        lacks.iter().zip(more).map(|(lack, more)| lack * more).sum()
+    }
+}
+
+/// Shares of the work less those of `jobs` average jobs.
+fn beyond(shares: [f64; 3], jobs: usize, mean: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|at| shares[at] - jobs as f64 * mean[at])
 }
 
 impl Class {
