@@ -4,6 +4,7 @@
 //!   HTTP; with one sync for all waiting clients, one per command, and none.
 //! - Probes per second over HTTP at a site with 10,000 live reservations, and their latency.
 //! - Latency of a co-reservation of four parts at four sites, from the request to the commit, over HTTP.
+//! - What a broker costs: a reservation at the best of four sites through the broker, and at one site directly.
 //!
 //! Clients and servers share the machine. The modes take turns; medians count.
 
@@ -292,10 +293,33 @@ async fn co_reservations(folder: &Path) -> Outcome<()> {
     println!(
         "  p50 {p50}, p99 {p99}; one reservation took the co-reservation paper's system 13.7 s, {ratio:.0} x p50"
     );
+    let direct = Client::new(sites[0].url(), Default::default())?;
+    cost_of_a_broker(&client, &direct).await?;
     broker.stop().await?;
     for site in sites {
         site.stop().await?;
     }
+    Ok(())
+}
+
+async fn cost_of_a_broker(broker: &Client, site: &Client) -> Outcome<()> {
+    let (mut through, mut direct) = (Vec::new(), Vec::new());
+    for number in 0..BOOKINGS as u64 {
+        for (client, took) in [(broker, &mut through), (site, &mut direct)] {
+            let request = api::Request::try_from(request(number))?;
+            let hold_for_seconds = api::FineSeconds(60_000);
+            let reserve = api::Reserve { id: None, request, hold_for_seconds, book: true };
+            let sent = Instant::now();
+            client.reserve(&reserve, &make::key()?.to_string()).await?;
+            took.push(sent.elapsed().as_secs_f64());
+        }
+    }
+    let ratio = median(through.clone()) / median(direct.clone());
+    println!("a reservation booked over HTTP, {BOOKINGS} in a row at each in turn");
+    for (what, mut took) in [("through the broker, best of four sites", through), ("at one site", direct)] {
+        println!("  {what}: p50 {}, p99 {}", milliseconds(&mut took, 0.5), milliseconds(&mut took, 0.99));
+    }
+    println!("  the broker takes {ratio:.1} times as long");
     Ok(())
 }
 

@@ -221,7 +221,7 @@ impl Scheduler {
     /// [`Scheduler::place_first`]. Promises in its way are renewed later.
     pub fn reserve(&mut self, span: Span) {
         let conflict = self.profile.min_free(span.interval) < i64::from(span.capacity.0);
-        if conflict || self.ahead.has_own_places() {
+        if conflict || self.ahead.has_plan() {
             self.withdraw_promises();
         }
         self.profile.add(span);

@@ -284,6 +284,11 @@ impl Site {
                 return;
             }
         };
+        // A look that was not ordered decides nothing, and before the first decision the site must not seem to know what
+        // the batch system has: reservations there may have to be adopted.
+        if order.is_none() && self.asks() && !self.met {
+            return;
+        }
         if self.is_silent() {
             self.doubt_until = step.now + DOUBT_AFTER_SILENCE;
         }

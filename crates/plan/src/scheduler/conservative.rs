@@ -66,9 +66,9 @@ impl Ahead {
         self.course = Course::default();
     }
 
-    /// Whether there are places that are not in the profile of the scheduler.
-    pub(super) fn has_own_places(&self) -> bool {
-        self.placed.len() > self.in_profile
+    /// Whether there is a plan, which must be dropped if the profile changes in an unforeseen way.
+    pub(super) fn has_plan(&self) -> bool {
+        !self.plan.is_empty()
     }
 }
 

@@ -486,17 +486,32 @@ fn a_commit_in_time_needs_no_batch_system() {
     assert_eq!(states(&out), [State::Committed]);
 }
 
+/// One reservation of this site.
+fn found() -> Look {
+    let tagged = Tagged {
+        id: ReservationId(7),
+        owner: Some("ada".into()),
+        resource: "cluster".into(),
+        spans: vec![span(2_000, 2_100, 4)],
+    };
+    Look { tagged: vec![tagged], ..seen(&[(7, span(2_000, 2_100, 4))]) }
+}
+
+#[test]
+fn a_site_knows_nothing_before_the_look_that_it_ordered() {
+    let options = SiteOptions { on_lost_journal: Some(OnLostJournal::Adopt), ..SiteOptions::default() };
+    let mut bench = Bench::new(options);
+    let look = look_of(&bench.start());
+    let looks = |bench: &Bench| bench.site.batch_health(bench.now).unwrap().look_age.is_some();
+    let at = bench.now;
+    bench.step(Input::Batch(BatchReport::Looked { order: None, at, outcome: Ok(found()) }));
+    assert_eq!((bench.state(7), looks(&bench)), (None, false));
+    bench.looked(look, found());
+    assert_eq!((bench.state(7), looks(&bench)), (Some(State::Committed), true));
+}
+
 #[test]
 fn a_site_with_a_new_journal_stops_adopts_or_gives_back_what_it_finds() {
-    let found = || {
-        let tagged = Tagged {
-            id: ReservationId(7),
-            owner: Some("ada".into()),
-            resource: "cluster".into(),
-            spans: vec![span(2_000, 2_100, 4)],
-        };
-        Look { tagged: vec![tagged], ..seen(&[(7, span(2_000, 2_100, 4))]) }
-    };
     let start = |what| {
         let options = SiteOptions { on_lost_journal: Some(what), ..SiteOptions::default() };
         let mut bench = Bench::new(options);
