@@ -494,6 +494,7 @@ fn a_site_with_a_new_journal_stops_adopts_or_gives_back_what_it_finds() {
             owner: Some("ada".into()),
             resource: "cluster".into(),
             spans: vec![span(2_000, 2_100, 4)],
+            tres: Default::default(),
         };
         Look { tagged: vec![tagged], ..seen(&[(7, span(2_000, 2_100, 4))]) }
     };
