@@ -212,3 +212,47 @@ fn amounts_change_in_one_order_and_survive_a_new_adapter() {
     assert!(refused.is_refusal() && refused.to_string().contains("only 4 of gres/gpu:a100"), "{refused}");
     assert_eq!(handles(&again), ["1 gres/gpu:a100=4"]);
 }
+
+#[test]
+fn of_fifty_orders_at_once_no_two_get_the_same_node_or_licence() {
+    let place = nodes();
+    let mut site = with_gpus(&place);
+    let batch = batch(&site, &place, 3, &[(A100, 6), (QPU, 3)]);
+    let orders: Vec<(Moment, Backing)> = (0..50)
+        .map(|number: u32| {
+            let amounts = [(A100, number % 3), (QPU, u32::from(number % 2 == 0) * 2)];
+            let amounts: Vec<_> = amounts.into_iter().filter(|(_, amount)| *amount > 0).collect();
+            keep(&mut site, u128::from(number) + 1, 3_600, 1, &amounts)
+        })
+        .collect();
+    // The same interval for all.
+    let (now, spans) = (orders[0].0, orders[0].1.spans.clone());
+    let granted: Vec<Tres> = std::thread::scope(|scope| {
+        let threads: Vec<_> = orders
+            .iter()
+            .map(|(_, backing)| {
+                let (batch, backing) = (&batch, Backing { spans: spans.clone(), ..backing.clone() });
+                scope.spawn(move || batch.keep(now, &backing).map(|()| backing.tres))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .filter_map(|thread| match thread.join().unwrap() {
+                Ok(tres) => Some(tres),
+                Err(why) => {
+                    assert!(why.is_refusal(), "{why}");
+                    None
+                }
+            })
+            .collect()
+    });
+    let sum = |name: &str| granted.iter().map(|tres| tres.of(&name.into()).0).sum::<u32>();
+    assert!((1..=3).contains(&granted.len()) && sum(A100) <= 6 && sum(QPU) <= 3, "{granted:?}");
+    let picture = site.look();
+    let mut taken: Vec<&String> = picture.reservations.iter().flat_map(|one| one.cores.keys()).collect();
+    taken.sort();
+    taken.dedup();
+    assert_eq!((picture.reservations.len(), taken.len()), (granted.len(), granted.len()));
+    let licensed: u32 = picture.tres.reserved.values().map(|tres| tres.of(&QPU.into()).0).sum();
+    assert_eq!(licensed, sum(QPU));
+}
