@@ -1,6 +1,6 @@
-//! Resources of PBS beside cores, by their names in PBS: `ngpus`, `mem` (here in MiB), and any other that a site counts.
-//! They are parts of chunks: `select=2:ncpus=2:ngpus=1:mem=512mb`, see pbs_resources(7B). The scheduler grants only those in
-//! `resources` of its sched_config.
+//! Resources of PBS beside cores, by their names in PBS: `ngpus`, `mem` (here in MiB), and any other that a site
+//! counts. They are parts of chunks: `select=2:ncpus=2:ngpus=1:mem=512mb`, see pbs_resources(7B). The scheduler manages
+//! only those in `resources` of its sched_config.
 
 use super::records::Record;
 use bookahead_plan::Capacity;

@@ -228,11 +228,9 @@ impl BatchConfig {
         let nodes = resource.batch.as_ref().is_some_and(|place| place.unit == UnitName::Nodes);
         let wrong = |name: &Name| match self.system {
             SystemName::Slurm if name.as_str().starts_with("license/") => None,
-            SystemName::Slurm if name.as_str() != "mem" && !name.as_str().starts_with("gres/") => {
-                Some(format!(
-                    "{name} is not a tres of Slurm that can be reserved; use gres/NAME, gres/NAME:TYPE, mem or license/NAME"
-                ))
-            }
+            SystemName::Slurm if name.as_str() != "mem" && !name.as_str().starts_with("gres/") => Some(
+                format!("Slurm cannot reserve {name}; use gres/NAME, gres/NAME:TYPE, mem or license/NAME"),
+            ),
             SystemName::Slurm if nodes => None,
             SystemName::Slurm => Some(format!(
                 "Slurm reserves {name} only with whole nodes; write batch = {{ unit = \"nodes\" }}, or remove it"

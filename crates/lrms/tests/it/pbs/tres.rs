@@ -24,7 +24,7 @@ fn with_gpus() -> (Scripted, Picture) {
         let more = if has(line) { "|resources_available.ngpus=4" } else { "" };
         format!("{line}{more}\n")
     };
-    commands.says("pbsnodes", &vnodes.lines().map(gpus).collect::<String>());
+    commands.prints("pbsnodes", 0, &vnodes.lines().map(gpus).collect::<String>());
     let picture = pbs(&commands).look().unwrap();
     (commands, picture)
 }
@@ -38,14 +38,15 @@ fn vnodes_reservations_and_jobs_are_read_with_their_gpus_and_memory() {
     let (commands, picture) = with_gpus();
     assert_eq!(picture.tres.nodes["n1"].of(&"ngpus".into()).0, 4);
     assert!(picture.tres.nodes["n1"].of(&"mem".into()).0 > 0, "{:?}", picture.tres.nodes["n1"]);
-    commands.says(
+    commands.prints(
         "pbs_rstat",
+        0,
         &granted("2:ncpus=1:ngpus=1", "(n1:ncpus=1:ngpus=1)+(n2:ncpus=1:ngpus=1:mem=1048576kb)"),
     );
     let job = "Job Id: 7.pbs1|Job_Name=x|Job_Owner=bob@pbs1|job_state=R|queue=workq|Resource_List.ncpus=1|\
                Resource_List.walltime=01:00:00|Resource_List.place=pack|stime=Mon Nov 16 11:00:00 2026|\
                exec_vnode=(n1:ncpus=1:ngpus=2:mem=2gb)\n";
-    commands.says("qstat", job);
+    commands.prints("qstat", 0, job);
     let seen = pbs(&commands).look().unwrap();
     assert_eq!(seen.tres.reserved[&Handle("R9.pbs1".into())], tres(&[("mem", 1_024), ("ngpus", 2)]));
     let [job] = seen.tres.jobs.as_slice() else { panic!("{:?}", seen.tres.jobs) };

@@ -209,7 +209,7 @@ fn amounts_change_in_one_order_and_survive_a_new_adapter() {
     again.keep(now, &gpus).unwrap();
     let too_many = Backing { tres: tres(&[(A100, 5)]), ..one };
     let refused = again.keep(now, &too_many).unwrap_err();
-    assert!(refused.is_refusal() && refused.to_string().contains("only 4 of gres/gpu:a100"), "{refused}");
+    assert!(refused.is_refusal() && refused.to_string().contains("of gres/gpu:a100 on 1 nodes"), "{refused}");
     assert_eq!(handles(&again), ["1 gres/gpu:a100=4"]);
 }
 
