@@ -159,6 +159,8 @@ fn slot(chance: &mut Chance, part: usize, [site, sites]: [u64; 2], slack: i64) -
         capacity: Capacity(16),
         slack: Seconds(chance.between(0, slack)),
         free: Some(Capacity(chance.between(16, 64) as u32)),
+        tres: Default::default(),
+        free_tres: Default::default(),
         rating: Some(Rating(chance.below(1_000_001) as u32)),
         impact: Some(Impact { delayed: 1, total_delay: delay, longest_delay: delay }),
         cost: chance.below(10_000),

@@ -3,13 +3,14 @@
 use crate::convert::{converted, same_fields};
 use crate::decimal;
 use crate::description::NameText;
-use crate::request::Request;
+use crate::request::{Request, tres_from};
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::{Capacity, Interval, Seconds};
 use bookahead_protocol as protocol;
 use bookahead_protocol::{Call, Name, Rating};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Default number of offers.
@@ -74,6 +75,10 @@ pub struct Slot {
     pub end: Timestamp,
     /// Capacity in units of the resource.
     pub capacity: u32,
+    /// Amounts of things beside the capacity, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, u32>, example = json!({"gres/gpu:a100": 2}))]
+    pub tres: BTreeMap<Name, u32>,
     /// Latest start, in seconds after `begin`, as far as is known now. Ratings apply to `begin`. In an offer with
     /// several parts, a later start of one part may require later starts of others: for each start of one part
     /// within its slack there are starts of the other parts within theirs that fulfil the request.
@@ -81,6 +86,11 @@ pub struct Slot {
     pub slack_seconds: i64,
     /// Capacity that is free during the whole slot, including its slack. Missing if the site does not reveal it.
     pub free: Option<u32>,
+    /// Amounts of the requested things that are free during the whole slot, including its slack. Missing if the site
+    /// does not reveal it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, u32>)]
+    pub free_tres: BTreeMap<Name, u32>,
     /// Rating of the slot by the site, from 0 to 1 (best). Missing if the site does not reveal it.
     #[schema(value_type = Option<f64>, minimum = 0)]
     pub rating: Option<decimal::Rating>,
@@ -137,6 +147,8 @@ impl From<Slot> for protocol::Slot {
             joins: slot.joins,
             interval: Interval::new(slot.begin.time(), slot.end.time()),
             capacity: Capacity(slot.capacity),
+            tres: slot.tres.into_iter().collect(),
+            free_tres: slot.free_tres.into_iter().collect(),
             slack: Seconds(slot.slack_seconds),
             free: slot.free.map(Capacity),
             rating: slot.rating.map(|rating| Rating(rating.0)),
@@ -157,6 +169,8 @@ impl TryFrom<protocol::Slot> for Slot {
             begin: slot.interval.begin.try_into()?,
             end: slot.interval.end.try_into()?,
             capacity: slot.capacity.0,
+            tres: tres_from(slot.tres),
+            free_tres: tres_from(slot.free_tres),
             slack_seconds: slot.slack.0,
             free: slot.free.map(|free| free.0),
             rating: slot.rating.map(Into::into),

@@ -102,6 +102,12 @@ pub struct Part {
     /// scaled: twice the value takes half the time. The slowest machine of a resource counts. A broker counts the
     /// slowest resource that suits the part. A resource without the attribute does not suit it.
     pub measured_on: Option<MeasuredOn>,
+    /// Amounts of things beside the capacity, by name: totals for the whole part, for its whole duration. The names
+    /// are those that the resource lists: `gres/gpu:a100`, `mem` (in MiB) and `license/qpu` with Slurm, `ngpus` and
+    /// `mem` with PBS. At most 16.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, u32>, example = json!({"gres/gpu:a100": 2}))]
+    pub tres: BTreeMap<Name, u32>,
     /// How far the part may grow if there is room. Default: not at all. At most two parts of a request can grow.
     pub up_to: Option<UpTo>,
 }
@@ -346,6 +352,11 @@ pub(crate) fn processors() -> Name {
     "processors".into()
 }
 
+/// Converts amounts to their form in a document.
+pub(crate) fn tres_from(tres: protocol::Tres) -> BTreeMap<Name, u32> {
+    tres.0.into_iter().map(|(name, amount)| (name, amount.0)).collect()
+}
+
 impl From<Part> for protocol::Part {
     fn from(part: Part) -> protocol::Part {
         let wanted = placement::Request {
@@ -363,6 +374,7 @@ impl From<Part> for protocol::Part {
             measured_on: part
                 .measured_on
                 .map(|MeasuredOn { attribute, value }| protocol::MeasuredOn { attribute, value }),
+            tres: part.tres.into_iter().collect(),
             ..protocol::Part::new(wanted, part.kind)
         }
     }
@@ -383,6 +395,7 @@ impl TryFrom<protocol::Part> for Part {
             replaces: part.replaces,
             changes: part.changes,
             up_to: None,
+            tres: tres_from(part.tres),
             measured_on: part
                 .measured_on
                 .map(|protocol::MeasuredOn { attribute, value }| MeasuredOn { attribute, value }),

@@ -2,7 +2,7 @@
 
 use crate::decimal::{FineSeconds, Price};
 use crate::description::{NameText, ReservationIdText};
-use crate::request::AttributeValue;
+use crate::request::{AttributeValue, tres_from};
 use crate::time::{FineTimestamp, Timestamp};
 use bookahead_plan::Capacity;
 use bookahead_protocol as protocol;
@@ -166,6 +166,10 @@ pub struct Resource {
     pub site: Name,
     /// Total capacity in units of the resource.
     pub capacity: u32,
+    /// Totals of things beside the capacity, by name, such as GPUs, memory and licences. Requests can ask for some.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, u32>, example = json!({"gres/gpu:a100": 8}))]
+    pub tres: BTreeMap<Name, u32>,
     /// Links only: the two sites that it joins.
     #[schema(value_type = Option<[String; 2]>, min_items = 2, max_items = 2)]
     pub joins: Option<[Name; 2]>,
@@ -198,6 +202,7 @@ impl From<protocol::Resource> for Resource {
             kind: resource.kind,
             site: resource.site,
             capacity: resource.capacity.0,
+            tres: tres_from(resource.tres),
             joins: resource.joins,
             attributes: attributes_from(resource.attributes),
             price: Price(resource.price),
@@ -214,6 +219,7 @@ impl From<Resource> for protocol::Resource {
             kind: resource.kind,
             site: resource.site,
             capacity: Capacity(resource.capacity),
+            tres: resource.tres.into_iter().collect(),
             joins: resource.joins,
             attributes: attributes_into(resource.attributes),
             price: resource.price.0,

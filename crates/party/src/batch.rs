@@ -6,7 +6,7 @@ pub use bookahead_protocol::jobs::{Rerun, Work};
 
 use bookahead_plan::{Capacity, Seconds, Span, Time};
 use bookahead_protocol::ledger::{Started, View};
-use bookahead_protocol::{Description, JobId, Moment, Name, ReservationId};
+use bookahead_protocol::{Description, JobId, Moment, Name, ReservationId, Tres};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -108,6 +108,8 @@ pub struct Backing {
     pub shared_with: BTreeSet<Name>,
     /// Times and capacities. Overlapping spans add up.
     pub spans: Vec<Span>,
+    /// Amounts of things beside the capacity, in all spans.
+    pub tres: Tres,
     /// Whether to move it to other nodes, because some of its nodes are away. The old one stays until all of
     /// the new one is there; if that is impossible, nothing changes.
     pub replaces: bool,
@@ -172,6 +174,8 @@ pub struct Tagged {
     pub resource: Name,
     /// The granted spans, whether or not all nodes are up.
     pub spans: Vec<Span>,
+    /// Amounts of things beside the capacity.
+    pub tres: Tres,
 }
 
 /// Two clocks read together.

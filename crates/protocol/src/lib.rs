@@ -4,6 +4,7 @@
 //!
 //! - [`clock`], [`ids`]: time in milliseconds; names and identities
 //! - [`request`]: a client's request, its parts and the constraints between them; resources and matching
+//! - [`tres`]: GPUs, memory, licences and other countable things of a resource
 //! - [`flexible`]: requests that may be larger or longer than the least
 //! - [`description`]: name, note and labels of reservations and jobs
 //! - [`message`]: calls and answers; [`problem`]: refusals and their reasons
@@ -35,6 +36,7 @@ mod per_user;
 pub mod problem;
 pub mod request;
 mod speed;
+pub mod tres;
 
 pub use clock::{Millis, Moment};
 pub use description::Description;
@@ -47,3 +49,4 @@ pub use message::{
 pub use problem::{Problem, Why};
 pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement, Resource, Test, Value};
 pub use speed::MeasuredOn;
+pub use tres::Tres;

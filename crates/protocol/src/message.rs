@@ -7,6 +7,7 @@ use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
 use crate::life_cycle::{Because, State};
 use crate::problem::{Problem, Why};
 use crate::request::Request;
+use crate::tres::Tres;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -203,12 +204,18 @@ pub struct Slot {
     pub interval: Interval,
     /// Capacity of the slot.
     pub capacity: Capacity,
+    /// Amounts of things beside the capacity.
+    #[serde(default, skip_serializing_if = "Tres::is_empty")]
+    pub tres: Tres,
     /// It may start later by up to this much, as of now. Ratings are for the earliest start. In an offer with
     /// several parts the others may have to start later too: for each start of one part in its range, the
     /// others have starts in theirs that together satisfy the request.
     pub slack: Seconds,
     /// Capacity free throughout the slot, even if it starts later. None if the site does not reveal it.
     pub free: Option<Capacity>,
+    /// Amounts of the requested things that are free throughout the slot. Empty if the site does not reveal it.
+    #[serde(default, skip_serializing_if = "Tres::is_empty")]
+    pub free_tres: Tres,
     /// How well it suits the site.
     pub rating: Option<Rating>,
     /// Its effect on waiting jobs.

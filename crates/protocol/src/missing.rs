@@ -39,6 +39,15 @@ pub enum Missing {
         /// The capacity of the largest resource that meets all else.
         largest: Capacity,
     },
+    /// No resource has enough of a thing beside the capacity.
+    Tres {
+        /// Its name.
+        name: Name,
+        /// The requested amount.
+        wanted: Capacity,
+        /// The most that a resource has that meets all else; zero if none has any.
+        largest: Capacity,
+    },
 }
 
 impl Missing {
@@ -70,7 +79,18 @@ impl Missing {
         // never empty here, so there is a maximum.
         let largest = left.iter().map(|(_, resource)| resource.capacity).max()?;
         let wanted = part.wanted.capacity;
-        (wanted > largest).then_some(Missing::Capacity { wanted, largest })
+        if wanted > largest {
+            return Some(Missing::Capacity { wanted, largest });
+        }
+        left.retain(|(_, resource)| resource.capacity >= wanted);
+        for (name, wanted) in part.tres.iter() {
+            let largest = left.iter().map(|(_, resource)| resource.tres.of(name)).max()?;
+            left.retain(|(_, resource)| resource.tres.of(name) >= wanted);
+            if left.is_empty() {
+                return Some(Missing::Tres { name: name.clone(), wanted, largest });
+            }
+        }
+        None
     }
 
     /// The sentence for people.
@@ -95,6 +115,12 @@ impl Missing {
             Missing::Capacity { wanted, largest } => format!(
                 "no resource of kind {kind} that meets the request has a capacity of {wanted}; the largest has \
                  {largest}"
+            ),
+            Missing::Tres { name, largest: Capacity::ZERO, .. } => {
+                format!("no resource of kind {kind} that meets the request has {name}")
+            }
+            Missing::Tres { name, wanted, largest } => format!(
+                "no resource of kind {kind} that meets the request has {wanted} of {name}; the most is {largest}"
             ),
         }
     }
@@ -163,6 +189,7 @@ mod tests {
     fn text(part: &Part) -> String {
         let mut small = Resource::new("north", "small", "processors", 16);
         small.attributes.insert("gpu".into(), Value::Text("a100".into()));
+        small.tres = [("gres/gpu", 4)].into_iter().collect();
         let large = Resource::new("north", "large", "processors", 64);
         let seats = Resource::new("north", "room", "seats", 30);
         let all: Vec<(Name, &Resource)> =
@@ -194,6 +221,18 @@ mod tests {
         assert_eq!(
             text(&Part { requirements: a100(), ..part("processors", 17) }),
             format!("{wide} 17; the largest has 16")
+        );
+        let gpus =
+            |count| Part { tres: [("gres/gpu", count)].into_iter().collect(), ..part("processors", 1) };
+        assert_eq!(text(&gpus(4)), "suits");
+        assert_eq!(
+            text(&gpus(5)),
+            "no resource of kind processors that meets the request has 5 of gres/gpu; the most is 4"
+        );
+        let wide = part("processors", 17);
+        assert_eq!(
+            text(&Part { tres: gpus(1).tres, ..wide }),
+            "no resource of kind processors that meets the request has gres/gpu"
         );
     }
 }

@@ -6,6 +6,7 @@ use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, State};
 use crate::missing::Missing;
 use crate::request::Malformed;
+use crate::tres::{MOST_TRES, Tres};
 use bookahead_plan::placement::{Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,7 @@ impl Problem {
         let told = match &self.why {
             Why::NotGranted(text) => text.len(),
             Why::NoSuchResource { missing: Some(_), .. } => size_of::<Missing>(),
+            Why::ShortOf { .. } => 2 * MOST_TRES * size_of::<(Name, Capacity)>(),
             _ => 0,
         };
         told + self.blockers.len() * size_of::<Blocker>() + self.relaxations.len() * size_of::<Relaxation>()
@@ -88,6 +90,14 @@ pub enum Why {
     /// A matching resource exists, but has no slot.
     #[error("{}", sentence(*.0))]
     NoSlot(Reason),
+    /// There is room for the capacity, but not for the things beside it.
+    #[error("{}", short_of(.wanted, .free))]
+    ShortOf {
+        /// Requested amounts.
+        wanted: Tres,
+        /// The most of each that is free for the whole duration somewhere in the window.
+        free: Tres,
+    },
     /// A limit of the site for this user.
     #[error("{}", limit.sentence(*.most, *.asked))]
     Limit { limit: Limit, most: i64, asked: i64 },
@@ -309,6 +319,7 @@ impl Why {
             Why::OnePartOnly(_) => "one-part-only",
             Why::NoSuchResource { .. } => "no-such-resource",
             Why::NoSlot(reason) => reason.code(),
+            Why::ShortOf { .. } => Reason::NoRoom.code(),
             Why::Limit { .. } | Why::TooSoon { .. } | Why::Priority { .. } => "limit",
             Why::Unknown(_) => "unknown",
             Why::Illegal(_) => "illegal",
@@ -433,6 +444,17 @@ fn sentence(reason: Reason) -> &'static str {
         Reason::NotAdmitted => {
             "there is room, but taking it would delay waiting jobs more than the site allows"
         }
+    }
+}
+
+fn short_of(wanted: &Tres, free: &Tres) -> String {
+    let short = wanted.iter().find(|(name, amount)| *amount > free.of(name));
+    match short {
+        Some((name, amount)) => format!(
+            "not enough {name} in the window: {amount} requested, at most {} free for the whole duration",
+            free.of(name)
+        ),
+        None => format!("{wanted} and the capacity are free in the window, but not at the same time"),
     }
 }
 

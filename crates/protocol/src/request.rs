@@ -6,6 +6,7 @@
 use crate::description::{BadDescription, Description};
 use crate::ids::{Name, ReservationId};
 use crate::speed::MeasuredOn;
+use crate::tres::{BadTres, Tres};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,6 +69,9 @@ pub struct Part {
     /// The machine that the duration is valid for. On a resource with another value it is scaled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<MeasuredOn>,
+    /// Amounts beside the capacity, each for the whole duration.
+    #[serde(default, skip_serializing_if = "Tres::is_empty")]
+    pub tres: Tres,
 }
 
 /// A condition between parts, given by their indexes in the request.
@@ -176,6 +180,8 @@ pub enum Malformed {
     NoCapacity(usize),
     #[error("parts[{0}]: the machine that the duration was measured on has the value 0; give 1 or more")]
     NoSpeed(usize),
+    #[error("parts[{part}]: {why}")]
+    Tres { part: usize, why: BadTres },
     #[error("constraints[{0}] has a longest gap that is shorter than its shortest gap")]
     EmptyGap(usize),
     #[error("parts[{0}]: its times are too far from now")]
@@ -301,6 +307,7 @@ impl Part {
             replaces: None,
             changes: None,
             measured_on: None,
+            tres: Tres::default(),
         }
     }
 
@@ -315,6 +322,7 @@ impl Part {
         if self.measured_on.as_ref().is_some_and(|machine| machine.value == 0) {
             return Err(Malformed::NoSpeed(at));
         }
+        self.tres.check().map_err(|why| Malformed::Tres { part: at, why })?;
         let far = |Time(time): Time| !(-FURTHEST..=FURTHEST).contains(&time);
         if far(wanted.earliest_start) || far(wanted.latest_end) || wanted.duration.0 > FURTHEST {
             return Err(Malformed::TimeOutOfRange(at));
@@ -375,6 +383,9 @@ pub struct Resource {
     pub site: Name,
     /// Total capacity.
     pub capacity: Capacity,
+    /// Total amounts of things beside the capacity.
+    #[serde(default, skip_serializing_if = "Tres::is_empty")]
+    pub tres: Tres,
     /// For a link: the two sites that it joins.
     pub joins: Option<[Name; 2]>,
     /// Further properties that requests can require.
@@ -424,6 +435,7 @@ impl Resource {
             kind: kind.into(),
             site: site.into(),
             capacity: Capacity(capacity),
+            tres: Tres::default(),
             joins: None,
             attributes: BTreeMap::new(),
             price: 0,
@@ -435,6 +447,7 @@ impl Resource {
         part.resource.as_ref().is_none_or(|name| *name == self.name)
             && part.kind == self.kind
             && part.wanted.capacity <= self.capacity
+            && self.tres.lacks(&part.tres).is_none()
             && part.requirements.iter().all(|requirement| self.meets(requirement))
             && self.duration(part).is_some()
     }

@@ -10,7 +10,8 @@ use bookahead_protocol::message::{Replacement, Reservation, Slot};
 use bookahead_protocol::missing::{self, Missing};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::request::{MOST_PARTS, MOST_SHARED};
-use bookahead_protocol::{Answer, Name, Test, Value};
+use bookahead_protocol::tres::MOST_TRES;
+use bookahead_protocol::{Answer, Name, Test, Tres, Value};
 
 /// Largest answer to a call, in bytes. A thousand slots, the largest number requested from a peer, take about 300
 /// kB; at most 256 calls to a peer are in progress.
@@ -116,7 +117,13 @@ fn slot(slot: &Slot) -> Result<(), Unfit> {
     let Slot { resource, site, joins, .. } = slot;
     name("the resource of a slot", resource)?;
     name("the site of a slot", site)?;
+    [&slot.tres, &slot.free_tres].into_iter().try_for_each(tres)?;
     joins.iter().flatten().try_for_each(|site| name("a site that a link joins", site))
+}
+
+fn tres(all: &Tres) -> Result<(), Unfit> {
+    at_most("tres", all.0.len(), MOST_TRES)?;
+    all.0.keys().try_for_each(|one| name("the name of a tres", one))
 }
 
 fn problem(problem: &mut Problem) -> Result<(), Unfit> {
@@ -124,6 +131,7 @@ fn problem(problem: &mut Problem) -> Result<(), Unfit> {
     at_most("blockers", blockers.len(), MOST_LISTED)?;
     at_most("relaxations", relaxations.len(), MOST_LISTED)?;
     match why {
+        Why::ShortOf { wanted, free } => [&*wanted, &*free].into_iter().try_for_each(tres)?,
         Why::NoSuchResource { kind, missing, .. } => {
             name("the kind of a resource", kind)?;
             missing.as_deref().map_or(Ok(()), offered_instead)?;
@@ -165,6 +173,7 @@ fn offered_instead(missing: &Missing) -> Result<(), Unfit> {
                 Test::Present | Test::AtLeast(_) | Test::AtMost(_) => Ok(()),
             }
         }
+        Missing::Tres { name: wanted, .. } => name("the name of a tres", wanted),
         Missing::Capacity { .. } => Ok(()),
     }
 }
@@ -207,6 +216,8 @@ mod tests {
             capacity: Capacity(1),
             slack: Seconds(0),
             free: None,
+            tres: Default::default(),
+            free_tres: Default::default(),
             rating: None,
             impact: None,
             cost: 0,

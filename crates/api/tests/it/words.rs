@@ -11,7 +11,7 @@ use bookahead_protocol::request::Malformed;
 use bookahead_protocol::{
     Call, ChangeId, Condition, Constraint, Description, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis,
     Move, Name, NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Refused, Replacement, Request,
-    Requirement, Reservation, ReservationId, Resource, Slot, State, Test, Value, Why,
+    Requirement, Reservation, ReservationId, Resource, Slot, State, Test, Tres, Value, Why,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -74,6 +74,11 @@ fn missing() -> impl Strategy<Value = Missing> {
         (requirement(), vec(value(), 0..4))
             .prop_map(|(wanted, offered)| Missing::Attribute { wanted, offered }),
         (capacity(), capacity()).prop_map(|(wanted, largest)| Missing::Capacity { wanted, largest }),
+        (name(), capacity(), capacity()).prop_map(|(name, wanted, largest)| Missing::Tres {
+            name,
+            wanted,
+            largest
+        }),
     ]
 }
 
@@ -88,6 +93,10 @@ fn requirement() -> impl Strategy<Value = Requirement> {
     (name(), test).prop_map(|(attribute, test)| Requirement { attribute, test })
 }
 
+fn tres() -> impl Strategy<Value = Tres> {
+    btree_map(name(), capacity(), 0..3).prop_map(Tres)
+}
+
 fn part() -> impl Strategy<Value = Part> {
     let wanted = (time(), time(), seconds(), capacity());
     let wanted = wanted.prop_map(|(earliest_start, latest_end, duration, capacity)| placement::Request {
@@ -98,8 +107,9 @@ fn part() -> impl Strategy<Value = Part> {
     });
     let machine = (name(), any::<u32>()).prop_map(|(attribute, value)| MeasuredOn { attribute, value });
     let named = (option::of(name()), option::of(id()), option::of(id()), option::of(machine));
-    (wanted, name(), vec(requirement(), 0..4), named).prop_map(
-        |(wanted, kind, requirements, (resource, replaces, changes, measured_on))| Part {
+    (wanted, name(), vec(requirement(), 0..4), named, tres()).prop_map(
+        |(wanted, kind, requirements, (resource, replaces, changes, measured_on), tres)| Part {
+            tres,
             requirements,
             resource,
             replaces,
@@ -213,8 +223,9 @@ pub(crate) fn call() -> impl Strategy<Value = Call> {
 
 pub(crate) fn resource() -> impl Strategy<Value = Resource> {
     let names = (name(), name(), name(), option::of([name(), name()]));
-    (names, capacity(), btree_map(name(), value(), 0..4), any::<u32>()).prop_map(
-        |((name, kind, site, joins), capacity, attributes, price)| Resource {
+    (names, capacity(), tres(), btree_map(name(), value(), 0..4), any::<u32>()).prop_map(
+        |((name, kind, site, joins), capacity, tres, attributes, price)| Resource {
+            tres,
             name,
             kind,
             site,
@@ -243,10 +254,10 @@ fn slot() -> impl Strategy<Value = Slot> {
         option::of(impact()),
         0..MOST_UNITS as u64,
     );
-    (what, ratings).prop_map(|(what, ratings)| {
+    (what, ratings, tres(), tres()).prop_map(|(what, ratings, tres, free_tres)| {
         let (resource, site, joins, interval, capacity) = what;
         let (slack, free, rating, impact, cost) = ratings;
-        Slot { resource, site, joins, interval, capacity, slack, free, rating, impact, cost }
+        Slot { resource, site, joins, interval, capacity, tres, slack, free, free_tres, rating, impact, cost }
     })
 }
 
@@ -436,6 +447,7 @@ fn refused() -> impl Strategy<Value = Why> {
             Why::NoSuchResource { part, kind, several, missing: missing.map(Box::new) }
         }),
         select(reasons).prop_map(Why::NoSlot),
+        (tres(), tres()).prop_map(|(wanted, free)| Why::ShortOf { wanted, free }),
         (select(limits), any::<i64>(), any::<i64>()).prop_map(|(limit, most, asked)| Why::Limit {
             limit,
             most,

@@ -303,6 +303,7 @@ fn as_it_is(slot: &Slot, kind: Name) -> Part {
         changes: None,
         up_to: None,
         measured_on: None,
+        tres: slot.tres.clone(),
     }
 }
 

@@ -152,6 +152,7 @@ mod tests {
             changes: None,
             up_to: None,
             measured_on: None,
+            tres: Default::default(),
         }
     }
 

@@ -87,10 +87,16 @@ fn place(slot: &Slot, dates: &Dates) -> [String; 5] {
     [
         if is_named { String::new() } else { slot.site.to_string() },
         slot.resource.to_string(),
-        count(u64::from(slot.capacity)),
+        with_tres(slot.capacity, &slot.tres),
         dates.short(slot.begin),
         dates.short_end(slot.begin, slot.end),
     ]
+}
+
+/// The capacity, and things beside it: `4 gres/gpu:a100=2`.
+fn with_tres(capacity: u32, tres: &BTreeMap<Name, u32>) -> String {
+    let all = tres.iter().map(|(name, amount)| format!(" {name}={amount}"));
+    all.fold(count(u64::from(capacity)), |text, more| text + &more)
 }
 
 fn ratings(slot: &Slot) -> [String; 4] {
@@ -212,7 +218,7 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
             missing(0).map(|missing| format!(", of which {missing} are missing")).unwrap_or_default();
         lines.extend([
             ("resource", format!("{} at {}", slot.resource, slot.site)),
-            ("capacity", format!("{}{missing}", count(u64::from(slot.capacity)))),
+            ("capacity", format!("{}{missing}", with_tres(slot.capacity, &slot.tres))),
             ("begin", dates.both(slot.begin)),
             ("end", dates.both(slot.end)),
             ("jobs", jobs(0)),
@@ -475,13 +481,13 @@ fn resources(server: Option<&Site>) -> Table {
         Column::right("price per hour"),
         Column::left("attributes").drop(2),
     ]);
-    for Resource { name, kind, site, capacity, joins, attributes: more, price, through: _ } in
+    for Resource { name, kind, site, capacity, tres, joins, attributes: more, price, through: _ } in
         server.into_iter().flat_map(|site| &site.resources)
     {
         table.row([
             name.to_string(),
             site.to_string(),
-            count(u64::from(*capacity)),
+            with_tres(*capacity, tres),
             kind.to_string(),
             or_nothing(joins.as_ref(), |[one, other]| format!("{one} and {other}")),
             cost(Cost(u64::from(price.0))),
@@ -524,6 +530,8 @@ mod tests {
             capacity: 64,
             slack_seconds: 900,
             free: None,
+            tres: BTreeMap::new(),
+            free_tres: BTreeMap::new(),
             rating: Some(bookahead_api::Rating(970_000)),
             impact: Some(Impact { delayed_jobs: 1, total_delay_seconds: 120, longest_delay_seconds: 120 }),
             cost: Cost(3_200),
@@ -554,6 +562,8 @@ mod tests {
                 capacity: 4,
                 slack_seconds,
                 free: None,
+                tres: BTreeMap::new(),
+                free_tres: BTreeMap::new(),
                 rating: Some(bookahead_api::Rating(rating)),
                 impact: None,
                 cost: Cost(0),

@@ -156,6 +156,7 @@ impl Visit {
             changes: None,
             up_to: None,
             measured_on: None,
+            tres: Default::default(),
         };
         let request = api::Request::new(vec![part], Vec::new());
         let then = match chance.below(10) {

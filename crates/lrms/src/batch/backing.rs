@@ -17,7 +17,7 @@ use super::tag::{MOST_PIECES, Tag};
 use crate::error::{Kept, LrmsError};
 use bookahead_party::{Backing, Sharing};
 use bookahead_plan::{Seconds, Span};
-use bookahead_protocol::{Moment, Name, ReservationId};
+use bookahead_protocol::{Moment, Name, ReservationId, Tres};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
@@ -31,6 +31,8 @@ pub(super) struct Order {
     /// Other accounts that may use it.
     others: Vec<String>,
     pub(super) wanted: Vec<Span>,
+    /// Amounts beside the capacity.
+    tres: Tres,
     now: Moment,
     /// Whether to replace pieces that have unavailable nodes.
     pub(super) replaces: bool,
@@ -180,7 +182,7 @@ impl Batch {
         let mut there = steps.same;
         for (piece, span) in steps.new {
             if let Some(piece) = piece {
-                if self.change(order, &piece, span, done)? {
+                if self.change(order, &piece, (span, &order.tres), done)? {
                     continue;
                 }
                 replaced.push(piece);
@@ -270,13 +272,15 @@ impl Batch {
         match step {
             Done::Changed { before, after } => {
                 let changed = Piece { handle: after, ..before.clone() };
-                if self.change(order, &changed, before.span, undoing)? {
+                if self.change(order, &changed, (before.span, &before.tres), undoing)? {
                     return Ok(());
                 }
                 Err(refused(order.id, "a changed reservation cannot be changed back".into()))
             }
             Done::Created(handle) => self.delete(order.id, &handle),
-            Done::Deleted(piece) => self.create_as(order, piece.number, piece.span, undoing).map(drop),
+            Done::Deleted(piece) => {
+                self.create_as(order, piece.number, (piece.span, &piece.tres), undoing).map(drop)
+            }
             Done::MovedJobs { from, to } => self.move_jobs(&to, &from),
         }
     }
@@ -292,12 +296,12 @@ impl Batch {
         &self,
         order: &Order,
         piece: &Piece,
-        span: Span,
+        (span, tres): (Span, &Tres),
         done: &mut Vec<Done>,
     ) -> Result<bool, LrmsError> {
         let (wanted, picture) = {
             let state = self.state();
-            (state.wanted(order, piece.number, span)?, state.looks.picture_at(state.now))
+            (state.wanted(order, piece.number, span, tres)?, state.looks.picture_at(state.now))
         };
         let changed = self.system.change(&piece.handle, &wanted, &picture)?;
         let mut state = self.state();
@@ -308,7 +312,8 @@ impl Batch {
         if after != piece.handle {
             state.is_gone(order.id, &piece.handle);
         }
-        state.is_made(order.id, Piece { handle: after.clone(), span, ..piece.clone() }, reserved);
+        let changed = Piece { handle: after.clone(), span, tres: tres.clone(), ..piece.clone() };
+        state.is_made(order.id, changed, reserved);
         done.push(Done::Changed { before: piece.clone(), after });
         Ok(true)
     }
@@ -316,19 +321,19 @@ impl Batch {
     fn create(&self, order: &Order, span: Span, done: &mut Vec<Done>) -> Result<Handle, LrmsError> {
         let none_left = || refused(order.id, "it has too many pieces".into());
         let number = self.state().pieces.free_number(order.id).ok_or_else(none_left)?;
-        self.create_as(order, number, span, done)
+        self.create_as(order, number, (span, &order.tres), done)
     }
 
     fn create_as(
         &self,
         order: &Order,
         number: u32,
-        span: Span,
+        (span, tres): (Span, &Tres),
         done: &mut Vec<Done>,
     ) -> Result<Handle, LrmsError> {
         let (wanted, picture, looks) = {
             let mut state = self.state();
-            let mut wanted = state.wanted(order, number, span)?;
+            let mut wanted = state.wanted(order, number, span, tres)?;
             let chosen = state.looks.choose(|picture| self.system.choose(&wanted, picture));
             order.chose.set(order.chose.get() || !chosen.as_ref().is_ok_and(Vec::is_empty));
             wanted.nodes = chosen?;
@@ -345,7 +350,9 @@ impl Batch {
         let reserved = created?;
         let (owner, resource) = (Some(order.owner.clone()), order.place.resource.clone());
         let handle = reserved.handle.clone();
-        state.is_made(order.id, Piece { handle: handle.clone(), number, owner, resource, span }, reserved);
+        let tres = tres.clone();
+        let piece = Piece { handle: handle.clone(), number, owner, resource, span, tres };
+        state.is_made(order.id, piece, reserved);
         done.push(Done::Created(handle.clone()));
         Ok(handle)
     }
@@ -368,6 +375,10 @@ impl State {
     fn order(&mut self, now: Moment, backing: &Backing) -> Result<Order, LrmsError> {
         let now = self.reach(now);
         let place = self.place(&backing.resource)?.0.clone();
+        if !self.traits.tres && !backing.tres.is_empty() && !backing.spans.is_empty() {
+            let why = format!("this batch system cannot reserve {}; reserve without it", backing.tres);
+            return Err(refused(backing.id, why));
+        }
         let mut wanted = plan::of(&backing.spans, self.terms_now());
         if !self.traits.moves_jobs {
             // Jobs cannot follow from one piece to the next, so avoid a piece that ends in a moment.
@@ -386,6 +397,7 @@ impl State {
             account: String::new(),
             others: Vec::new(),
             wanted,
+            tres: backing.tres.clone(),
             now,
             replaces: backing.replaces,
             chose: Cell::new(false),
@@ -396,7 +408,7 @@ impl State {
         let now = self.terms_now();
         let pieces = self.pieces.of(order.id, &order.place.resource, now);
         let (degraded, sound) = pieces.into_iter().partition(|piece| self.is_to_be_replaced(order, piece));
-        let mut plan = Plan::of(sound, order.wanted.clone(), now);
+        let mut plan = Plan::of(sound, order.wanted.clone(), &order.tres, now);
         plan.deletes.extend::<Vec<Piece>>(degraded);
         plan
     }
@@ -410,7 +422,7 @@ impl State {
             && plan::is_there(&self.looks.picture, &order.place, now, &none, &plan.creates)
     }
 
-    fn wanted(&self, order: &Order, number: u32, span: Span) -> Result<Wanted, LrmsError> {
+    fn wanted(&self, order: &Order, number: u32, span: Span, tres: &Tres) -> Result<Wanted, LrmsError> {
         let tag = Tag { id: order.id, piece: number, owner: Some(order.owner.clone()) };
         let too_long =
             || refused(order.id, "the limit of the batch system on names of reservations is too low".into());
@@ -423,6 +435,7 @@ impl State {
             others: order.others.clone(),
             project: self.settings.projects.of(&order.owner),
             nodes: Vec::new(),
+            tres: tres.clone(),
         })
     }
 

@@ -28,6 +28,7 @@ impl Batch {
         for (place, capacity) in &self.settings.places {
             findings.extend(capacity_of(place, *capacity, nodes));
         }
+        findings.extend(state.tres());
         findings.extend(shared(&self.settings.places, nodes));
         findings.push(state.skew());
         findings.extend(unreadable(&state.looks.picture.unreadable));
@@ -54,6 +55,33 @@ impl State {
             skew if skew <= BAD_SKEW => Finding::doubtful(what, seen, advice),
             _ => Finding::wrong(what, seen, advice),
         }
+    }
+}
+
+impl State {
+    /// Compares the offered amounts of things beside the capacity with the actual ones.
+    fn tres(&self) -> Vec<Finding> {
+        let (picture, all) = (&self.looks.picture, &self.settings.tres);
+        let mut findings = Vec::new();
+        for (resource, offered) in all {
+            for (name, amount) in offered.iter() {
+                let here = picture.nodes.iter().filter(|node| node.resources.contains(resource));
+                let on_nodes = picture.tres.on_nodes(name, here.map(|node| node.name.as_str()));
+                let there = picture.tres.totals.of(name).max(on_nodes);
+                // What belongs to no node is shared by all resources.
+                let is_shared = picture.tres.totals.of(name) > Capacity::ZERO;
+                let in_all: u64 = all.values().map(|offered| u64::from(offered.of(name).0)).sum();
+                let offered = if is_shared { in_all } else { u64::from(amount.0) };
+                let what = format!("{name} of {resource}");
+                let seen = format!("the batch system has {there}, and the site offers {offered}");
+                findings.push(if offered > u64::from(there.0) {
+                    Finding::wrong(what, seen, format!("offer at most {there} of {name}"))
+                } else {
+                    Finding::well(what, seen)
+                });
+            }
+        }
+        findings
     }
 }
 

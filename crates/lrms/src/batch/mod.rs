@@ -4,6 +4,7 @@
 //! - [`Batch`]: the logic above it, shared by all dialects; [`crate::worker`] executes orders with it
 //! - [`settings`]: its resources, accounts and limits
 //! - [`tag`]: names by which our reservations and jobs are recognised
+//! - [`tres`]: GPUs, memory, licences and other things beside cores and nodes
 //! - [`accounts`]: mapping of owners to accounts and projects of the cluster
 //!
 //! The batch system is the only record of reservations and jobs; nothing is stored here. Between two looks (one look
@@ -33,6 +34,7 @@ pub mod settings;
 mod submitting;
 pub mod system;
 pub mod tag;
+pub mod tres;
 mod view;
 
 pub use accounts::{Accounts, Projects};
@@ -45,3 +47,4 @@ pub use system::{
 };
 pub(crate) use system::{add_cores, count, total};
 pub use tag::Tag;
+pub use tres::{TresJob, TresPicture};

@@ -7,7 +7,7 @@ use super::system::{Handle, Picture, Place, Reserved};
 use super::tag::{MOST_PIECES, Tag};
 use bookahead_party::Tagged;
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
-use bookahead_protocol::{Name, ReservationId};
+use bookahead_protocol::{Name, ReservationId, Tres};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A reservation in the batch system that belongs to one of ours.
@@ -20,6 +20,8 @@ pub(super) struct Piece {
     pub(super) resource: Name,
     /// Its terms: those ordered, if the actual ones satisfy them.
     pub(super) span: Span,
+    /// Amounts beside the capacity: those ordered, once this process ordered them.
+    pub(super) tres: Tres,
 }
 
 /// Tolerance for a begin of "now": the batch system executes the command a few seconds later and lets the reservation
@@ -94,7 +96,7 @@ impl Pieces {
         for (id, piece) in self.known.iter().flat_map(|(id, pieces)| pieces.iter().map(|piece| (*id, piece)))
         {
             let resource = piece.resource.clone();
-            let new = || Tagged { id, owner: None, resource, spans: Vec::new() };
+            let new = || Tagged { id, owner: None, resource, spans: Vec::new(), tres: piece.tres.clone() };
             let tagged = found.entry((id, &piece.resource)).or_insert_with(new);
             tagged.owner = tagged.owner.take().or_else(|| piece.owner.clone());
             tagged.spans.push(piece.span);
@@ -170,12 +172,16 @@ impl Pieces {
             // The batch system may have rounded the times. Keep the ordered terms if the actual ones satisfy them, or
             // the next comparison would see a difference.
             let asked = known.map(|piece| piece.span).filter(|asked| now.does_for(there, *asked));
+            let offered = settings.tres_of(&place.resource);
+            let tres = known.map(|piece| piece.tres.clone());
+            let tres = tres.unwrap_or_else(|| picture.tres.of(reserved, offered, place.unit));
             let piece = Piece {
                 handle: reserved.handle.clone(),
                 number: tag.piece,
                 owner: tag.owner,
                 resource: place.resource.clone(),
                 span: asked.unwrap_or(there),
+                tres,
             };
             self.add(tag.id, piece);
         }

@@ -4,6 +4,7 @@
 use super::pieces::{Now, Piece};
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Unit};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
+use bookahead_protocol::Tres;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Differences between the present and the wanted pieces.
@@ -21,10 +22,10 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Keeps pieces as they are if possible; others become the wanted span with which they overlap longest.
-    pub(super) fn of(mut there: Vec<Piece>, wanted: Vec<Span>, now: Now) -> Plan {
+    pub(super) fn of(mut there: Vec<Piece>, wanted: Vec<Span>, tres: &Tres, now: Now) -> Plan {
         let mut plan = Plan::default();
         for span in wanted {
-            match there.iter().position(|piece| now.does_for(piece.span, span)) {
+            match there.iter().position(|piece| now.does_for(piece.span, span) && piece.tres == *tres) {
                 Some(at) => plan.same.push((there.remove(at).handle, span)),
                 None => plan.creates.push(span),
             }

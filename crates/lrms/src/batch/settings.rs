@@ -5,7 +5,7 @@ use super::system::Place;
 use crate::GO_WITHIN;
 use crate::builtin::{MOST_JOBS, REMEMBERED};
 use bookahead_plan::{Capacity, Seconds};
-use bookahead_protocol::{Millis, Name};
+use bookahead_protocol::{Millis, Name, Tres};
 use std::collections::BTreeMap;
 
 /// Oldest look by which to choose nodes for a reservation. Changes since then cost at worst one refusal, followed by
@@ -19,6 +19,8 @@ pub struct Settings {
     pub site: Name,
     /// Resources with the offered capacity of each. They must not share nodes.
     pub places: Vec<(Place, Capacity)>,
+    /// Totals of things beside the capacity, by resource.
+    pub tres: BTreeMap<Name, Tres>,
     /// Accounts that own reservations and run jobs.
     pub accounts: Accounts,
     /// Projects to charge, for batch systems with accounting.
@@ -40,11 +42,18 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What a resource offers beside its capacity.
+    pub(super) fn tres_of(&self, resource: &Name) -> &Tres {
+        const NONE: &Tres = &Tres(BTreeMap::new());
+        self.tres.get(resource).unwrap_or(NONE)
+    }
+
     /// Defaults: a look every second while there are jobs, and no projects.
     pub fn new(site: Name, places: Vec<(Place, Capacity)>, accounts: Accounts) -> Settings {
         Settings {
             site,
             places,
+            tres: BTreeMap::new(),
             accounts,
             projects: Projects::default(),
             qos: BTreeMap::new(),

@@ -4,11 +4,12 @@
 //!
 //! Times are those of the batch system's clock. Amounts are in the [`Unit`] of the resource.
 
+use super::tres::TresPicture;
 use crate::environment::Within;
 use crate::error::LrmsError;
 use bookahead_party::{Sharing, Work};
 use bookahead_plan::{Interval, Seconds, Time};
-use bookahead_protocol::Name;
+use bookahead_protocol::{Name, Tres};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
@@ -138,6 +139,8 @@ pub struct Traits {
     pub freed_within: Seconds,
     /// Whether jobs of several accounts can use one reservation.
     pub sharing: Sharing,
+    /// Whether reservations can have things beside cores and nodes.
+    pub tres: bool,
 }
 
 /// Unit in which a resource is counted.
@@ -195,6 +198,8 @@ pub struct Wanted {
     pub project: Option<String>,
     /// Nodes from [`ReservationSystem::choose`]; empty if the batch system chooses.
     pub nodes: Vec<Share>,
+    /// Amounts of things beside cores and nodes. Refused by batch systems without [`Traits::tres`].
+    pub tres: Tres,
 }
 
 /// State of the batch system at one moment.
@@ -210,6 +215,8 @@ pub struct Picture {
     pub jobs: Vec<JobFact>,
     /// Records that could not be parsed.
     pub unreadable: Vec<Unreadable>,
+    /// GPUs, memory, licences and other things beside cores and nodes.
+    pub tres: TresPicture,
 }
 
 /// A record that could not be parsed. It is skipped; all others count.

@@ -12,12 +12,12 @@ use super::pieces::Piece;
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Reserved, Unit};
 use bookahead_party::{Look, Seen};
 use bookahead_plan::{Capacity, Interval, Owner, Running, Seconds, Span, Time, Waiting};
-use bookahead_protocol::ReservationId;
 use bookahead_protocol::ledger::{Started, View, taken};
+use bookahead_protocol::{ReservationId, Tres};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Jobs and reservations without an end are taken to end after ten years.
-const FAR: Seconds = Seconds(10 * 365 * 86_400);
+pub(super) const FAR: Seconds = Seconds(10 * 365 * 86_400);
 
 /// One resource in a picture.
 pub(super) struct ResourceView<'a> {
@@ -30,7 +30,9 @@ pub(super) struct ResourceView<'a> {
     /// All reservations that are not over.
     pub(super) reservations: BTreeMap<&'a Handle, &'a Reserved>,
     /// Our own reservations among them.
-    ours: BTreeMap<&'a Handle, (ReservationId, &'a Piece)>,
+    pub(super) ours: BTreeMap<&'a Handle, (ReservationId, &'a Piece)>,
+    /// Totals of things beside the capacity that it offers.
+    offered: &'a Tres,
 }
 
 impl<'a> ResourceView<'a> {
@@ -40,12 +42,14 @@ impl<'a> ResourceView<'a> {
         let nodes = picture.nodes.iter().filter(here).map(|node| (node.name.as_str(), node)).collect();
         let live = picture.reservations.iter().filter(|reserved| reserved.interval.end > now);
         let reservations = live.map(|reserved| (&reserved.handle, reserved)).collect();
-        ResourceView { picture, place, capacity, now, nodes, reservations, ours: state.pieces.by_handle() }
+        let (ours, offered) = (state.pieces.by_handle(), state.settings.tres_of(&place.resource));
+        ResourceView { picture, place, capacity, now, nodes, reservations, ours, offered }
     }
 
     pub(super) fn seen(&self) -> Seen {
         let (running, waiting, foreign) = (self.running(), self.waiting(), foreign(self));
-        let view = View { running, waiting, foreign, by_class: false };
+        let tres = self.tres(self.offered);
+        let view = View { running, waiting, foreign, tres, by_class: false };
         let (backings, away) = backings(self);
         Seen { view, lost: self.lost(), backings, away, in_use: BTreeSet::new(), started: self.started() }
     }
@@ -107,7 +111,10 @@ impl<'a> ResourceView<'a> {
 
     /// The nodes of this resource that a running job uses outside of its reservations; None if it runs here on
     /// unknown nodes.
-    fn nodes_taken<'b>(&'b self, job: &'b JobFact) -> Option<impl Iterator<Item = (&'b Node, u32)>> {
+    pub(super) fn nodes_taken<'b>(
+        &'b self,
+        job: &'b JobFact,
+    ) -> Option<impl Iterator<Item = (&'b Node, u32)>> {
         let inside: Vec<&Reserved> = job
             .reservations
             .iter()
@@ -136,7 +143,7 @@ impl<'a> ResourceView<'a> {
         self.picture.clock.unwrap_or(self.now).max(self.now)
     }
 
-    fn end(&self, job: &JobFact) -> Time {
+    pub(super) fn end(&self, job: &JobFact) -> Time {
         let started = job.started.unwrap_or(self.now);
         let end = job.limit.map_or(Time::MAX, |limit| started + limit);
         // A job past its limit still runs, so it ends in a second at the earliest.

@@ -130,7 +130,7 @@ impl Cluster {
         let usage = self.scheduler.usage();
         let queue = self.tasks.values().filter(|task| task.started.is_none());
         let waiting = queue.map(|task| usage.told(task.asked)).collect();
-        View { running, waiting, foreign: Vec::new(), by_class: true }
+        View { running, waiting, by_class: true, ..View::default() }
     }
 
     /// The next event, if nothing unexpected happens before.

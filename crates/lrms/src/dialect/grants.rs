@@ -5,6 +5,7 @@ use super::{Tools, refused, start};
 use crate::batch::{FactState, Finding, Handle, JobFact, Node, Picture, Place, Reserved, Unit, Wanted};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
+use bookahead_protocol::Tres;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -145,6 +146,7 @@ impl Trial<'_> {
             others: Vec::new(),
             project: None,
             nodes: Vec::new(),
+            tres: Tres::default(),
         };
         match make_and_delete(&wanted) {
             Ok(()) => Finding::well(what, format!("{account} may; tested with {}", self.name)),
@@ -176,6 +178,7 @@ mod tests {
             others: Vec::new(),
             project: None,
             nodes: Vec::new(),
+            tres: Tres::default(),
         }
     }
 

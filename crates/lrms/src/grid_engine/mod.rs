@@ -99,6 +99,7 @@ impl BatchSystem for GridEngine {
             requeues_jobs: false,
             freed_within: Seconds::ZERO,
             sharing: Sharing::FromTheBeginning,
+            tres: false,
         }
     }
 
@@ -152,5 +153,6 @@ fn look(tools: &Tools, places: &[Place], slack: &OnceLock<Seconds>) -> Result<Pi
     let (queues, nodes) = nodes::find(tools, places, listing.instances())?;
     let jobs = jobs::facts(&listing, &queues, clock);
     let reservations = reservations::list(tools, &document(&asked[2], &reserved?)?)?;
-    Ok(Picture { clock, nodes, reservations, jobs, unreadable: listing.unreadable() })
+    let unreadable = listing.unreadable();
+    Ok(Picture { clock, nodes, reservations, jobs, unreadable, ..Picture::default() })
 }

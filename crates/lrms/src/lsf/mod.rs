@@ -89,6 +89,7 @@ impl BatchSystem for Lsf {
             requeues_jobs: false,
             freed_within: Seconds::ZERO,
             sharing: Sharing::Never,
+            tres: false,
         }
     }
 
@@ -105,7 +106,7 @@ impl BatchSystem for Lsf {
         let mut jobs = jobs::facts(jobs, &self.places, &members, &reservations);
         submit::read_goes(&tools, &mut jobs)?;
         *self.members.lock().unwrap_or_else(PoisonError::into_inner) = Some(members);
-        Ok(Picture { clock: Some(clock), nodes, reservations, jobs, unreadable: odd })
+        Ok(Picture { clock: Some(clock), nodes, reservations, jobs, unreadable: odd, ..Picture::default() })
     }
 
     fn examine(&self) -> Vec<Finding> {

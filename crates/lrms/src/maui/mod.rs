@@ -76,6 +76,7 @@ impl BatchSystem for Maui {
             freed_within: Seconds::ZERO,
             // Maui cannot change a reservation, and so not its users.
             sharing: Sharing::FromTheBeginning,
+            tres: false,
         }
     }
 
@@ -88,7 +89,7 @@ impl BatchSystem for Maui {
         let seen = reservations::all(commands, &nodes)?;
         let jobs = jobs::facts(jobs, &self.places, &nodes, &queue, &seen);
         let reservations = seen.reservations;
-        Ok(Picture { clock: seen.clock, nodes, reservations, jobs, unreadable })
+        Ok(Picture { clock: seen.clock, nodes, reservations, jobs, unreadable, ..Picture::default() })
     }
 
     fn examine(&self) -> Vec<Finding> {

@@ -4,6 +4,7 @@
 use super::Pbs;
 use super::nodes::{Takes, Vnodes};
 use super::reservations::{self, FREED_WITHIN, Known, State};
+use super::tres;
 use crate::batch::{Handle, Node, Picture, ReservationSystem, Reserved, Unit, Wanted};
 use crate::command::{Command, Outcome};
 use crate::dialect::calendar;
@@ -150,6 +151,9 @@ impl<'a> Request<'a> {
         if wanted.amount == 0 || wanted.interval.is_empty() {
             return Err(refused(what(wanted), "its size or duration is zero; request more"));
         }
+        if let Some(why) = tres::impossible(&wanted.tres) {
+            return Err(refused(what(wanted), why));
+        }
         if let Some(account) = wanted.accounts().find(|account| !is_plain(account)) {
             return Err(refused(what(wanted), format!("{account:?} is not a valid account")));
         }
@@ -237,7 +241,15 @@ impl<'a> Request<'a> {
             Unit::Cores => 1,
             Unit::Nodes => self.nodes.iter().map(|node| node.cores).min().unwrap_or(1),
         };
-        chunks(self.wanted.amount, cores, &self.wanted.place.features)
+        // With things beside cores, as many equal chunks as possible.
+        let (amount, cores) = match self.wanted.place.unit {
+            Unit::Cores => {
+                let count = tres::chunks(self.wanted.amount, &self.wanted.tres);
+                (count, self.wanted.amount / count)
+            }
+            Unit::Nodes => (self.wanted.amount, cores),
+        };
+        chunks(amount, cores, &self.wanted.place.features) + &tres::words(&self.wanted.tres, amount)
     }
 
     fn arrangement(&self) -> &'static str {
@@ -276,6 +288,9 @@ impl<'a> Request<'a> {
         let (got, Interval { begin, end }) = (known.reserved.interval, interval);
         if got != interval {
             return Some(format!("{} to {} was granted instead of {begin} to {end}", got.begin, got.end));
+        }
+        if let Some((name, all)) = known.tres.lacks(&self.wanted.tres) {
+            return Some(format!("it has {} of {name} instead of {all}", known.tres.of(name)));
         }
         differs(&known.reserved, self.wanted, self.nodes.iter().copied())
     }

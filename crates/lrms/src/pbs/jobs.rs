@@ -4,7 +4,8 @@
 use super::nodes::Vnodes;
 use super::records::{self, JOB, Record};
 use super::reservations::{self, Known};
-use crate::batch::{self, FactState, Handle, JobFact, Place, Unreadable, total};
+use super::tres;
+use crate::batch::{self, FactState, Handle, JobFact, Place, TresJob, Unreadable, total};
 use crate::dialect::calendar;
 use crate::dialect::{Tools, resources_in, unreadable};
 use crate::error::LrmsError;
@@ -24,24 +25,29 @@ pub(super) fn list(
     places: &[Place],
     vnodes: &Vnodes,
     reservations: &[Known],
-) -> Result<(Vec<JobFact>, Vec<Unreadable>), LrmsError> {
+) -> Result<(Vec<JobFact>, Vec<TresJob>, Vec<Unreadable>), LrmsError> {
     let command = tools.command("qstat").args(["-t", "-f", "-F", "dsv"]);
     let listed = records::read(&tools.ask(&command)?, &JOB);
     let listed = listed.ok_or_else(|| unreadable(&command, "it lists no jobs"))?;
-    let (mut ranked, mut odd) = (Vec::new(), Vec::new());
+    let (mut ranked, mut used, mut odd) = (Vec::new(), Vec::new(), Vec::new());
     for job in listed.iter().filter(|job| !is_left_out(job)) {
         let Some(fact) = fact(job, places, vnodes, reservations) else {
             odd.push(Unreadable::Job(job.id.clone()));
             continue;
         };
         let waits = fact.state != FactState::Running;
+        let tres = tres::of_chunks(job.text("exec_vnode").unwrap_or_default());
+        if !waits && !tres.is_empty() {
+            let ends = fact.started.zip(fact.limit).map(|(start, limit)| start + limit);
+            used.push(TresJob { tres, ends, reservations: fact.reservations.clone() });
+        }
         let priority = job.number("Priority").unwrap_or(0);
         ranked.push(((waits, Reverse(priority), fact.submitted, sequence(&job.id)), fact));
     }
     ranked.retain(|(_, fact)| !fact.resources.is_empty());
     // The id is the last key, so that jobs of equal rank have the same order in every look.
     ranked.sort_by_key(|(rank, _)| *rank);
-    Ok((ranked.into_iter().map(|(_, fact)| fact).collect(), odd))
+    Ok((ranked.into_iter().map(|(_, fact)| fact).collect(), used, odd))
 }
 
 /// An array itself, as its subjobs are listed; and finished jobs, or those at another server.

@@ -26,13 +26,15 @@ mod nodes;
 mod records;
 mod reservations;
 mod submit;
+mod tres;
 
-use crate::batch::{BatchSystem, Finding, Picture, Place, Traits};
+use crate::batch::{BatchSystem, Finding, Picture, Place, Traits, TresPicture};
 use crate::command::Runner;
 use crate::dialect::Tools;
 use crate::error::LrmsError;
 use bookahead_party::Sharing;
 use bookahead_plan::Seconds;
+use bookahead_protocol::Tres;
 use nodes::Vnodes;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -101,6 +103,7 @@ impl BatchSystem for Pbs {
             requeues_jobs: false,
             freed_within: reservations::FREED_WITHIN,
             sharing: Sharing::FromTheBeginning,
+            tres: true,
         }
     }
 
@@ -111,12 +114,15 @@ impl BatchSystem for Pbs {
         let (vnodes, mut unreadable) = Vnodes::ask(&tools, &self.settings.places)?;
         let (reservations, odd) = reservations::list(&tools, &vnodes, clock)?;
         unreadable.extend(odd);
-        let (jobs, odd) = jobs::list(&tools, &self.settings.places, &vnodes, &reservations)?;
+        let (jobs, used, odd) = jobs::list(&tools, &self.settings.places, &vnodes, &reservations)?;
         unreadable.extend(odd);
+        let reserved = reservations.iter().filter(|known| !known.tres.is_empty());
+        let reserved = reserved.map(|known| (known.reserved.handle.clone(), known.tres.clone())).collect();
+        let tres = TresPicture { totals: Tres::default(), nodes: vnodes.tres(), reserved, jobs: used };
         let reservations = reservations.into_iter().map(|known| known.reserved).collect();
         let nodes = vnodes.nodes().cloned().collect();
         *self.vnodes.lock().unwrap_or_else(PoisonError::into_inner) = Some(vnodes);
-        Ok(Picture { clock: Some(clock), nodes, reservations, jobs, unreadable })
+        Ok(Picture { clock: Some(clock), nodes, reservations, jobs, unreadable, tres })
     }
 
     fn examine(&self) -> Vec<Finding> {

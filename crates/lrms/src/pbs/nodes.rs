@@ -2,10 +2,11 @@
 //! core occupies the whole vnode or its whole host (`sharing`, see pbs_node_attributes(7B)).
 
 use super::records::{self, Record, VNODE};
+use super::tres;
 use crate::batch::{Node, Place, Unreadable};
 use crate::dialect::{Tools, unreadable};
 use crate::error::LrmsError;
-use bookahead_protocol::Name;
+use bookahead_protocol::{Name, Tres};
 use std::collections::BTreeMap;
 
 /// States in which jobs run or can run on a vnode, see pbs_node_attributes(7B); all others count as unusable.
@@ -29,6 +30,8 @@ struct Vnode {
     host: String,
     /// As PBS writes it; empty for `default_shared`.
     sharing: String,
+    /// Resources beside cores.
+    tres: Tres,
 }
 
 /// How much of a vnode its first core occupies.
@@ -61,20 +64,29 @@ impl Vnodes {
             let sharing = vnode.text("sharing").unwrap_or_default().to_owned();
             // On a host with several vnodes, the natural vnode often has no cores of its own.
             let there = cores > 0 && !node.resources.is_empty();
-            there.then(|| (vnode.id.clone(), Vnode { node, host, sharing }))
+            there.then(|| (vnode.id.clone(), Vnode { node, host, sharing, tres: tres::of_vnode(vnode) }))
         });
         Ok((Vnodes(nodes.collect()), odd))
     }
 
     /// The nodes of a picture, each as its own host.
     pub(super) fn of(nodes: &[Node]) -> Vnodes {
-        let plain =
-            |node: &Node| Vnode { node: node.clone(), host: node.name.clone(), sharing: String::new() };
+        let plain = |node: &Node| Vnode {
+            node: node.clone(),
+            host: node.name.clone(),
+            sharing: String::new(),
+            tres: Tres::default(),
+        };
         Vnodes(nodes.iter().map(|node| (node.name.clone(), plain(node))).collect())
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.0.values().map(|vnode| &vnode.node)
+    }
+
+    /// Resources beside cores of each vnode.
+    pub(super) fn tres(&self) -> BTreeMap<String, Tres> {
+        self.0.iter().map(|(name, vnode)| (name.clone(), vnode.tres.clone())).collect()
     }
 
     pub(super) fn resources<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Vec<Name> {
@@ -184,7 +196,10 @@ mod tests {
     fn vnodes() -> Vnodes {
         let vnode = |name: &str, host: &str, sharing: &str| {
             let node = Node { name: name.into(), cores: 8, usable: true, resources: vec!["cpu".into()] };
-            (name.to_owned(), Vnode { node, host: host.into(), sharing: sharing.into() })
+            (
+                name.to_owned(),
+                Vnode { node, host: host.into(), sharing: sharing.into(), tres: Tres::default() },
+            )
         };
         let of = [
             vnode("n1", "n1", ""),

@@ -42,6 +42,12 @@ impl Record {
         self.number(name).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
     }
 
+    /// All attributes whose names begin with this, without it.
+    pub(super) fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let all = self.values.iter();
+        all.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
+    }
+
     pub(super) fn is_true(&self, name: &str) -> bool {
         self.text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }

@@ -3,12 +3,14 @@
 //! its readable part counts, and it exists. An unreadable reservation is never taken for a deleted one.
 
 use super::nodes::Vnodes;
+use super::tres;
 use crate::batch::{Handle, Reserved, Unreadable, total};
 use crate::command::Command;
 use crate::dialect::calendar;
 use crate::dialect::{Tools, failed, unreadable};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
+use bookahead_protocol::Tres;
 use std::collections::BTreeMap;
 
 /// A reservation with the data that only PBS has.
@@ -22,6 +24,8 @@ pub(super) struct Known {
     pub(super) select: String,
     /// Its placement, such as `scatter:excl`.
     pub(super) place: String,
+    /// Resources beside cores.
+    pub(super) tres: Tres,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +176,8 @@ fn known(id: &str, values: &BTreeMap<&str, &str>, vnodes: &Vnodes) -> Option<Kno
     };
     let short = id.split('.').next().unwrap_or(id);
     let queue = if text("queue").is_empty() { short } else { text("queue") };
-    Some(Known { reserved, queue: queue.into(), state, select, place })
+    let tres = tres::of_chunks(text("resv_nodes"));
+    Some(Known { reserved, queue: queue.into(), state, select, place, tres })
 }
 
 /// Promised capacity without a readable vnode counts as being on an unavailable one: PBS provides it as soon as it

@@ -19,7 +19,7 @@ const SILENCE: [&str; 8] = [
 ];
 
 /// Slurm's message, and our explanation with advice.
-const KNOWN: [(&str, &str); 10] = [
+const KNOWN: [(&str, &str); 11] = [
     (
         "Requested nodes are busy",
         "running jobs or other reservations use cores there at that time; choose another time, or request less",
@@ -33,6 +33,10 @@ const KNOWN: [(&str, &str); 10] = [
         "that time is in the past for the controller; compare its clock with the one here",
     ),
     ("Invalid partition name", "correct the partition of the resource"),
+    (
+        "Invalid license specification",
+        "Slurm does not have that licence, or other reservations have too many of it at that time; choose another time",
+    ),
     ("Invalid feature specification", "correct the features of the resource"),
     ("Invalid node name", "a node was removed from Slurm; try again"),
     ("Duplicate reservation name", "another reservation has that name; delete it first"),

@@ -13,7 +13,7 @@
 use super::commands::{self, invalid_project, invalid_user, is_about_projects, is_about_users, scontrol};
 use super::formats::{NO_CORE_LISTS, written};
 use super::reservations::{self, Booked};
-use super::{Slurm, delete};
+use super::{Slurm, delete, tres};
 use crate::batch::{
     FactState, Handle, JobFact, Node, Picture, ReservationSystem, Reserved, Share, Unit, Wanted,
 };
@@ -116,6 +116,9 @@ fn check(wanted: &Wanted, picture: &Picture) -> Result<(), LrmsError> {
             "that time is in the past for the controller; compare its clock with the one here",
         ));
     }
+    if let Some(why) = tres::impossible(wanted) {
+        return Err(refused(what(wanted), why));
+    }
     let words = std::iter::once(&wanted.name).chain(wanted.accounts()).chain(&wanted.project);
     match words.chain(&wanted.place.features).chain(&wanted.place.partition).find(|word| !plain(word)) {
         Some(word) => Err(refused(
@@ -158,6 +161,9 @@ fn command(
         let names: Vec<&str> = nodes.iter().map(|(node, _)| node.as_str()).collect();
         words.push(format!("Nodes={}", names.join(",")));
         words.push(format!("CoreCnt={}", core_count(nodes, slurm.version()?)));
+    }
+    if !tres::licenses_of(&wanted.tres).is_empty() {
+        words.push(tres::word(&wanted.tres));
     }
     Ok(scontrol(&slurm.tools, words))
 }
@@ -205,7 +211,8 @@ fn differs(booked: &Booked, wanted: &Wanted, picture: &Picture) -> Option<String
 
 fn differs_but_in_time(booked: &Booked, wanted: &Wanted, picture: &Picture) -> Option<String> {
     let there = booked.ours(picture, None);
-    booked.differs_in_whom(wanted).or_else(|| dialect::differs(&there, wanted, &picture.nodes))
+    let differs = booked.differs_in_whom(wanted).or_else(|| dialect::differs(&there, wanted, &picture.nodes));
+    differs.or_else(|| booked.differs_in_tres(wanted, picture))
 }
 
 /// Describes the request in messages.
@@ -216,7 +223,7 @@ fn what(wanted: &Wanted) -> String {
 /// Whole nodes that are free in that interval, in Slurm's order; the error says how many there are.
 pub(super) fn whole_nodes(wanted: &Wanted, picture: &Picture) -> Result<Vec<Share>, String> {
     let free = room(wanted, picture).filter(|(node, free)| *free == node.cores && node.cores > 0);
-    let free: Vec<Share> = free.map(|(node, free)| (node.name.clone(), free)).collect();
+    let free: Vec<(&Node, u32)> = free.collect();
     let amount = wanted.amount as usize;
     if free.len() < amount {
         return Err(format!(
@@ -225,7 +232,7 @@ pub(super) fn whole_nodes(wanted: &Wanted, picture: &Picture) -> Result<Vec<Shar
             wanted.place.resource
         ));
     }
-    Ok(free.into_iter().take(amount).collect())
+    tres::pick(free, wanted, picture)
 }
 
 /// Cores on as few nodes as possible, in Slurm's order; the error says how many there are.
@@ -356,7 +363,9 @@ fn show(tools: &Tools) -> Result<Vec<Booked>, LrmsError> {
 
 /// Whether only times differ, and Slurm can change them: the begin of an active reservation is fixed.
 fn is_possible(old: &Booked, wanted: &Wanted, picture: &Picture) -> bool {
-    let same = differs_but_in_time(old, wanted, picture).is_none();
+    // Licences can be changed in place.
+    let licensed = Booked { licenses: tres::licenses_of(&wanted.tres), ..old.clone() };
+    let same = differs_but_in_time(&licensed, wanted, picture).is_none();
     let keeps_begin =
         old.interval.begin == wanted.interval.begin || has_come(wanted.interval.begin, picture.clock);
     same && (!old.active || keeps_begin)
@@ -392,6 +401,9 @@ fn update(tools: &Tools, old: &Booked, wanted: &Wanted, picture: &Picture) -> Co
         words.push(format!("StartTime={}", begin(wanted.interval.begin, picture.clock)));
     }
     words.push(format!("EndTime={}", written(wanted.interval.end)));
+    if old.differs_in_licenses(wanted) {
+        words.push(tres::word(&wanted.tres));
+    }
     scontrol(tools, words)
 }
 
@@ -420,12 +432,15 @@ fn verify(tools: &Tools, old: &Booked, wanted: &Wanted, picture: &Picture) -> Re
             None => return Ok(new.ours(picture, None)),
         },
     };
-    if new.is_some_and(|new| new.interval != old.interval) {
+    if new.is_some_and(|new| new.interval != old.interval || new.licenses != old.licenses) {
         let mut words = vec!["update".to_owned(), format!("ReservationName={}", old.name)];
         if new.is_some_and(|new| !new.active) {
             words.push(format!("StartTime={}", written(old.interval.begin)));
         }
         words.push(format!("EndTime={}", written(old.interval.end)));
+        if new.is_some_and(|new| new.licenses != old.licenses) {
+            words.push(tres::word(&old.licenses));
+        }
         let command = scontrol(tools, words);
         // No job can be in the way: the reservation had these times a moment ago.
         let outcome = apply(tools, command.clone(), true)?;

@@ -47,6 +47,7 @@ pub(super) struct SlurmJob {
     pub(super) end_time: Number,
     pub(super) exit_code: Exit,
     pub(super) resv_name: Words,
+    pub(super) licenses: Words,
     pub(super) comment: Words,
     pub(super) restart_cnt: Number,
     pub(super) dependency: Words,

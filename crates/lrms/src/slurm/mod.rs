@@ -29,11 +29,12 @@ mod reservations;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod tres;
 
 #[cfg(unix)]
 pub use own_cluster::{OwnCluster, OwnClusterError, OwnClusterSettings};
 
-use crate::batch::{BatchSystem, Finding, Picture, Place, Traits, Unreadable};
+use crate::batch::{BatchSystem, Finding, Handle, Picture, Place, Traits, TresPicture, Unreadable};
 use crate::command::Runner;
 use crate::dialect::Tools;
 use crate::error::LrmsError;
@@ -124,6 +125,7 @@ impl BatchSystem for Slurm {
             requeues_jobs: true,
             freed_within: Seconds::ZERO,
             sharing: Sharing::Always,
+            tres: true,
         }
     }
 
@@ -137,11 +139,13 @@ impl BatchSystem for Slurm {
             tools.ask_each(&[nodes, reservations, config, squeue(&tools)]);
         let nodes = nodes::read(&nodes?)?;
         let reservations = reservations::read(&reservations?)?;
-        let clock = clock(&config?);
+        let config = config?;
+        let clock = clock(&config);
         let (jobs, odd) = json::read(&jobs?)?;
+        let tres = tres_picture(&config, &nodes, &reservations, &jobs);
         let granted = self.granted.compare(&reservations, began);
         let picture = picture(&self.settings, clock, &nodes, &reservations, jobs, &granted);
-        Ok(Picture { unreadable: Unreadable::jobs(odd).collect(), ..picture })
+        Ok(Picture { unreadable: Unreadable::jobs(odd).collect(), tres, ..picture })
     }
 
     fn examine(&self) -> Vec<Finding> {
@@ -182,6 +186,22 @@ fn clock(config: &str) -> Option<Time> {
     config.lines().find_map(|line| formats::time(line.strip_prefix("Configuration data as of ")?.trim()))
 }
 
+/// Licences from the configuration, things of nodes, and what reservations and jobs have.
+fn tres_picture(
+    config: &str,
+    nodes: &[SlurmNode],
+    reservations: &[Booked],
+    jobs: &[json::SlurmJob],
+) -> TresPicture {
+    let licensed = reservations.iter().filter(|booked| !booked.licenses.is_empty());
+    TresPicture {
+        totals: formats::setting(config, "Licenses").map(tres::licenses).unwrap_or_default(),
+        nodes: nodes.iter().map(|node| (node.name.clone(), node.tres.clone())).collect(),
+        reserved: licensed.map(|booked| (Handle(booked.name.clone()), booked.licenses.clone())).collect(),
+        jobs: tres::of_jobs(jobs),
+    }
+}
+
 fn picture(
     settings: &Settings,
     clock: Option<Time>,
@@ -205,5 +225,6 @@ fn picture(
         reservations: told.filter(|reserved| !is_over(reserved.interval.end)).collect(),
         jobs: jobs::told(jobs, &around),
         unreadable: Vec::new(),
+        tres: TresPicture::default(),
     }
 }

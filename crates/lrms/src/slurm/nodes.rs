@@ -2,8 +2,10 @@
 //! times as fast with a thousand nodes, and it does not group similar nodes as later versions of `sinfo --json` do.
 
 use super::formats::{field, list, number};
+use super::tres;
 use crate::batch::{Node, Place};
 use crate::error::LrmsError;
+use bookahead_protocol::Tres;
 
 const COMMAND: &str = "scontrol show nodes";
 
@@ -17,6 +19,8 @@ pub(super) struct SlurmNode {
     pub(super) usable: bool,
     pub(super) partitions: Vec<String>,
     pub(super) features: Vec<String>,
+    /// GRES and memory.
+    pub(super) tres: Tres,
 }
 
 impl SlurmNode {
@@ -62,6 +66,7 @@ fn node(line: &str) -> Option<SlurmNode> {
         usable: is_usable(field(line, "State")?),
         partitions: list(line, "Partitions"),
         features: list(line, "ActiveFeatures"),
+        tres: tres::of_node(line),
     })
 }
 

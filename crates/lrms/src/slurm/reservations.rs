@@ -4,9 +4,11 @@
 
 use super::formats;
 use super::formats::{field, list, number};
+use super::tres;
 use crate::batch::{Handle, Picture, Reserved, Wanted, count, total};
 use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
+use bookahead_protocol::Tres;
 use std::collections::{BTreeMap, BTreeSet};
 
 const COMMAND: &str = "scontrol show res";
@@ -28,6 +30,8 @@ pub(super) struct Booked {
     pub(super) users: Vec<String>,
     /// Slurm calls them accounts. A job must be of one of the users and for one of the projects.
     pub(super) projects: Vec<String>,
+    /// As `license/NAME`.
+    pub(super) licenses: Tres,
     pub(super) active: bool,
 }
 
@@ -67,6 +71,7 @@ fn head(line: &str) -> Option<Booked> {
         flags: Vec::new(),
         users: Vec::new(),
         projects: Vec::new(),
+        licenses: Tres::default(),
         active: false,
     })
 }
@@ -85,6 +90,7 @@ impl Booked {
         } else if line.starts_with("Users=") {
             self.users = list(line, "Users");
             self.projects = list(line, "Accounts");
+            self.licenses = field(line, "Licenses").map(tres::licenses).unwrap_or_default();
             self.active = field(line, "State") == Some("ACTIVE");
         }
         Some(())
@@ -200,7 +206,7 @@ ReservationName=x y StartTime=1 EndTime=2 Duration=00:00:00 \u{e9} StartTime=179
      NodeName=n2 CoreIDs=0-2
      NodeName=n3 CoreIDs=0-4
    TRES=cpu=8
-   Users=root,ann Groups=(null) Accounts=physics Licenses=(null) State=ACTIVE BurstBuffer=(null) Watts=n/a
+   Users=root,ann Groups=(null) Accounts=physics Licenses=qpu:2,matlab:4 State=ACTIVE BurstBuffer=(null) Watts=n/a
    MaxStartDelay=(null)
    
 ";
@@ -213,6 +219,7 @@ ReservationName=x y StartTime=1 EndTime=2 Duration=00:00:00 \u{e9} StartTime=179
         assert_eq!((booked.cores, booked.active), (8, true));
         assert_eq!(booked.users, ["root", "ann"]);
         assert_eq!(booked.projects, ["physics"]);
+        assert_eq!(booked.licenses.to_string(), "license/matlab=4,license/qpu=2");
         assert_eq!(
             booked.spread(|_| None, None),
             (BTreeMap::from([("n2".into(), 3), ("n3".into(), 5)]), true)

@@ -187,7 +187,15 @@ fn inside(job: Job, reservation: u128) -> Job {
 
 fn backing(id: u128, spans: &[Span]) -> Backing {
     let (id, owner, spans) = (ReservationId(id), Name::from("ann"), spans.to_vec());
-    Backing { resource: cpu(), id, owner, shared_with: Default::default(), spans, replaces: false }
+    Backing {
+        resource: cpu(),
+        id,
+        owner,
+        shared_with: Default::default(),
+        spans,
+        tres: Default::default(),
+        replaces: false,
+    }
 }
 
 fn status(builtin: &mut Builtin, id: u128) -> JobStatus {

@@ -73,25 +73,6 @@ impl Site {
         if gives_up { entry.takes() } else { entry.promised().to_vec() }
     }
 
-    /// Whether other users may use it than the batch system knows, as far as it is known. After a restart a
-    /// reservation that is or was shared is ordered once more.
-    fn is_shared_otherwise(&self, id: ReservationId) -> bool {
-        let Some(entry) = self.ledger.entry(id) else { return false };
-        match self.orders.keeps.get(&id).and_then(|keep| keep.shared_with.as_ref()) {
-            Some(known) => known != entry.shared_with(),
-            None => !entry.shared_with().is_empty() || !entry.request.shared_with.is_empty(),
-        }
-    }
-
-    /// After a change of requests: the users of a reservation may change without its spans.
-    pub(super) fn order_sharing(&mut self, ids: Vec<ReservationId>, step: &mut Step) {
-        for id in ids {
-            if self.asks() && self.is_shared_otherwise(id) {
-                self.order_keep(id, step);
-            }
-        }
-    }
-
     /// Orders the spans that the ledger promises, unless they are kept or an order is in progress.
     pub(super) fn order_keep(&mut self, id: ReservationId, step: &mut Step) {
         let wanted = self.wanted(id);
@@ -107,7 +88,7 @@ impl Site {
         }
         let known = self.ledger.entry(id).map(|entry| entry.resource.clone());
         let from = self.compared_from(step.now);
-        let unshared = self.is_shared_otherwise(id) && !spans.is_empty();
+        let otherwise = self.is_kept_otherwise(id) && !spans.is_empty();
         let backing = self.backing(&Name::from(""), id, spans.clone());
         let keep = self.orders.keeps.entry(id).or_default();
         // A reservation never ordered and not seen is not kept.
@@ -115,7 +96,7 @@ impl Site {
         keep.resource = known.or(keep.resource.take());
         let Some(resource) = keep.resource.clone() else { return };
         let same = is_same(&kept, &spans, from);
-        let needed = if same { replaces || unshared } else { !replaces };
+        let needed = if same { replaces || otherwise } else { !replaces };
         if keep.ordered.is_some() || keep.stuck || !needed {
             return;
         }
@@ -125,8 +106,8 @@ impl Site {
             return;
         }
         let order = self.orders.next(step.now);
-        let shared_with = backing.shared_with.clone();
-        self.orders.ordered(id, Ordered { order, spans, shared_with, replaces });
+        let (shared_with, tres) = (backing.shared_with.clone(), backing.tres.clone());
+        self.orders.ordered(id, Ordered { order, spans, shared_with, tres, replaces });
         let backing = Backing { resource, replaces, ..backing };
         step.out.batch.push(BatchOrder::Keep { order, backing });
     }
@@ -152,6 +133,7 @@ impl Site {
             Ok(()) => {
                 keep.kept = Some(ordered.spans.clone());
                 keep.shared_with = Some(ordered.shared_with.clone());
+                keep.tres = Some(ordered.tres.clone());
                 self.kept(id, &ordered, step);
             }
             // Right after silence a refusal means little: nodes that have not reported yet count as busy.
@@ -191,7 +173,7 @@ impl Site {
             }
             return self.note_missing(id, short, step);
         }
-        if ordered.spans != wanted {
+        if ordered.spans != wanted || ordered.tres != self.tres_wanted(id) {
             return;
         }
         let since = self.ledger.entry(id).and_then(|entry| Some(entry.waiting.as_ref()?.since));
@@ -205,7 +187,7 @@ impl Site {
     /// The order was refused: refuses the request that waits for it, or degrades the reservation.
     fn refused(&mut self, id: ReservationId, ordered: &Ordered, why: &str, step: &mut Step) {
         if self.ledger.is_waiting(id) {
-            if ordered.spans == self.wanted(id) {
+            if ordered.spans == self.wanted(id) && ordered.tres == self.tres_wanted(id) {
                 let ticked = self.ledger.not_granted(step.now, id, Why::NotGranted(why.to_owned()));
                 self.book(ticked.events, ticked.changes, step);
                 // The ledger wants the previous spans again, which may differ from what is kept.
@@ -217,10 +199,12 @@ impl Site {
         let from = self.compared_from(step.now);
         let keep = self.orders.keeps.entry(id).or_default();
         let short = shortfall(&wanted, keep.kept.as_deref().unwrap_or_default(), from);
-        // Not ordered again for the sharing alone: it would be refused with every look.
+        // Not ordered again for users or amounts alone: it would be refused with every look.
         let unshared =
             keep.shared_with.replace(ordered.shared_with.clone()).as_ref() != Some(&ordered.shared_with);
-        if short != keep.short || unshared && !ordered.shared_with.is_empty() {
+        let other_tres = keep.tres.replace(ordered.tres.clone()).as_ref() != Some(&ordered.tres);
+        let otherwise = unshared && !ordered.shared_with.is_empty() || other_tres && !ordered.tres.is_empty();
+        if short != keep.short || otherwise {
             step.remark(Remark::new(Level::Error, "backing_refused", why).of(id));
         }
         self.note_missing(id, short, step);
@@ -344,7 +328,7 @@ impl Site {
             return false;
         }
         let found = if what == OnLostJournal::Adopt { look.tagged.as_slice() } else { &[] };
-        for Tagged { id, owner, resource, spans } in found {
+        for Tagged { id, owner, resource, spans, tres } in found {
             let owner = owner.clone().unwrap_or_else(|| UNKNOWN_OWNER.into());
             let remark = Remark::new(
                 Level::Warn,
@@ -352,7 +336,7 @@ impl Site {
                 format!("adopted an existing reservation for {owner}"),
             );
             step.remark(remark.of(*id).at(resource.clone()));
-            let ticked = self.ledger.adopt(step.now, *id, &owner, resource, spans);
+            let ticked = self.ledger.adopt(step.now, *id, &owner, resource, spans, tres);
             self.book(ticked.events, ticked.changes, step);
         }
         // Reservations found from now on belong to this ledger.
@@ -395,10 +379,13 @@ impl Site {
             let kept = self.orders.keeps.get(&id).and_then(|keep| keep.kept.clone()).unwrap_or_default();
             let wanted = self.wanted(id);
             let same = is_same(&kept, &wanted, self.compared_from(step.now));
-            if self.ledger.is_waiting(id) && same {
+            // A change of amounts alone does not show in the spans: it is ordered again.
+            let entry = self.ledger.entry(id);
+            let same_tres = entry.is_none_or(|entry| *entry.tres() == entry.kept_tres());
+            if self.ledger.is_waiting(id) && same && same_tres {
                 // It was carried out, although the report got lost.
-                let (spans, shared_with) = (wanted.clone(), BTreeSet::new());
-                let ordered = Ordered { order, spans, shared_with, replaces: false };
+                let (spans, shared_with, tres) = (wanted.clone(), BTreeSet::new(), self.tres_wanted(id));
+                let ordered = Ordered { order, spans, shared_with, tres, replaces: false };
                 self.kept(id, &ordered, step);
             }
             if wanted.is_empty() && !kept.is_empty() {

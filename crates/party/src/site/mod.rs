@@ -17,6 +17,7 @@ mod queries;
 mod rerun;
 mod scheduler;
 mod submission;
+mod terms;
 
 pub use jobs::{JobEvent, Jobs, Record};
 pub use queries::SiteFacts;
@@ -345,7 +346,7 @@ impl Site {
     /// Applies the results of the ledger: events for the journal, notices, orders to the batch system, and
     /// answers to waiting calls.
     fn book(&mut self, events: Vec<ledger::Event>, changes: Vec<Change>, step: &mut Step) {
-        let (mut settled, mut given, mut reshared) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut settled, mut given, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         for event in events {
             if let What::Committed { id, jobs, .. } = &event.what {
                 given.extend(jobs.iter().map(|job| (*job, *id)));
@@ -357,8 +358,13 @@ impl Site {
             if let Some(id) = event.what.id().filter(|id| self.settles(*id, &event.what)) {
                 settled.push((id, event.what.clone()));
             }
-            if let What::RequestChanged { id, .. } | What::ChangeSettled { id } = &event.what {
-                reshared.push(*id);
+            if let What::RequestChanged { id, .. }
+            | What::ChangeRequested { id, .. }
+            | What::ChangeSettled { id }
+            | What::ChangeGivenUp { id, .. }
+            | What::NotGranted { id, .. } = &event.what
+            {
+                changed.push(*id);
             }
             step.out.events.push(SiteEvent::Book(event));
         }
@@ -370,7 +376,7 @@ impl Site {
                 self.tell_scheduler(change, step);
             }
         }
-        self.order_sharing(reshared, step);
+        self.order_changed(changed, step);
         for (job, id) in given {
             self.bind(job, id, step);
         }

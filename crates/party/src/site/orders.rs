@@ -4,7 +4,7 @@
 
 use crate::batch::OrderId;
 use bookahead_plan::{Capacity, Span};
-use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId};
+use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId, Tres};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A reservation in the batch system.
@@ -15,6 +15,8 @@ pub(super) struct Keep {
     pub(super) kept: Option<Vec<Span>>,
     /// The other users that may use it. None if unknown, such as after a restart.
     pub(super) shared_with: Option<BTreeSet<Name>>,
+    /// The amounts beside the capacity. None if unknown, such as after a restart.
+    pub(super) tres: Option<Tres>,
     pub(super) ordered: Option<Ordered>,
     /// Whether the batch system refused the last order. It is not repeated before the next look.
     pub(super) stuck: bool,
@@ -34,6 +36,7 @@ pub(super) struct Ordered {
     pub(super) order: OrderId,
     pub(super) spans: Vec<Span>,
     pub(super) shared_with: BTreeSet<Name>,
+    pub(super) tres: Tres,
     /// Whether to move it to other nodes, because some of its nodes are away.
     pub(super) replaces: bool,
 }

@@ -8,6 +8,7 @@ use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Call, NewTerms, Slot};
 use crate::problem::{Impossible, Why};
 use crate::request::Request;
+use crate::tres::Tres;
 use bookahead_plan::{Interval, Seconds, Time};
 
 impl Changing {
@@ -138,11 +139,14 @@ fn placed(
         } else {
             part.changes = Some(pick.child);
         }
+        let tres = &part.tres;
         let slot = || Slot {
             interval: Interval::new(start, start + wanted.duration),
             capacity: wanted.capacity,
+            tres: tres.clone(),
             slack: Seconds::ZERO,
             free: None,
+            free_tres: Tres::default(),
             ..pick.slot.clone()
         };
         let found = (begun || fixed).then(|| Found { peer: pick.peer.clone(), slot: slot() });

@@ -16,6 +16,7 @@ use crate::level::Received;
 use crate::message::{Call, Envelope, Lost, Slot};
 use crate::problem::{Problem, Why};
 use crate::request::{Constraint, OnLoss, Part};
+use crate::tres::Tres;
 use bookahead_plan::{Seconds, Time, placement};
 
 /// Most bookings healed at once: a failed site with thousands of parts must not flood all other sites.
@@ -132,7 +133,8 @@ impl Broker {
             let terms = at_its_time(slot, first);
             if lost(at).is_none() {
                 part.wanted = at_its_time(slot, slot.interval.begin);
-                let slot = Slot { slack: Seconds::ZERO, free: None, ..slot.clone() };
+                let slot =
+                    Slot { slack: Seconds::ZERO, free: None, free_tres: Tres::default(), ..slot.clone() };
                 standing.push(Some(Found { peer: peer.clone(), slot }));
                 not_at.push(None);
                 continue;

@@ -4,7 +4,9 @@
 use super::entry::Entry;
 use super::notice::Waits;
 use super::spans::{area, since};
+use super::tres::{TresBook, TresSpans, all_since};
 use crate::ids::{Name, ReservationId};
+use crate::tres::Tres;
 use bookahead_plan::{Capacity, Interval, Profile, Seconds, Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +27,8 @@ pub(super) struct Book {
     /// For each user with live reservations: [`u32::MAX`] less the capacity promised to the user. None if no
     /// share is limited.
     pub(super) shares: Option<BTreeMap<Name, Profile>>,
+    /// What live reservations leave of the things beside the capacity.
+    pub(super) tres: TresBook,
     /// Waits of its jobs. Not derived from the entries.
     pub(super) waits: Waits,
 }
@@ -36,6 +40,7 @@ pub(super) struct Footprint {
     missing: bool,
     promised: Vec<Span>,
     takes: Vec<Span>,
+    tres: TresSpans,
 }
 
 /// Capacity taken in one second.
@@ -45,11 +50,20 @@ pub(super) struct Taken {
     all: i64,
     /// Promised to each user, without zeros. None if no share is limited.
     by_user: Option<BTreeMap<Name, i64>>,
+    /// Amounts beside the capacity, without zeros.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    tres: BTreeMap<Name, i64>,
 }
 
 impl Footprint {
-    pub(super) const NONE: Footprint =
-        Footprint { begin: Time::MIN, serial: 0, missing: false, promised: Vec::new(), takes: Vec::new() };
+    pub(super) const NONE: Footprint = Footprint {
+        begin: Time::MIN,
+        serial: 0,
+        missing: false,
+        promised: Vec::new(),
+        takes: Vec::new(),
+        tres: TresSpans::new(),
+    };
 
     pub(super) fn of(entry: &Entry) -> Footprint {
         Footprint {
@@ -58,12 +72,13 @@ impl Footprint {
             missing: entry.is_live() && entry.missing > Capacity::ZERO,
             promised: entry.promised().to_vec(),
             takes: entry.takes(),
+            tres: entry.tres_taken(),
         }
     }
 
     /// For [`crate::flaw::Flaw::HoldsTakeNoRoom`].
     pub(super) fn without_room(self) -> Footprint {
-        Footprint { takes: Vec::new(), ..self }
+        Footprint { takes: Vec::new(), tres: TresSpans::new(), ..self }
     }
 
     pub(super) fn is_live(&self) -> bool {
@@ -81,7 +96,7 @@ impl Footprint {
 }
 
 impl Book {
-    pub(super) fn new(capacity: Capacity, limit_shares: bool) -> Book {
+    pub(super) fn new(capacity: Capacity, tres: &Tres, limit_shares: bool) -> Book {
         Book {
             profile: Profile::new(capacity, Time::MIN),
             begins: BTreeSet::new(),
@@ -89,6 +104,7 @@ impl Book {
             capacity,
             lost: Capacity::ZERO,
             shares: limit_shares.then(BTreeMap::new),
+            tres: TresBook::new(tres),
             waits: Waits::default(),
         }
     }
@@ -100,6 +116,7 @@ impl Book {
 
     pub(super) fn advance(&mut self, now: Time) {
         self.profile.advance(now);
+        self.tres.advance(now);
     }
 
     /// Sets the total failed capacity, from now on.
@@ -134,6 +151,10 @@ impl Book {
             had.iter().for_each(|&span| self.profile.remove(span));
             has.iter().for_each(|&span| self.profile.add(span));
         }
+        if before.tres != after.tres {
+            self.tres.remove(&all_since(&before.tres, from));
+            self.tres.add(&all_since(&after.tres, from));
+        }
         if had_promise != has_promise {
             self.change_share(owner, &had_promise, &has_promise);
         }
@@ -149,13 +170,14 @@ impl Book {
             all.filter(|(_, promised)| *promised != 0).collect()
         });
         let all = i64::from(self.standing().0).saturating_sub(self.profile.free_at(second));
-        Taken { all, by_user }
+        Taken { all, by_user, tres: self.tres.taken_in(second) }
     }
 
     /// Sets the capacity taken in one second; other seconds stay as they are.
     pub(super) fn set_taken_in(&mut self, second: Time, taken: &Taken) {
         let now = self.taken_in(second);
         take_more(&mut self.profile, second, taken.all.saturating_sub(now.all));
+        self.tres.set_taken_in(second, &taken.tres);
         let (Some(shares), Some(had), Some(has)) = (&mut self.shares, now.by_user, &taken.by_user) else {
             return;
         };
@@ -191,7 +213,7 @@ fn nothing_promised() -> Profile {
 }
 
 /// Takes `more` capacity in one second; gives back if negative.
-fn take_more(profile: &mut Profile, second: Time, more: i64) {
+pub(super) fn take_more(profile: &mut Profile, second: Time, more: i64) {
     let capacity = Capacity(u32::try_from(more.unsigned_abs()).unwrap_or(u32::MAX));
     let span = Span::starting(second, Seconds(1), capacity);
     if more > 0 { profile.add(span) } else { profile.remove(span) }

@@ -14,6 +14,7 @@ use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Caller, NewTerms};
 use crate::problem::{Impossible, Problem, Why};
 use crate::request::Request;
+use crate::tres::Tres;
 use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 
 /// New terms that have room.
@@ -37,7 +38,9 @@ impl Ledger {
         let entry = self.owned(id, ctx.caller)?;
         // An active reservation that only shrinks needs no new capacity, so the batch system is not asked. Nor is
         // it asked if the terms stay.
-        let same = spans == entry.spans && (extends || entry.missing == Capacity::ZERO);
+        let same = spans == entry.spans
+            && (extends || entry.missing == Capacity::ZERO)
+            && tres_of(request.as_deref(), entry) == entry.tres();
         if entry.state != State::Active && !same || lasts_until(&spans) > entry.end() {
             return Ok(self.want(ctx.now, id, Wanted { spans, extends, request }));
         }
@@ -87,7 +90,9 @@ impl Ledger {
         };
         let entry = self.owned(id, ctx.caller)?;
         // New terms within the old ones cannot fail, so they are prepared without asking the batch system.
-        let needs_no_more = entry.missing == Capacity::ZERO && both(&entry.spans, &spans) == entry.spans;
+        let needs_no_more = entry.missing == Capacity::ZERO
+            && both(&entry.spans, &spans) == entry.spans
+            && entry.tres().lacks(tres_of(request.as_deref(), entry)).is_none();
         let prepares = Some(prepares);
         if let Some(limit) = self.rules.consent.filter(|_| !needs_no_more) {
             let until = self.answer_by(ctx.now, limit, lasts_until(&spans));
@@ -210,6 +215,9 @@ impl Ledger {
         if end <= rest {
             return impossible(Impossible::EndIsPast);
         }
+        if entry.tres().lacks(&part.tres).is_some() {
+            return impossible(Impossible::MoreOfActive);
+        }
         let has = since(&entry.spans, rest).iter().map(|span| span.capacity).max();
         if has.is_some_and(|has| has < wanted.capacity) {
             return impossible(Impossible::MoreOfActive);
@@ -259,6 +267,7 @@ impl Ledger {
             // taken.
             part.resource = Some(entry.resource.clone());
             part.measured_on = None;
+            part.tres = entry.tres().clone();
             part.wanted = placement::Request {
                 earliest_start: more.interval.begin,
                 latest_end: end,
@@ -314,6 +323,11 @@ impl Entry {
     fn with_webhook(&self, request: &Request) -> Box<Request> {
         Box::new(Request { webhook: self.request.webhook.clone(), ..request.clone() })
     }
+}
+
+/// The amounts beside the capacity in new terms. An extension keeps them.
+fn tres_of<'a>(request: Option<&'a Request>, entry: &'a Entry) -> &'a Tres {
+    request.and_then(|request| request.parts.first()).map_or(entry.tres(), |part| &part.tres)
 }
 
 fn lasts_until(spans: &[Span]) -> Time {

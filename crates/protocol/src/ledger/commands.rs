@@ -68,7 +68,7 @@ impl Ledger {
         let search = Search { most: most.max(1), starts, runs: reveal.slack, impacts };
         let found = self.place(&wish, &search)?;
         let chosen = choose(found, request.objective, most);
-        let offers = chosen.iter().map(|candidate| self.offer(candidate, &wish.part.wanted)).collect();
+        let offers = chosen.iter().map(|candidate| self.offer(candidate, wish.part)).collect();
         Ok(Decision::say(Answer::Offers(offers)))
     }
 

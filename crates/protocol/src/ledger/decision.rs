@@ -69,13 +69,21 @@ pub struct View {
     pub waiting: Vec<Waiting>,
     /// Reservations that are not in this ledger, and only those: its own would count twice.
     pub foreign: Vec<Span>,
+    /// Amounts of things beside the capacity that are not free and not promised by this ledger: used by jobs,
+    /// reserved by others, or on nodes that are away. Overlapping spans add up.
+    pub tres: BTreeMap<Name, Vec<Span>>,
     /// Whether the priorities of waiting jobs are numbers of the site's priority classes. A batch system has
     /// numbers of its own, which compare only with each other.
     pub by_class: bool,
 }
 
-const NOTHING: &View =
-    &View { running: Vec::new(), waiting: Vec::new(), foreign: Vec::new(), by_class: false };
+const NOTHING: &View = &View {
+    running: Vec::new(),
+    waiting: Vec::new(),
+    foreign: Vec::new(),
+    tres: BTreeMap::new(),
+    by_class: false,
+};
 
 impl Views {
     /// One resource with a view; all others are empty.

@@ -13,6 +13,7 @@ use crate::ids::{Name, ReservationId};
 use crate::life_cycle::State;
 use crate::problem::{Problem, Why};
 use crate::request::{Part, Request};
+use crate::tres::Tres;
 use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 use std::collections::BTreeSet;
 
@@ -201,6 +202,7 @@ impl Ledger {
         owner: &Name,
         resource: &Name,
         spans: &[Span],
+        tres: &Tres,
     ) -> Ticked {
         let mut course = self.tick(now);
         let now = self.latest;
@@ -219,7 +221,8 @@ impl Ledger {
             duration: last.interval.end - first.interval.begin,
             capacity: first.capacity,
         };
-        let part = Part { resource: Some(resource.clone()), ..Part::new(wanted, offered.kind.clone()) };
+        let (named, tres) = (Some(resource.clone()), tres.clone());
+        let part = Part { resource: named, tres, ..Part::new(wanted, offered.kind.clone()) };
         let request = Request::single(part);
         let (owner, resource, span) = (owner.clone(), offered.name.clone(), *first);
         // A held event carries one span. The others follow as new terms after the commit.

@@ -35,6 +35,7 @@ mod slots;
 mod snapshot;
 mod spans;
 mod state;
+mod tres;
 mod waiting;
 mod what;
 

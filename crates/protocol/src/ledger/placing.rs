@@ -6,7 +6,7 @@
 use super::decision::Context;
 use super::rules::{Usage, UserLimits};
 use super::sight::{Looker, Sight};
-use super::slots::{Candidate, Search};
+use super::slots::{Candidate, Found, Search};
 use super::spans::{area, rest_from, since};
 use super::state::Ledger;
 use crate::clock::Millis;
@@ -17,6 +17,7 @@ use crate::message::Caller;
 use crate::missing::Missing;
 use crate::problem::{Blocker, BlockerKind, Limit, Problem, Why};
 use crate::request::{Objective, Part, Request};
+use crate::tres::Tres;
 use bookahead_plan::placement::relax::{Trial, busy_for, relaxations};
 use bookahead_plan::placement::{self, Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Need, Seconds, Span, Time};
@@ -58,7 +59,7 @@ impl Wish<'_> {
             share,
             without: self.replaces,
             beside: self.beside,
-            ..Looker::new(self.ctx, &self.ctx.caller.user, self.priority)
+            ..Looker::new(self.ctx, &self.ctx.caller.user, self.priority, &self.part.tres)
         }
     }
 }
@@ -192,9 +193,11 @@ impl Ledger {
             all.extend(self.look(at, &wish.looker(limit_share), |sight| {
                 let allowed = sight.on.noticed(allowed);
                 let found = sight.slots(&allowed, search).into_iter();
-                let candidate = |slot| {
+                let candidate = |slot: Found| {
+                    let free_tres =
+                        if free { sight.free.tres_in(slot.reach(&allowed)) } else { Tres::default() };
                     let free = free.then(|| sight.free_beside(&allowed, &slot));
-                    Candidate { resource: at, slot, free, cost, duration: allowed.duration }
+                    Candidate { resource: at, slot, free, free_tres, cost, duration: allowed.duration }
                 };
                 found.map(candidate).collect::<Vec<_>>()
             }));
@@ -219,6 +222,7 @@ impl Ledger {
         let Some(entry) = self.entries.get(&id) else { return Err(Why::Unknown(id)) };
         entry.state.after(Move::Commit)?;
         let (resource, owner) = (entry.resource.clone(), entry.owner.clone());
+        let tres = entry.tres().clone();
         let class = entry.current_request().description.priority.as_deref();
         let priority = self.rules.priorities.number(class);
         let rest = since(&entry.spans, ctx.now.second());
@@ -228,7 +232,7 @@ impl Ledger {
         limits.check_count(&usage)?;
         limits.check_area(&usage, area(&rest))?;
         let Some(at) = self.at(&resource) else { return Err(Why::Expired) };
-        let looker = Looker { share: limits.share, ..Looker::new(ctx, &owner, priority) };
+        let looker = Looker { share: limits.share, ..Looker::new(ctx, &owner, priority, &tres) };
         let free = self.look(at, &looker, |sight| {
             let need = |span: &Span| Need { capacity: span.capacity, length: span.interval.length() };
             rest.iter().all(|span| sight.free.fits(span.interval.begin, need(span)))
@@ -253,6 +257,8 @@ struct Refusal {
     reason: Reason,
     /// Whether only the notice of the resource forbids the window.
     too_soon: Option<Why>,
+    /// Whether only things beside the capacity are in the way.
+    short_of: Option<Why>,
     blockers: Vec<Blocker>,
     busy_for: Option<Seconds>,
     relaxations: Vec<Relaxation>,
@@ -268,11 +274,12 @@ pub(super) fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -
             Some(all) => all.or(one),
         });
     }
-    let Some(Refusal { reason, too_soon, blockers, busy_for, relaxations }) = all else {
+    let Some(Refusal { reason, too_soon, short_of, blockers, busy_for, relaxations }) = all else {
         return Problem::new(Why::NoSlot(Reason::NoRoom));
     };
     let too_soon = too_soon.filter(|_| reason == Reason::NoWindow);
-    Problem { why: too_soon.unwrap_or(Why::NoSlot(reason)), blockers, busy_for, relaxations }
+    let short_of = short_of.filter(|_| reason == Reason::NoRoom);
+    Problem { why: too_soon.or(short_of).unwrap_or(Why::NoSlot(reason)), blockers, busy_for, relaxations }
 }
 
 impl Refusal {
@@ -280,6 +287,7 @@ impl Refusal {
     fn or(mut self, other: Refusal) -> Refusal {
         self.busy_for = [self.busy_for, other.busy_for].into_iter().flatten().min();
         self.too_soon = [self.too_soon, other.too_soon].into_iter().flatten().min_by_key(notice_of);
+        self.short_of = self.short_of.or(other.short_of);
         if nearness(other.reason) > nearness(self.reason) {
             (self.reason, self.blockers) = (other.reason, other.blockers);
         }
@@ -351,10 +359,15 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
         Refusal {
             reason,
             too_soon: self.too_soon(),
+            short_of: self.short_of(),
             blockers: if possible && tell_blockers { self.blockers() } else { Vec::new() },
             busy_for: busy_for(self, &wanted),
             relaxations: relaxations(self, &wanted),
         }
+    }
+
+    fn short_of(&self) -> Option<Why> {
+        self.sight.free.short_of(self.from, self.wanted.need(), self.wanted.latest_end)
     }
 
     fn reason(&self) -> Reason {

@@ -13,7 +13,9 @@ use super::entry::Entry;
 use super::notice::ResourceNotice;
 use super::rules::Offered;
 use super::state::{Ledger, Memory};
+use super::tres::TresNeed;
 use crate::ids::{Name, ReservationId};
+use crate::tres::Tres;
 use bookahead_plan::notice::History;
 use bookahead_plan::placement::{Method, Prober};
 use bookahead_plan::{Capacity, Cluster, Interval, Need, Profile, Seconds, Span, Starts, Time, Waiting};
@@ -36,13 +38,15 @@ pub(super) struct Looker<'a> {
     pub(super) priority: i32,
     /// The jobs of all resources.
     pub(super) views: &'a Views,
+    /// Requested amounts beside the capacity.
+    pub(super) tres: &'a Tres,
 }
 
 impl<'a> Looker<'a> {
     /// Without a limited share, and with no reservation counted as free.
-    pub(super) fn new(ctx: Context<'a>, user: &'a Name, priority: i32) -> Looker<'a> {
+    pub(super) fn new(ctx: Context<'a>, user: &'a Name, priority: i32, tres: &'a Tres) -> Looker<'a> {
         let (now, views) = (ctx.now.second(), ctx.views);
-        Looker { now, user, share: None, without: None, beside: None, priority, views }
+        Looker { now, user, share: None, without: None, beside: None, priority, views, tres }
     }
 
     /// The waiting jobs that count.
@@ -106,16 +110,22 @@ impl Ledger {
         let (offered, book) = (&rules.resources[at], &mut books[at]);
         let view = looker.views.on(&offered.resource.name);
         let capacity = book.standing();
-        let Book { profile, begins, shares, waits, .. } = book;
+        let Book { profile, begins, shares, waits, tres, .. } = book;
         let (notice, waits) = (rules.notices.get(&offered.resource.name), &waits.history);
         let mut left = shares.as_mut().and_then(|shares| shares.get_mut(looker.user));
         let own = looker.without.and_then(|id| entries.get(&id));
         let taken = own.map(Entry::takes).unwrap_or_default();
+        // Without requested things there is nothing to do for them.
+        let own_tres = own.filter(|_| !looker.tres.is_empty()).map(Entry::tres_taken).unwrap_or_default();
         let here = |entry: &&Entry| entry.resource == offered.resource.name;
         let beside = looker.beside.and_then(|id| entries.get(&id)).filter(here);
         let promised = own.or(beside).map(Entry::promised).unwrap_or_default();
         // From here on everything done to the profiles is undone below, in the same function.
         taken.iter().for_each(|&span| profile.remove(span));
+        tres.remove(&own_tres);
+        if !looker.tres.is_empty() {
+            tres.add(&view.tres);
+        }
         if let Some(left) = &mut left {
             promised.iter().for_each(|&span| left.remove(span));
         }
@@ -128,10 +138,15 @@ impl Ledger {
         on.add_promised(profile, memory, &mut added);
         let share =
             looker.share.map(|percent| Share { most: hundredths(offered, percent), left: left.as_deref() });
-        let free = Free { room: profile, share };
+        let needs = tres.needs(looker.tres);
+        let free = Free { room: profile, share, tres: &needs };
         let seen = see(&mut Sight { on, free, promised: &added[jobs..], memory });
         added.iter().for_each(|&span| profile.remove(span));
         taken.iter().for_each(|&span| profile.add(span));
+        if !looker.tres.is_empty() {
+            tres.remove(&view.tres);
+        }
+        tres.add(&own_tres);
         if let Some(left) = left {
             promised.iter().for_each(|&span| left.add(span));
         }
@@ -253,6 +268,8 @@ pub(super) struct Free<'a> {
     pub(super) room: &'a Profile,
     /// The user's limited share.
     pub(super) share: Option<Share<'a>>,
+    /// The requested things beside the capacity.
+    pub(super) tres: &'a [TresNeed<'a>],
 }
 
 #[derive(Clone, Copy)]
@@ -285,26 +302,31 @@ impl Free<'_> {
             let left = share.need(need).map(|need| share.left.is_none_or(|left| left.fits(start, need)));
             left.unwrap_or(false)
         });
-        in_share && self.room.fits(start, need)
+        in_share && self.room.fits(start, need) && self.tres.iter().all(|tres| tres.fits(start, need.length))
     }
 
     /// The earliest start from `from` on that ends by the deadline.
     pub(super) fn earliest_fit(&self, from: Time, need: Need, deadline: Option<Time>) -> Option<Time> {
-        let Some(share) = self.share else { return self.room.earliest_fit(from, need, deadline) };
-        let own = share.need(need)?;
-        let mut start = self.room.earliest_fit(from, need, deadline)?;
-        // Alternates between both profiles: each moves the start later until both agree.
-        while let Some(left) = share.left {
-            let later = left.earliest_fit(start, own, deadline)?;
-            if later == start {
-                break;
+        let own = match self.share {
+            Some(share) => share.left.zip(Some(share.need(need)?)),
+            None => None,
+        };
+        // Goes round the profiles: each moves the start later, until none does.
+        let mut start = from;
+        loop {
+            let before = start;
+            start = self.room.earliest_fit(start, need, deadline)?;
+            if let Some((left, own)) = own {
+                start = left.earliest_fit(start, own, deadline)?;
             }
-            start = self.room.earliest_fit(later, need, deadline)?;
-            if start == later {
-                break;
+            for tres in self.tres {
+                start = tres.earliest_fit(start, need.length, deadline)?;
+            }
+            // One profile alone need not be visited again.
+            if start == before || (own.is_none() && self.tres.is_empty()) {
+                return Some(start);
             }
         }
-        Some(start)
     }
 
     /// The run of consecutive starts from `first`, which fits, to the last one that ends by `end`.
@@ -314,7 +336,8 @@ impl Free<'_> {
             let need = share.need(need)?;
             share.left?.first_below(first, i64::from(need.capacity.0)).map(|(below, _)| below)
         });
-        let blocked = [below, own].into_iter().flatten().min().unwrap_or(Time::MAX);
+        let tres = self.tres.iter().filter_map(|tres| tres.blocked(first));
+        let blocked = [below, own].into_iter().flatten().chain(tres).min().unwrap_or(Time::MAX);
         Starts { first, last: blocked.min(end) - need.length.max(Seconds(1)) }
     }
 

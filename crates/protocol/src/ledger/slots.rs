@@ -11,7 +11,8 @@ use crate::clock::{Millis, Moment};
 use crate::ids::ReservationId;
 use crate::life_cycle::State;
 use crate::message::{Condition, Impact, Offer, Rating, Reservation, Slot};
-use crate::request::Objective;
+use crate::request::{Objective, Part};
+use crate::tres::Tres;
 use bookahead_plan::placement::{self, Method, Request};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Starts, Time};
 use std::cmp::Reverse;
@@ -94,21 +95,16 @@ impl Sight<'_> {
     }
 
     fn spread(&mut self, request: &Request, search: &Search<'_>) -> Vec<Found> {
-        let mut begins = self.begins(request, search);
-        let earliest =
-            self.free.earliest_fit(request.earliest_start, request.need(), Some(request.latest_end));
-        // Always included, even if it lies between the spread starts.
-        if let Some(earliest) = earliest
-            && let Err(at) = begins.binary_search_by_key(&earliest, |(start, _)| *start)
-        {
-            begins.insert(at, (earliest, false));
-        }
+        let begins = self.begins(request, search);
+        let begins = self.with_earliest(request, begins);
         let fitting = begins.into_iter().filter(|(start, _)| self.free.fits(*start, request.need()));
         fitting.map(|(start, named)| Found::run(Starts { first: start, last: start }, named)).collect()
     }
 
     fn rated(&mut self, request: &Request, search: &Search<'_>) -> Vec<Found> {
         let named = self.begins(request, search);
+        // The starts to try follow the profile of the capacity. Things beside it have their own.
+        let named = if self.free.tres.is_empty() { named } else { self.with_earliest(request, named) };
         let begins: Vec<Time> = named.iter().map(|(start, _)| *start).collect();
         let (free, rules) = (self.free, &self.on.offered.placement);
         // What a slot does to jobs that do not count is told, too.
@@ -164,14 +160,31 @@ impl Sight<'_> {
         }
     }
 
+    /// The starts with the earliest that fits, even if it lies between them.
+    fn with_earliest(&self, request: &Request, mut begins: Vec<(Time, bool)>) -> Vec<(Time, bool)> {
+        let earliest =
+            self.free.earliest_fit(request.earliest_start, request.need(), Some(request.latest_end));
+        if let Some(earliest) = earliest
+            && let Err(at) = begins.binary_search_by_key(&earliest, |(start, _)| *start)
+        {
+            begins.insert(at, (earliest, false));
+        }
+        begins
+    }
+
     /// Capacity free throughout a slot, even if it starts later.
     pub(super) fn free_beside(&self, request: &Request, slot: &Found) -> Capacity {
-        let interval = Interval::new(slot.start, slot.start + slot.slack + request.duration);
+        let interval = slot.reach(request);
         Capacity(u32::try_from(self.free.room.min_free(interval).max(0)).unwrap_or(u32::MAX))
     }
 }
 
 impl Found {
+    /// From its start to its end, if it starts as late as possible.
+    pub(super) fn reach(&self, request: &Request) -> Interval {
+        Interval::new(self.start, self.start + self.slack + request.duration)
+    }
+
     fn run(run: Starts, named: bool) -> Found {
         Found { start: run.first, slack: run.last - run.first, rating: Rating::BEST, impact: None, named }
     }
@@ -196,11 +209,13 @@ fn told(impact: &placement::Impact) -> Impact {
 }
 
 /// A slot on one of the resources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) resource: usize,
     pub(super) slot: Found,
     pub(super) free: Option<Capacity>,
+    /// What is free of the requested things throughout it.
+    pub(super) free_tres: Tres,
     pub(super) cost: u64,
     /// Its duration on this resource.
     pub(super) duration: Seconds,
@@ -242,7 +257,8 @@ pub(super) fn choose(mut all: Vec<Candidate>, objective: Objective, most: usize)
             all.extend(spread(&others, most - all.len()));
         } else {
             others.sort_by_key(|candidate| candidate.order(Objective::BestAvailability));
-            all.extend(others.iter().take(most - all.len()));
+            others.truncate(most - all.len());
+            all.extend(others);
         }
     }
     all.sort_by_key(|candidate| candidate.order(objective));
@@ -252,12 +268,12 @@ pub(super) fn choose(mut all: Vec<Candidate>, objective: Objective, most: usize)
 /// At most `most` of them, evenly from first to last.
 fn spread(all: &[Candidate], most: usize) -> impl Iterator<Item = Candidate> {
     let most = most.min(all.len());
-    (0..most).map(move |at| all[if most == 1 { 0 } else { at * (all.len() - 1) / (most - 1) }])
+    (0..most).map(move |at| all[if most == 1 { 0 } else { at * (all.len() - 1) / (most - 1) }].clone())
 }
 
 impl Ledger {
     /// An offer with the details that the site reveals.
-    pub(super) fn offer(&self, candidate: &Candidate, wanted: &Request) -> Offer {
+    pub(super) fn offer(&self, candidate: &Candidate, part: &Part) -> Offer {
         let Reveal { ratings, impacts, slack, .. } = self.rules.reveal;
         let found = &candidate.slot;
         let slot = Slot {
@@ -266,7 +282,8 @@ impl Ledger {
             rating: ratings.then_some(found.rating),
             impact: found.impact.filter(|_| impacts),
             cost: candidate.cost,
-            ..slot(&self.rules.resources[candidate.resource], candidate.span(wanted))
+            free_tres: candidate.free_tres.clone(),
+            ..slot(&self.rules.resources[candidate.resource], candidate.span(&part.wanted), &part.tres)
         };
         Offer { slots: vec![slot] }
     }
@@ -280,12 +297,13 @@ impl Ledger {
         let capacity = entry.capacity_at(rest_from(now));
         let span = Span { interval: entry.interval(), capacity };
         let offered = self.rules.resources.iter().find(|offered| offered.resource.name == entry.resource);
-        let slots = offered.map(|offered| Slot { cost: cost(offered, &entry.spans), ..slot(offered, span) });
+        let slots = offered
+            .map(|offered| Slot { cost: cost(offered, &entry.spans), ..slot(offered, span, entry.tres()) });
         let prepared = offered.zip(entry.prepared()).and_then(|(offered, spans)| {
             let first = spans.iter().find(|span| rest_from(now) < span.interval.end).or(spans.last())?;
             let interval = Interval::new(spans.first()?.interval.begin, spans.last()?.interval.end);
             let span = Span { interval, capacity: first.capacity };
-            Some(Slot { cost: cost(offered, spans), ..slot(offered, span) })
+            Some(Slot { cost: cost(offered, spans), ..slot(offered, span, entry.prepared_tres()) })
         });
         let until = match (&entry.waiting, state) {
             (_, State::Held) => Some(entry.deadline),
@@ -316,7 +334,7 @@ impl Ledger {
 }
 
 /// A slot without ratings.
-fn slot(offered: &Offered, span: Span) -> Slot {
+fn slot(offered: &Offered, span: Span, tres: &Tres) -> Slot {
     let resource = &offered.resource;
     Slot {
         resource: resource.name.clone(),
@@ -324,8 +342,10 @@ fn slot(offered: &Offered, span: Span) -> Slot {
         joins: resource.joins.clone(),
         interval: span.interval,
         capacity: span.capacity,
+        tres: tres.clone(),
         slack: Seconds::ZERO,
         free: None,
+        free_tres: Tres::default(),
         rating: None,
         impact: None,
         cost: 0,

@@ -47,7 +47,8 @@ impl Ledger {
     pub fn new(rules: Rules) -> Result<Ledger, RulesError> {
         rules.check()?;
         let limit_shares = rules.limits.limit_shares();
-        let book = |offered: &Offered| Book::new(offered.resource.capacity, limit_shares);
+        let book =
+            |offered: &Offered| Book::new(offered.resource.capacity, &offered.resource.tres, limit_shares);
         Ok(Ledger {
             books: rules.resources.iter().map(book).collect(),
             rules: Arc::new(rules),

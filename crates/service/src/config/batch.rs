@@ -1,6 +1,7 @@
 //! Configuration of the batch system of a site. Without one, a site uses its built-in scheduler.
 
 use super::error::{Wrong, no_user};
+use super::resource::Resource;
 use crate::security::user_name;
 use bookahead_api::Length;
 use bookahead_lrms::batch::accounts::is_project;
@@ -220,6 +221,32 @@ impl BatchConfig {
         let why = "confirm_within plus time_out exceeds answer_within, the time limit for confirming and reading back; \
                    raise answer_within";
         Wrong::unless(fits, field, why)
+    }
+
+    /// Whether the batch system can reserve what a resource offers beside its capacity.
+    pub(super) fn check_tres<Jobs>(&self, resource: &Resource<Jobs>) -> Result<(), Wrong> {
+        let nodes = resource.batch.as_ref().is_some_and(|place| place.unit == UnitName::Nodes);
+        let wrong = |name: &Name| match self.system {
+            SystemName::Slurm if name.as_str().starts_with("license/") => None,
+            SystemName::Slurm if name.as_str() != "mem" && !name.as_str().starts_with("gres/") => Some(
+                format!("Slurm cannot reserve {name}; use gres/NAME, gres/NAME:TYPE, mem or license/NAME"),
+            ),
+            SystemName::Slurm if nodes => None,
+            SystemName::Slurm => Some(format!(
+                "Slurm reserves {name} only with whole nodes; write batch = {{ unit = \"nodes\" }}, or remove it"
+            )),
+            SystemName::Pbs if !name.as_str().contains(['/', ':']) => None,
+            SystemName::Pbs => {
+                Some(format!("{name} is not the name of a PBS resource; use a name such as ngpus or mem"))
+            }
+            other => {
+                Some(format!("only Slurm and PBS reserve tres, and this is {}; remove it", other.word()))
+            }
+        };
+        match resource.tres.keys().find_map(wrong) {
+            Some(why) => Err(Wrong::new("tres", why)),
+            None => Ok(()),
+        }
     }
 
     fn check_projects(&self) -> Result<(), Wrong> {

@@ -156,6 +156,7 @@ mod tests {
             capacity = 64
             method = "local-jobs-preferred"
             joins = ["a", "b"]
+            tres = { "gres/gpu:a100" = 8, mem = 64000 }
             max_delay = "90s"
             notice = { predicted = "quantile", factor = 1.5, quantile = 90 }
             jobs = { load = 1, size = [1, 8], estimate = ["1m", "2m"], warm_up = "1d" }

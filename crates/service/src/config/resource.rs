@@ -9,7 +9,7 @@ use bookahead_api::{AttributeValue, Length};
 use bookahead_plan::placement::{Admission, Method, SlotRules, Weights};
 use bookahead_plan::{Policy, Seconds, placement};
 use bookahead_protocol::ledger::{Offered, ResourceNotice};
-use bookahead_protocol::{Name, Resource as Described, Value};
+use bookahead_protocol::{Name, Resource as Described, Tres, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -25,6 +25,8 @@ pub struct Resource<Jobs> {
     #[serde(default)]
     pub price: u32,
     pub joins: Option<[String; 2]>,
+    #[serde(default)]
+    pub tres: BTreeMap<Name, u32>,
     #[serde(default)]
     pub attributes: BTreeMap<Name, AttributeValue>,
     #[serde(default)]
@@ -144,6 +146,7 @@ impl<Jobs> Resource<Jobs> {
     pub fn offered(&self, site: &str) -> Result<Offered, Wrong> {
         check_name("a resource", &self.name)?;
         check_kind(&self.kind)?;
+        self.check_tres()?;
         let mut resource = self.resource(site);
         resource
             .attributes
@@ -154,9 +157,32 @@ impl<Jobs> Resource<Jobs> {
     fn resource(&self, site: &str) -> Described {
         let mut resource = Described::new(site, &self.name, &self.kind, self.capacity);
         resource.joins = self.joins.as_ref().map(|ends| ends.each_ref().map(|end| end.as_str().into()));
+        resource.tres = self.tres();
         resource.attributes = attributes_into(self.attributes.clone());
         resource.price = self.price;
         resource
+    }
+
+    /// Totals of things beside the capacity.
+    pub fn tres(&self) -> Tres {
+        self.tres.iter().map(|(name, total)| (name.clone(), *total)).collect()
+    }
+
+    fn check_tres(&self) -> Result<(), Wrong> {
+        let tres = self.tres();
+        tres.check().map_err(|why| Wrong::new("tres", why.to_string()))?;
+        // A GPU of a type would have to count in both, and one of any type in one of the others.
+        let both = tres.iter().find_map(|(name, _)| {
+            let (untyped, _) = name.as_str().split_once(':')?;
+            tres.0.contains_key(&Name::from(untyped)).then(|| untyped.to_owned())
+        });
+        match both {
+            Some(name) => Err(Wrong::new(
+                "tres",
+                format!("offer either {name} or its types, such as {name}:a100, not both"),
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The ratings of its slowest machines. A batch system may choose any machines for a reservation, so only these

@@ -324,7 +324,7 @@ impl SiteConfig {
         in_list(
             "resource",
             self.resources.iter().map(|resource| match resource.jobs {
-                None => Ok(()),
+                None => batch.check_tres(resource),
                 Some(_) => Err(Wrong::new("jobs", "the batch system has its own local jobs; leave it out")),
             }),
         )
@@ -456,6 +456,10 @@ mod tests {
         refused(&format!("{SMALL}{factor}"), &["line 7", "resource[1].notice.factor", "above 0"]);
         let mean = "notice = { predicted = \"mean\", quantile = 95 }\n";
         refused(&format!("{SMALL}{mean}"), &["line 7", "resource[1].notice.predicted", "remove"]);
+        let zero = "tres = { \"gres/gpu\" = 0 }\n";
+        refused(&format!("{SMALL}{zero}"), &["line 7", "resource[1].tres", "gres/gpu is 0"]);
+        let typed = "tres = { \"gres/gpu\" = 2, \"gres/gpu:a100\" = 2 }\n";
+        refused(&format!("{SMALL}{typed}"), &["line 7", "resource[1].tres", "either gres/gpu or"]);
         let half = "machines = [{ capacity = 32, mhz = 2600 }]\n";
         refused(&format!("{SMALL}{half}"), &["line 7", "resource[1].machines", "32 together"]);
         let other = "machines = [{ capacity = 32, mhz = 2600 }, { capacity = 32, gflops = 40 }]\n";
@@ -498,6 +502,22 @@ mod tests {
             "jobs = {{ processes = true }}\nclock = {{ speed = 60, origin = \"2026-11-16T00:00:00Z\" }}\n{SMALL}"
         );
         refused(&faster, &["line 1", "jobs.processes", "processes = false"]);
+    }
+
+    #[test]
+    fn a_batch_system_offers_only_what_it_can_reserve() {
+        let with = |system: &str, batch: &str, tres: &str| {
+            format!("{SMALL}batch = {{ {batch} }}\ntres = {{ {tres} }}\n[batch]\nsystem = \"{system}\"\n")
+        };
+        let (nodes, gpu) = ("unit = \"nodes\"", "\"gres/gpu\" = 2, mem = 9, \"license/qpu\" = 1");
+        read(&with("slurm", nodes, gpu)).expect("a site");
+        read(&with("slurm", "", "\"license/qpu\" = 1")).expect("a site");
+        read(&with("pbs", "", "ngpus = 2, mem = 9")).expect("a site");
+        let here = |word| ["line 8", "resource[1].tres", word];
+        refused(&with("slurm", "", gpu), &here("whole nodes"));
+        refused(&with("slurm", nodes, "ngpus = 2"), &here("gres/NAME"));
+        refused(&with("pbs", "", gpu), &here("ngpus"));
+        refused(&with("lsf", "", "mem = 9"), &here("only Slurm and PBS"));
     }
 
     #[test]

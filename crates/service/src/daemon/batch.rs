@@ -67,7 +67,9 @@ fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) ->
     let system = system(batch, base, named, projects.members(&accounts), runner.clone());
     let end_jobs_early = batch.end_jobs_early.seconds();
     let qos = batch.qos.clone();
+    let offers = config.resources.iter().map(|resource| (resource.name.as_str().into(), resource.tres()));
     let settings = Settings {
+        tres: offers.filter(|(_, tres)| !tres.is_empty()).collect(),
         projects,
         qos,
         end_jobs_early,

@@ -221,6 +221,8 @@ mod tests {
             capacity: Capacity(64),
             slack: Seconds(0),
             free: None,
+            tres: Default::default(),
+            free_tres: Default::default(),
             rating: None,
             impact: None,
             cost: 0,

@@ -307,6 +307,7 @@ fn offered(peer: &Name, resource: &Resource) -> Result<(), Refusal> {
         .iter()
         .try_for_each(|broker| name("a broker that a resource is reached through", broker))?;
     resource.joins.iter().flatten().try_for_each(|site| name("a site that a link joins", site))?;
+    at_most("a resource", "tres", resource.tres.len(), bookahead_protocol::tres::MOST_TRES)?;
     attributes(&resource.attributes)
 }
 

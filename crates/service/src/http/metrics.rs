@@ -124,7 +124,9 @@ impl Metrics {
         if let Answer::Problem(problem) = answer
             && matches!(
                 problem.why,
-                Why::NoSlot(Reason::NoRoom | Reason::NotAdmitted) | Why::NoCandidate { .. }
+                Why::NoSlot(Reason::NoRoom | Reason::NotAdmitted)
+                    | Why::ShortOf { .. }
+                    | Why::NoCandidate { .. }
             )
         {
             self.no_room.inc();

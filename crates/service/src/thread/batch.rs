@@ -137,6 +137,7 @@ mod tests {
             id: ID,
             owner: "ada".into(),
             shared_with: Default::default(),
+            tres: Default::default(),
             spans,
             replaces: false,
         };

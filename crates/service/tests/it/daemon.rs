@@ -63,6 +63,7 @@ pub(crate) fn wanted() -> api::Request {
         changes: None,
         up_to: None,
         measured_on: None,
+        tres: Default::default(),
     };
     api::Request::new(vec![part], Vec::new())
 }

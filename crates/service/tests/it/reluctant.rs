@@ -142,7 +142,7 @@ async fn a_site_that_does_not_know_what_it_finds_ends_with_a_message() {
     let begin = Clock::WALL.now().second() + Seconds(3_600);
     let spans = vec![Span { interval: Interval::new(begin, begin + Seconds(60)), capacity: Capacity(2) }];
     let id = ReservationId(7);
-    let found = Tagged { id, owner: None, resource: "cluster".into(), spans };
+    let found = Tagged { id, owner: None, resource: "cluster".into(), spans, tres: Default::default() };
     slow.carry_out(&slow.order(), vec![found]);
     let why = tokio::task::block_in_place(|| north.ended()).unwrap_err();
     assert!(why.to_string().contains("--adopt"), "{why}");

@@ -179,6 +179,7 @@ impl Batch {
                 owner: None,
                 resource: name.clone(),
                 spans: spans.clone(),
+                tres: Default::default(),
             };
             cluster.reserved.iter().map(tag)
         });

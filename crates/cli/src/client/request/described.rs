@@ -2,7 +2,7 @@
 //! It is turned into the request of the API: times become instants and names of parts become indices. Contradictions
 //! are refused with advice. Nothing is sent here.
 
-use super::values::{Amount, Gap, Lasting, Machine, Required, lasting_or_none, signed};
+use super::values::{Amount, Gap, Lasting, Machine, Required, TresText, lasting_or_none, signed};
 use crate::client::dates::Reader;
 use crate::client::refusal::counted;
 use bookahead_api::when::When;
@@ -68,6 +68,8 @@ pub(crate) struct Part {
     pub(crate) resource: Option<String>,
     /// Machine that the duration was measured on.
     pub(crate) measured_on: Option<Machine>,
+    /// Things beside the capacity.
+    pub(crate) tres: Option<TresText>,
 }
 
 /// A constraint between parts, by their names. In a file: a table with one entry.
@@ -180,6 +182,7 @@ impl Described {
             changes: None,
             measured_on: part.measured_on.as_ref().map(|machine| machine.0.clone()),
             up_to: self.up_to(part, lasting, latest_end),
+            tres: part.tres.clone().unwrap_or_default().0,
         })
     }
 

@@ -21,10 +21,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use toml::de::{DeTable, DeValue};
-use values::{Amount, Lasting, Machine, Required, amount, lasting};
+use values::{Amount, Lasting, Machine, Required, TresText, amount, lasting};
 
 /// Options that describe a single part. They conflict with `--part` and `--file`.
-const OF_ONE_PART: [&str; 5] = ["capacity", "kind", "measured_on", "require", "resource"];
+const OF_ONE_PART: [&str; 6] = ["capacity", "kind", "measured_on", "require", "resource", "tres"];
 
 #[derive(Args)]
 pub(crate) struct Wanted {
@@ -66,6 +66,11 @@ pub(crate) struct Wanted {
     #[arg(long, value_name = "WHAT", help_heading = "Request")]
     require: Vec<Required>,
 
+    /// Things beside the capacity, in total: 'gres/gpu:a100=2,mem=64G,license/qpu=1' (Slurm), 'ngpus=2,mem=64G' (PBS);
+    /// `bookahead status` lists what a resource has
+    #[arg(long, value_name = "NAME=N", help_heading = "Request")]
+    tres: Option<TresText>,
+
     /// Name of the resource, as the server lists it
     #[arg(long, value_name = "NAME", help_heading = "Request")]
     resource: Option<String>,
@@ -80,7 +85,7 @@ pub(crate) struct Wanted {
     on_loss: Option<OnLoss>,
 
     /// One part of a co-reservation, which gets all parts or none: 'capacity=64 duration=2h kind=processors
-    /// require=gpus>=4', also name, from, until, resource; may be repeated
+    /// require=gpus>=4', also name, from, until, resource, tres; may be repeated
     #[arg(long, value_name = "PART", conflicts_with_all = OF_ONE_PART, help_heading = "Request")]
     part: Vec<PartText>,
 
@@ -136,6 +141,7 @@ impl Wanted {
             require: self.require.clone(),
             resource: self.resource.clone(),
             measured_on: self.measured_on.clone(),
+            tres: self.tres.clone(),
             ..Part::default()
         };
         let mut parts: Vec<Part> = self.part.iter().map(|text| text.0.clone()).collect();
@@ -181,7 +187,7 @@ struct PartText(Part);
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0}; write a part as 'capacity=64 duration=2h', optionally with name, kind, from, until, resource, measured-on and require"
+    "{0}; write a part as 'capacity=64 duration=2h', optionally with name, kind, from, until, resource, measured-on, tres and require"
 )]
 struct BadPart(String);
 
@@ -205,6 +211,7 @@ impl FromStr for PartText {
                 "until" => part.until = Some(read(value)?),
                 "require" => part.require.push(read(value)?),
                 "measured-on" => part.measured_on = Some(read(value)?),
+                "tres" => part.tres = Some(read(value)?),
                 other => return Err(BadPart(format!("'{other}' is unknown"))),
             }
         }
@@ -238,6 +245,9 @@ pub(crate) fn flags_of(part: &api::Part, objective: Objective, dates: &Dates) ->
     }
     for requirement in &part.requirements {
         add("--require", Required(requirement.clone()).to_string());
+    }
+    if !part.tres.is_empty() {
+        add("--tres", TresText(part.tres.clone()).to_string());
     }
     if let Some(resource) = &part.resource {
         add("--resource", resource.to_string());

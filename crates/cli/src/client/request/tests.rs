@@ -57,6 +57,7 @@ fn part(kind: &str, capacity: u32, minutes: i64, window: [&str; 2]) -> Part {
         changes: None,
         up_to: None,
         measured_on: None,
+        tres: Default::default(),
     }
 }
 

@@ -4,8 +4,10 @@
 
 use bookahead_api::{AttributeValue, BadLength, Length, MeasuredOn, Requirement};
 use bookahead_plan::Seconds;
+use bookahead_protocol::{Name, Tres};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -325,9 +327,76 @@ impl FromStr for Machine {
 
 read_from_text!(Machine, "a machine in quotes, such as \"mhz=2600\"");
 
+/// Things beside the capacity: `gres/gpu:a100=2,mem=64G`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TresText(pub(crate) BTreeMap<Name, u32>);
+
+impl FromStr for TresText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TresText, String> {
+        let example = "write names and amounts, such as gres/gpu:a100=2,mem=64G";
+        let mut all = BTreeMap::new();
+        for word in text.split(',') {
+            let (name, amount) =
+                word.split_once('=').ok_or_else(|| format!("'{word}' has no amount; {example}"))?;
+            let amount = tres_amount(name.trim(), amount.trim());
+            let amount = amount.ok_or_else(|| format!("'{word}' has no valid amount; {example}"))?;
+            if all.insert(name.trim().into(), amount).is_some() {
+                return Err(format!("'{}' is there twice; give its total", name.trim()));
+            }
+        }
+        let tres: Tres = all.iter().map(|(name, amount)| (Name::clone(name), *amount)).collect();
+        tres.check().map_err(|why| why.to_string())?;
+        Ok(TresText(all))
+    }
+}
+
+/// A whole number; memory is in MiB, or with M, G or T behind it.
+fn tres_amount(name: &str, text: &str) -> Option<u32> {
+    let (number, factor) = match text.chars().last()?.to_ascii_uppercase() {
+        'M' if name == "mem" => (&text[..text.len() - 1], 1),
+        'G' if name == "mem" => (&text[..text.len() - 1], 1 << 10),
+        'T' if name == "mem" => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    number.parse::<u32>().ok()?.checked_mul(factor)
+}
+
+read_from_text!(TresText, "names and amounts in quotes, such as \"gres/gpu:a100=2,mem=64G\"");
+
+impl fmt::Display for TresText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.0.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
+        f.write_str(&words.join(","))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn things_beside_the_capacity_have_names_and_amounts() {
+        let read = |text: &str| text.parse::<TresText>().map(|tres| tres.to_string());
+        assert_eq!(read("gres/gpu:a100=2,mem=64G").unwrap(), "gres/gpu:a100=2,mem=65536");
+        assert_eq!(read("mem=1t, license/qpu=1").unwrap(), "license/qpu=1,mem=1048576");
+        for text in [
+            "",
+            "mem",
+            "mem=",
+            "mem=G",
+            "gres/gpu=2G",
+            "gres/gpu=0",
+            "a b=1",
+            "x=1,x=2",
+            "mem=99999999T",
+            "mem=é",
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        assert!(read("x=1,x=2").unwrap_err().contains("twice"));
+    }
 
     #[test]
     fn a_gap_has_a_least_and_perhaps_a_most() {

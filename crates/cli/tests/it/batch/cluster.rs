@@ -9,6 +9,7 @@ use bookahead_lrms::batch::Tag;
 use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings};
 use bookahead_plan::Time;
 use bookahead_protocol::{Name, ReservationId};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -65,7 +66,17 @@ impl Cluster {
         Cluster::with(nodes, cores_per_node, &[OFTEN, "SlurmdTimeout=4"])
     }
 
+    /// A cluster with GPUs (plain files stand for the devices) on some nodes, and with licences.
+    pub(crate) fn of_gpus(nodes: u32, cores_per_node: u32, gpus: &[(u32, u32)], licenses: &str) -> Cluster {
+        let gpus = gpus.iter().map(|(node, count)| (*node, ("a100".to_owned(), *count))).collect();
+        Cluster::made(nodes, cores_per_node, &[OFTEN, &format!("Licenses={licenses}")], gpus)
+    }
+
     fn with(nodes: u32, cores_per_node: u32, extra: &[&str]) -> Cluster {
+        Cluster::made(nodes, cores_per_node, extra, BTreeMap::new())
+    }
+
+    fn made(nodes: u32, cores_per_node: u32, extra: &[&str], gpus: BTreeMap<u32, (String, u32)>) -> Cluster {
         // Paths of sockets must be short.
         let folder = tempfile::tempdir_in("/tmp").unwrap();
         let name = "own";
@@ -73,6 +84,7 @@ impl Cluster {
             nodes,
             cores_per_node,
             extra: extra.iter().map(|line| (*line).to_owned()).collect(),
+            gpus,
             ..OwnClusterSettings::new(name, folder.path().join("slurm"))
         };
         let own = OwnCluster::start(&settings).unwrap_or_else(|why| panic!("no Slurm: {why}"));

@@ -29,6 +29,7 @@ mod silence;
 mod slow;
 mod sshd;
 pub(crate) mod terminal;
+mod tres;
 mod watcher;
 
 use crate::services::asking::now;

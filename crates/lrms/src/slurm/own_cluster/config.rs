@@ -110,7 +110,21 @@ pub(super) fn write(
     let folder = &settings.folder;
     write_key(&key(folder))?;
     let text = text(settings, ports, &account(runner)?, &host()?);
-    put(&conf(folder), &text)
+    put(&conf(folder), &text)?;
+    write_gpus(settings)
+}
+
+/// `gres.conf`, and the files that stand for the devices.
+fn write_gpus(settings: &OwnClusterSettings) -> Result<(), OwnClusterError> {
+    let Some(most) = settings.gpus.values().map(|(_, count)| *count).max() else { return Ok(()) };
+    let folder = settings.folder.join("run");
+    (0..most).try_for_each(|gpu| put(&folder.join(format!("gpu{gpu}")), ""))?;
+    let line = |(node, (kind, count)): (&u32, &(String, u32))| {
+        let files = format!("{}/gpu[0-{}]", folder.display(), count.saturating_sub(1));
+        format!("NodeName=n{node} Name=gpu Type={kind} File={files}\n")
+    };
+    let lines: String = settings.gpus.iter().map(line).collect();
+    put(&settings.folder.join("gres.conf"), &lines)
 }
 
 /// For versions that use control groups unless they are disabled.
@@ -149,7 +163,8 @@ fn host() -> Result<String, OwnClusterError> {
 
 /// A configuration that starts within a second or two and needs no control groups, accounting or privileges.
 fn text(settings: &OwnClusterSettings, ports: &Ports, account: &str, host: &str) -> String {
-    let OwnClusterSettings { name, folder, nodes, cores_per_node, threads_per_core, extra, .. } = settings;
+    let OwnClusterSettings { name, folder, nodes, cores_per_node, threads_per_core, extra, gpus, .. } =
+        settings;
     let (folder, socket) = (folder.display(), socket(folder));
     let cpus = cores_per_node.saturating_mul(*threads_per_core);
     let mut text = format!(
@@ -193,9 +208,13 @@ ThreadsPerCore={threads_per_core} RealMemory=16000 State=UNKNOWN
         controller = ports.controller,
         socket = socket.display(),
     );
-    for (number, port) in (1..).zip(&ports.nodes) {
+    if !gpus.is_empty() {
+        text += "GresTypes=gpu\n";
+    }
+    for (number, port) in (1_u32..).zip(&ports.nodes) {
         text += &format!(
-            "NodeName=n{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} Feature=n{number}\n"
+            "NodeName=n{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} Feature=n{number}{}\n",
+            gpus.get(&number).map(|(kind, count)| format!(" Gres=gpu:{kind}:{count}")).unwrap_or_default()
         );
     }
     let all = if *nodes == 1 { "n1".to_owned() } else { format!("n[1-{nodes}]") };

@@ -43,6 +43,8 @@ pub struct OwnClusterSettings {
     pub threads_per_core: u32,
     /// Additional lines for slurm.conf, such as further partitions.
     pub extra: Vec<String>,
+    /// GPUs of single nodes, by the number of the node: type and count. Plain files stand for the devices.
+    pub gpus: BTreeMap<u32, (String, u32)>,
     /// Folder with Slurm's `bin` and `sbin`; None for the installed Slurm.
     pub programs: Option<PathBuf>,
 }
@@ -96,6 +98,7 @@ impl OwnClusterSettings {
             cores_per_node: 4,
             threads_per_core: 1,
             extra: Vec::new(),
+            gpus: BTreeMap::new(),
             programs: None,
         }
     }

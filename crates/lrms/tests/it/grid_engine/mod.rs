@@ -32,6 +32,7 @@ fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
         others: Vec::new(),
         project: None,
         nodes: Vec::new(),
+        tres: Default::default(),
     }
 }
 

@@ -59,6 +59,7 @@ fn wanted(amount: u32) -> Wanted {
         others: Vec::new(),
         project: None,
         nodes: Vec::new(),
+        tres: Default::default(),
     }
 }
 

@@ -61,6 +61,7 @@ fn wanted() -> Wanted {
         others: Vec::new(),
         project: None,
         nodes: Vec::new(),
+        tres: Default::default(),
     }
 }
 

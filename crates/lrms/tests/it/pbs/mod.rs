@@ -4,6 +4,7 @@
 mod create;
 mod jobs;
 mod look;
+mod tres;
 
 use crate::scripted::Scripted;
 use bookahead_lrms::batch::{Place, Unit, Wanted};
@@ -71,6 +72,7 @@ fn wanted(amount: u32) -> Wanted {
         others: Vec::new(),
         project: None,
         nodes: Vec::new(),
+        tres: Default::default(),
     }
 }
 

@@ -20,6 +20,7 @@ mod slow;
 mod slurmdbd;
 mod submit;
 mod thousand;
+mod tres;
 
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{
@@ -118,6 +119,7 @@ impl Site {
             others: Vec::new(),
             project: None,
             nodes: Vec::new(),
+            tres: Default::default(),
         }
     }
 

@@ -215,6 +215,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
         others: Vec::new(),
         project: Some("physics".into()),
         nodes: Vec::new(),
+        tres: Default::default(),
     };
     refusal(slurm.create(&terms, &picture));
     // As in the how-to.

@@ -9,7 +9,7 @@ use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::problem::Why;
 use bookahead_protocol::{
     Answer, Call, Condition, Envelope, Key, Millis, Moment, Name, Offer, OnLoss, Part, Request, Reservation,
-    ReservationId, Slot, State,
+    ReservationId, Slot, State, Tres,
 };
 
 pub(super) const ID: ReservationId = ReservationId(0xb00c);
@@ -42,6 +42,8 @@ fn slot(site: &Name) -> Slot {
         free: None,
         rating: None,
         impact: None,
+        tres: Tres::default(),
+        free_tres: Tres::default(),
         cost: 0,
     }
 }

@@ -10,7 +10,8 @@ use bookahead_protocol::broker::{Asked, Event, Outcome, Pick};
 use bookahead_protocol::jobs::{JobRequest, JobView, JobWord, Mode};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{
-    Caller, Key, Millis, Moment, Name, Part, Request, Requirement, ReservationId, Slot, State, Test, Value,
+    Caller, Key, Millis, Moment, Name, Part, Request, Requirement, ReservationId, Slot, State, Test, Tres,
+    Value,
 };
 
 const BOOKED: ReservationId = ReservationId(0xb00c);
@@ -33,6 +34,8 @@ fn pick(peer: &str, child: ReservationId, resource: &str, capacity: u32, interva
         free: None,
         rating: None,
         impact: None,
+        tres: Tres::default(),
+        free_tres: Tres::default(),
         cost: 0,
     };
     Pick { peer: peer.into(), child, slot }

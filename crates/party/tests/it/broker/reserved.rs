@@ -6,7 +6,7 @@ use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::jobs::{JobRequest, JobWord, Rerun};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{
-    Answer, Call, Condition, Envelope, JobId, Key, Millis, Reservation, ReservationId, Slot, State,
+    Answer, Call, Condition, Envelope, JobId, Key, Millis, Reservation, ReservationId, Slot, State, Tres,
 };
 
 /// The last calls about reservations: peer and call.
@@ -34,6 +34,8 @@ fn granted(site: &str, envelope: &Envelope, begin: i64) -> Answer {
                 free: None,
                 rating: None,
                 impact: None,
+                tres: Tres::default(),
+                free_tres: Tres::default(),
                 cost: 0,
             };
             (State::Held, vec![slot])

@@ -493,6 +493,7 @@ fn found() -> Look {
         owner: Some("ada".into()),
         resource: "cluster".into(),
         spans: vec![span(2_000, 2_100, 4)],
+        tres: Default::default(),
     };
     Look { tagged: vec![tagged], ..seen(&[(7, span(2_000, 2_100, 4))]) }
 }

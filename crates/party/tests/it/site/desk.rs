@@ -44,6 +44,13 @@ impl Desk {
         Desk { site: site(&self.rules, self.options), ..self }
     }
 
+    /// The same, with four GPUs.
+    pub(crate) fn with_gpus(consent: Option<Millis>) -> Desk {
+        let mut desk = Desk::new(consent);
+        desk.rules.resources[0].resource.tres = [("gres/gpu", 4)].into_iter().collect();
+        Desk { site: site(&desk.rules, desk.options), ..desk }
+    }
+
     /// The same, with default limits.
     pub(crate) fn limited(limits: UserLimits) -> Desk {
         let mut desk = Desk::new(None);

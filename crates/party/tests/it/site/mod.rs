@@ -9,3 +9,4 @@ mod limits;
 mod notice;
 mod notices;
 mod sharing;
+mod tres;

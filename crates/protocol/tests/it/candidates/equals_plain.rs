@@ -6,7 +6,7 @@ use crate::cases;
 use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::candidates::{Budget, Excluded, Found, Progress, Search, UNIT};
-use bookahead_protocol::{Constraint, Impact, Name, Objective, Part, Rating, Request, Slot};
+use bookahead_protocol::{Constraint, Impact, Name, Objective, Part, Rating, Request, Slot, Tres};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -49,6 +49,8 @@ fn a_slot() -> impl Strategy<Value = Found> {
                 rating: rating.map(Rating),
                 impact,
                 cost,
+                tres: Tres::default(),
+                free_tres: Tres::default(),
             };
             Found { peer, slot }
         },

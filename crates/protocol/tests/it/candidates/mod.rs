@@ -7,7 +7,7 @@ mod plain;
 use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::candidates::{Budget, Candidate, Found};
-use bookahead_protocol::{Part, Slot};
+use bookahead_protocol::{Part, Slot, Tres};
 
 const PLENTY: Budget = Budget { work: 1_000_000_000 };
 
@@ -34,6 +34,8 @@ fn slot(site: &str, begin: i64, slack: i64) -> Found {
         free: None,
         rating: None,
         impact: None,
+        tres: Tres::default(),
+        free_tres: Tres::default(),
         cost: 0,
     };
     Found { peer: site.into(), slot }

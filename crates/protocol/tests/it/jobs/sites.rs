@@ -4,7 +4,7 @@
 use bookahead_plan::{Interval, Time};
 use bookahead_protocol::{
     Answer, Call, Condition, Envelope, JobId, Key, Millis, Moment, Name, Problem, Reservation, ReservationId,
-    Slot, State, Why,
+    Slot, State, Tres, Why,
 };
 use std::collections::BTreeMap;
 
@@ -77,6 +77,8 @@ impl PlainSite {
             free: None,
             rating: None,
             impact: None,
+            tres: Tres::default(),
+            free_tres: Tres::default(),
             cost: 0,
         };
         let reservation = Reservation {

@@ -8,8 +8,14 @@ fn a_lost_book_is_made_anew_from_what_is_kept() {
     let mut site = Site::new(rules());
     assert!(site.ledger.is_unused());
     let adopt = |site: &mut Site, id: u128, spans: &[Span]| {
-        let ticked =
-            site.ledger.adopt(Moment(150_000), ReservationId(id), &"ann".into(), &"cluster".into(), spans);
+        let ticked = site.ledger.adopt(
+            Moment(150_000),
+            ReservationId(id),
+            &"ann".into(),
+            &"cluster".into(),
+            spans,
+            &Tres::default(),
+        );
         site.note(ticked).len()
     };
     assert_eq!(adopt(&mut site, 1, &[span(100, 200, 3)]), 2);

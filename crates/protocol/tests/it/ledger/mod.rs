@@ -14,6 +14,7 @@ mod prepared;
 mod queues;
 mod random;
 mod refusals;
+mod tres;
 mod waiting;
 
 use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};

@@ -6,7 +6,7 @@ use bookahead_protocol::broker::{Broker, Effects, Event, Rules, SLICE, name_here
 use bookahead_protocol::candidates::{Budget, Candidate, Excluded, Found, Search, UNIT};
 use bookahead_protocol::{
     Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Name, Objective, Offer, Problem,
-    Request, ReservationId, Resource, Slot, Why,
+    Request, ReservationId, Resource, Slot, Tres, Why,
 };
 
 const ID: ReservationId = ReservationId(1);
@@ -41,6 +41,8 @@ fn offered(site: &Name, request: &Request, part: usize) -> Vec<Slot> {
         free: None,
         rating: None,
         impact: None,
+        tres: Tres::default(),
+        free_tres: Tres::default(),
         cost: (dearer - at).unsigned_abs(),
     };
     (0..20).map(slot).collect()

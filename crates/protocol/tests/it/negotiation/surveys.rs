@@ -6,7 +6,7 @@ use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Effects, Outgoing, Rules};
 use bookahead_protocol::{
     Answer, Call, Caller, Condition, Envelope, Key, Millis, Moment, Name, Offer, Problem, Request,
-    Reservation, ReservationId, Resource, Slot, State, Why,
+    Reservation, ReservationId, Resource, Slot, State, Tres, Why,
 };
 
 const PEERS: [&str; 3] = ["east", "north", "west"];
@@ -210,6 +210,8 @@ fn offer_at(site: &Name, interval: Interval, capacity: Capacity) -> Answer {
         free: None,
         rating: None,
         impact: None,
+        tres: Tres::default(),
+        free_tres: Tres::default(),
         cost: 0,
     };
     Answer::Offers(vec![Offer { slots: vec![slot] }])

@@ -5,7 +5,7 @@ use super::town::{name, part};
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::broker::{Broker, Outgoing, Rules};
 use bookahead_protocol::{
-    Answer, Call, Caller, Envelope, Impact, Key, Moment, Offer, Rating, Request, Resource, Slot,
+    Answer, Call, Caller, Envelope, Impact, Key, Moment, Offer, Rating, Request, Resource, Slot, Tres,
 };
 
 /// Site, rating, cost, delay and start of the offers, best first; all end at the same time.
@@ -32,6 +32,8 @@ fn slot(site: &str) -> Slot {
         rating: Some(Rating(rating)),
         impact: Some(impact),
         cost,
+        tres: Tres::default(),
+        free_tres: Tres::default(),
     }
 }
 

@@ -18,6 +18,7 @@ impl BatchSystem for Pretend {
             moves_jobs: world.moves_jobs,
             freed_within: Seconds(world.freed_within),
             sharing: world.sharing,
+            tres: true,
         }
     }
 
@@ -33,6 +34,7 @@ impl BatchSystem for Pretend {
             reservations: world.reservations.clone(),
             jobs: world.jobs.clone(),
             unreadable: world.unreadable.clone(),
+            tres: world.tres.clone(),
         })
     }
 

@@ -66,6 +66,7 @@ pub(super) struct World {
     pub(super) unreadable: Vec<Unreadable>,
     pub(super) freed_within: i64,
     pub(super) sharing: Sharing,
+    pub(super) tres: bookahead_lrms::batch::TresPicture,
     /// Finished jobs that it remembers.
     pub(super) accounting: BTreeMap<String, JobFact>,
     next: u32,
@@ -117,6 +118,7 @@ impl Pretend {
             unreadable: Vec::new(),
             freed_within: 0,
             sharing: Sharing::Always,
+            tres: Default::default(),
             next: 0,
         })))
     }

@@ -1,0 +1,39 @@
+//! Terms of a reservation that do not show in its spans: the users that share it, and the amounts of GPUs, memory,
+//! licences and other things beside its capacity. The batch system is told when they change.
+
+use super::{Site, Step};
+use bookahead_protocol::ledger::Entry;
+use bookahead_protocol::{ReservationId, Tres};
+
+impl Site {
+    /// Whether the batch system has it with other users or other amounts beside the capacity, as far as it is known.
+    /// After a restart a reservation that is or was shared, or has such amounts, is ordered once more.
+    pub(super) fn is_kept_otherwise(&self, id: ReservationId) -> bool {
+        let Some(entry) = self.ledger.entry(id) else { return false };
+        let keep = self.orders.keeps.get(&id);
+        let shared_otherwise = match keep.and_then(|keep| keep.shared_with.as_ref()) {
+            Some(known) => known != entry.shared_with(),
+            None => !entry.shared_with().is_empty() || !entry.request.shared_with.is_empty(),
+        };
+        shared_otherwise || self.tres_kept(id) != entry.kept_tres()
+    }
+
+    /// The amounts beside the capacity that the batch system is known to keep.
+    fn tres_kept(&self, id: ReservationId) -> Tres {
+        self.orders.keeps.get(&id).and_then(|keep| keep.tres.clone()).unwrap_or_default()
+    }
+
+    /// The amounts beside the capacity that it should keep.
+    pub(super) fn tres_wanted(&self, id: ReservationId) -> Tres {
+        self.ledger.entry(id).map(Entry::kept_tres).unwrap_or_default()
+    }
+
+    /// After a change of requests: users and amounts beside the capacity may change without the spans.
+    pub(super) fn order_changed(&mut self, ids: Vec<ReservationId>, step: &mut Step) {
+        for id in ids {
+            if self.asks() && self.is_kept_otherwise(id) {
+                self.order_keep(id, step);
+            }
+        }
+    }
+}
