@@ -44,12 +44,15 @@ impl Problem {
 }
 
 /// A job or reservation that takes the requested capacity, without naming its owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Blocker {
     /// Job or reservation.
     pub kind: BlockerKind,
     /// When it takes the capacity, by estimates.
     pub interval: Interval,
+    /// Only of maintenance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Name>,
 }
 
 /// Kinds of blockers.
@@ -61,6 +64,8 @@ pub enum BlockerKind {
     WaitingJob,
     /// A reservation.
     Reservation,
+    /// A maintenance window.
+    Maintenance,
 }
 
 /// The reason of a refusal. Its code is part of the API and never changes.
@@ -88,6 +93,15 @@ pub enum Why {
     /// A matching resource exists, but has no slot.
     #[error("{}", sentence(*.0))]
     NoSlot(Reason),
+    /// Without the maintenance there would be a slot.
+    #[error("maintenance `{name}` leaves no room in the window")]
+    Maintenance {
+        name: Name,
+        /// End of the maintenance.
+        until: Time,
+        /// First start for which there is room, if there is any.
+        not_before: Option<Time>,
+    },
     /// A limit of the site for this user.
     #[error("{}", limit.sentence(*.most, *.asked))]
     Limit { limit: Limit, most: i64, asked: i64 },
@@ -309,6 +323,7 @@ impl Why {
             Why::OnePartOnly(_) => "one-part-only",
             Why::NoSuchResource { .. } => "no-such-resource",
             Why::NoSlot(reason) => reason.code(),
+            Why::Maintenance { .. } => Reason::NoRoom.code(),
             Why::Limit { .. } | Why::TooSoon { .. } | Why::Priority { .. } => "limit",
             Why::Unknown(_) => "unknown",
             Why::Illegal(_) => "illegal",

@@ -436,6 +436,11 @@ fn refused() -> impl Strategy<Value = Why> {
             Why::NoSuchResource { part, kind, several, missing: missing.map(Box::new) }
         }),
         select(reasons).prop_map(Why::NoSlot),
+        (name(), time(), option::of(time())).prop_map(|(name, until, not_before)| Why::Maintenance {
+            name,
+            until,
+            not_before
+        }),
         (select(limits), any::<i64>(), any::<i64>()).prop_map(|(limit, most, asked)| Why::Limit {
             limit,
             most,
@@ -518,11 +523,19 @@ pub(crate) fn why() -> impl Strategy<Value = Why> {
 }
 
 fn blocker() -> impl Strategy<Value = Blocker> {
-    let kinds = vec![BlockerKind::RunningJob, BlockerKind::WaitingJob, BlockerKind::Reservation];
+    let kinds = vec![
+        BlockerKind::RunningJob,
+        BlockerKind::WaitingJob,
+        BlockerKind::Reservation,
+        BlockerKind::Maintenance,
+    ];
     let begin = prop_oneof![4 => time(), 1 => Just(Time::MIN)];
     let end = prop_oneof![4 => time(), 1 => Just(Time::MAX)];
-    (select(kinds), begin, end)
-        .prop_map(|(kind, begin, end)| Blocker { kind, interval: Interval::new(begin, end) })
+    (select(kinds), begin, end, option::of(name())).prop_map(|(kind, begin, end, name)| Blocker {
+        kind,
+        interval: Interval::new(begin, end),
+        name,
+    })
 }
 
 fn relaxation() -> impl Strategy<Value = Relaxation> {

@@ -456,6 +456,7 @@ fn to_be(wanted: &Wanted) -> Reserved {
         cores: wanted.nodes.iter().cloned().collect(),
         spread: true,
         accounts: Vec::new(),
+        maintenance: false,
     }
 }
 

@@ -274,6 +274,8 @@ pub struct Reserved {
     pub spread: bool,
     /// Accounts that may use it.
     pub accounts: Vec<String>,
+    /// Whether it is for maintenance. Its name is then shown to all users.
+    pub maintenance: bool,
 }
 
 /// A job as the batch system reports it.

@@ -187,6 +187,7 @@ mod tests {
             cores: cores.iter().map(|(name, cores)| ((*name).to_owned(), *cores)).collect(),
             spread: true,
             accounts: vec!["bob".into(), "ann".into()],
+            maintenance: false,
         }
     }
 

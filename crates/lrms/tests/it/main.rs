@@ -26,6 +26,7 @@ mod head_of_queue;
 mod killed;
 #[cfg(unix)]
 mod lsf;
+mod maintenance;
 #[cfg(unix)]
 mod maui;
 mod orders;

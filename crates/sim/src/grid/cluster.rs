@@ -347,7 +347,7 @@ impl Cluster {
     /// A complete poll.
     pub(super) fn seen(&self) -> Seen {
         let (running, waiting, foreign) = (self.running(), self.waiting(), self.foreign());
-        let view = View { running, waiting, foreign, by_class: true };
+        let view = View { running, waiting, foreign, by_class: true, ..View::default() };
         let away = self.hits.iter().filter(|(_, hit)| **hit > 0);
         let away = away.map(|(id, hit)| (*id, Capacity(*hit))).collect();
         let (lost, backings, in_use) = (Capacity(self.lost), self.reserved.clone(), self.in_use());

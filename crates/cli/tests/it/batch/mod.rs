@@ -20,6 +20,7 @@ mod jobs;
 mod life_cycle;
 mod local_jobs;
 mod lost_journal;
+mod maintenance;
 mod nodes;
 mod nodes_away;
 mod over_ssh;
