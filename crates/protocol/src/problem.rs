@@ -264,6 +264,18 @@ pub enum Impossible {
         "the batch system of this site cannot change who shares a reservation; cancel it and reserve again with --with"
     )]
     SharingLater,
+    #[error(
+        "the batch system of this site has no reservations that attract jobs; reserve without --attract, and name the reservation when you submit jobs"
+    )]
+    Attract,
+    #[error(
+        "this site does not allow reservations that attract jobs; reserve without --attract, and name the reservation when you submit jobs"
+    )]
+    AttractForbidden,
+    #[error(
+        "whether a reservation attracts jobs is fixed when it is made; cancel it and reserve again with --attract"
+    )]
+    AttractLater,
 }
 
 /// Why a release would give back nothing.

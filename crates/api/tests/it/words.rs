@@ -138,9 +138,9 @@ fn request() -> impl Strategy<Value = Request> {
     ];
     let on_loss = select(vec![OnLoss::Heal, OnLoss::HealAnyTime, OnLoss::Keep, OnLoss::Cancel]);
     let webhook = option::of("https://[a-z]{1,8}/[a-z]{0,8}".prop_map(Into::into));
-    let said = (description(), btree_set(name(), 0..3));
+    let said = (description(), btree_set(name(), 0..3), any::<bool>());
     (vec(part(), 0..4), vec(constraint(), 0..4), select(objectives), on_loss, webhook, said).prop_map(
-        |(parts, constraints, objective, on_loss, webhook, (description, shared_with))| Request {
+        |(parts, constraints, objective, on_loss, webhook, (description, shared_with, attract))| Request {
             parts,
             constraints,
             objective,
@@ -148,6 +148,7 @@ fn request() -> impl Strategy<Value = Request> {
             webhook,
             description,
             shared_with,
+            attract,
         },
     )
 }

@@ -41,8 +41,8 @@ fn maintenance_keeps_its_times_over_both_changes_of_the_clock_in_probe_refusal_s
         let [six, eight, noon, three] = [6, 8, 12, 15].map(|hour| at(day, hour, &zone));
         let window = ["--capacity", "1", "--duration", "1h", "--from"];
         // Within the window: refused by name, with the first start after it.
-        let inside =
-            [&["probe"], &window[..], &[&text(&eight), "--until", &text(&at(day, 11, &zone))]].concat();
+        let (start, end) = (text(&eight), text(&at(day, 11, &zone)));
+        let inside = [&["probe"], &window[..], &[&start, "--until", &end]].concat();
         let refused = asking.ends(3, &inside).err;
         for words in
             ["no-room: not before ", "12:00: maintenance `daily` until ", "blocked by maintenance `daily`"]
@@ -54,7 +54,8 @@ fn maintenance_keeps_its_times_over_both_changes_of_the_clock_in_probe_refusal_s
         let blocker = &document["blockers"][0];
         assert_eq!((&blocker["begin"], &blocker["end"]), (&json!(text(&eight)), &json!(text(&noon))));
         // Around the window: no offer meets it, and it is told.
-        let around = [&["probe"], &window[..], &[&text(&six), "--until", &text(&three)]].concat();
+        let (start, end) = (text(&six), text(&three));
+        let around = [&["probe"], &window[..], &[&start, "--until", &end]].concat();
         let offers = asking.document(&around);
         let told = json!([{ "name": "daily", "resource": "cluster", "begin": text(&eight), "end": text(&noon),
             "capacity": 64 }]);

@@ -138,6 +138,8 @@ pub struct Traits {
     pub freed_within: Seconds,
     /// Whether jobs of several accounts can use one reservation.
     pub sharing: Sharing,
+    /// Whether a reservation can attract jobs that do not name it.
+    pub attracts: bool,
 }
 
 /// Unit in which a resource is counted.
@@ -191,6 +193,8 @@ pub struct Wanted {
     pub account: String,
     /// Other accounts whose jobs may use it, each once. Empty without [`Traits::sharing`].
     pub others: Vec<String>,
+    /// Whether jobs of these accounts run in it that do not name it. Only with [`Traits::attracts`].
+    pub attract: bool,
     /// Project to which its jobs must be charged; None for any. Ignored by batch systems without projects.
     pub project: Option<String>,
     /// Nodes from [`ReservationSystem::choose`]; empty if the batch system chooses.

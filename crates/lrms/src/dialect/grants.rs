@@ -143,6 +143,7 @@ impl Trial<'_> {
             amount: 1,
             account: account.clone(),
             others: Vec::new(),
+            attract: false,
             project: None,
             nodes: Vec::new(),
         };
@@ -174,6 +175,7 @@ mod tests {
             amount,
             account: "ann".into(),
             others: Vec::new(),
+            attract: false,
             project: None,
             nodes: Vec::new(),
         }

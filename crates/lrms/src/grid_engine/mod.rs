@@ -99,6 +99,7 @@ impl BatchSystem for GridEngine {
             requeues_jobs: false,
             freed_within: Seconds::ZERO,
             sharing: Sharing::FromTheBeginning,
+            attracts: false,
         }
     }
 

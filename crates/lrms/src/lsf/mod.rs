@@ -89,6 +89,7 @@ impl BatchSystem for Lsf {
             requeues_jobs: false,
             freed_within: Seconds::ZERO,
             sharing: Sharing::Never,
+            attracts: false,
         }
     }
 

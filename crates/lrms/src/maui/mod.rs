@@ -76,6 +76,7 @@ impl BatchSystem for Maui {
             freed_within: Seconds::ZERO,
             // Maui cannot change a reservation, and so not its users.
             sharing: Sharing::FromTheBeginning,
+            attracts: false,
         }
     }
 

@@ -101,6 +101,7 @@ impl BatchSystem for Pbs {
             requeues_jobs: false,
             freed_within: reservations::FREED_WITHIN,
             sharing: Sharing::FromTheBeginning,
+            attracts: false,
         }
     }
 

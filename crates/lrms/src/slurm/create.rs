@@ -159,6 +159,7 @@ fn command(
         words.push(format!("Nodes={}", names.join(",")));
         words.push(format!("CoreCnt={}", core_count(nodes, slurm.version()?)));
     }
+    words.extend(wanted.attract.then(|| "Flags=MAGNETIC".to_owned()));
     Ok(scontrol(&slurm.tools, words))
 }
 

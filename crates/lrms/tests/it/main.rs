@@ -188,7 +188,15 @@ fn inside(job: Job, reservation: u128) -> Job {
 
 fn backing(id: u128, spans: &[Span]) -> Backing {
     let (id, owner, spans) = (ReservationId(id), Name::from("ann"), spans.to_vec());
-    Backing { resource: cpu(), id, owner, shared_with: Default::default(), spans, replaces: false }
+    Backing {
+        resource: cpu(),
+        id,
+        owner,
+        shared_with: Default::default(),
+        attract: false,
+        spans,
+        replaces: false,
+    }
 }
 
 fn status(builtin: &mut Builtin, id: u128) -> JobStatus {

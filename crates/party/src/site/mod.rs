@@ -21,7 +21,7 @@ mod submission;
 pub use jobs::{JobEvent, Jobs, Record};
 pub use queries::SiteFacts;
 
-use crate::batch::{BatchOrder, BatchReport, OrderId, Sharing};
+use crate::batch::{Attracting, BatchOrder, BatchReport, OrderId, Sharing};
 use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat};
 use crate::step::{CallId, Input, Missing, Notice, Output, Party, Reply};
@@ -72,6 +72,8 @@ pub struct SiteOptions {
     pub requeues_jobs: bool,
     /// Whether a reservation can be shared with other users.
     pub sharing: Sharing,
+    /// Whether a reservation may attract jobs that do not name it.
+    pub attracting: Attracting,
 }
 
 /// What to do with existing reservations of this site in the batch system if the journal is new: it was lost,
@@ -122,6 +124,7 @@ impl Default for SiteOptions {
             binds_jobs: true,
             requeues_jobs: true,
             sharing: Sharing::Always,
+            attracting: Attracting::Impossible,
         }
     }
 }

@@ -37,7 +37,8 @@ impl Site {
         // A reservation that the ledger does not have is only released, which needs no owner.
         let owner = entry.map_or_else(|| "".into(), |entry| entry.owner.clone());
         let shared_with = entry.map(|entry| entry.shared_with().clone()).unwrap_or_default();
-        Backing { resource: resource.clone(), id, owner, shared_with, spans, replaces: false }
+        let attract = entry.is_some_and(|entry| entry.request.attract);
+        Backing { resource: resource.clone(), id, owner, shared_with, attract, spans, replaces: false }
     }
 
     /// After a restart: tells a built-in scheduler everything to keep free.

@@ -529,6 +529,8 @@ mod tests {
             ("system = \"slurm\"\nbecome = [\"sudo\"]", ["batch.become", "{user}"]),
             ("system = \"slurm\"\naccounts = { ada = \"al1\" }", ["batch.accounts", "become"]),
             ("system = \"pbs\"\nproject = \"physics\"", ["batch.project", "only Slurm"]),
+            ("system = \"pbs\"\nattract = true", ["batch.attract", "only Slurm"]),
+            ("system = \"slurm\"\nattract = true", ["batch.attract", "become"]),
             ("system = \"lsf\"\nprojects = { ada = \"physics\" }", ["batch.projects", "only Slurm"]),
             ("system = \"slurm\"\nproject = \"-x\"", ["batch.project", "letters"]),
             (

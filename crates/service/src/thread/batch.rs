@@ -137,6 +137,7 @@ mod tests {
             id: ID,
             owner: "ada".into(),
             shared_with: Default::default(),
+            attract: false,
             spans,
             replaces: false,
         };

@@ -57,7 +57,15 @@ impl Driven {
         let (resource, owner) = (Name::from("cpu"), "ann".into());
         self.batch.keep(
             self.now(),
-            &Backing { resource, id: ID, owner, shared_with: Default::default(), spans, replaces },
+            &Backing {
+                resource,
+                id: ID,
+                owner,
+                shared_with: Default::default(),
+                attract: false,
+                spans,
+                replaces,
+            },
         )
     }
 

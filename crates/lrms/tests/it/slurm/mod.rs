@@ -116,6 +116,7 @@ impl Site {
             amount,
             account,
             others: Vec::new(),
+            attract: false,
             project: None,
             nodes: Vec::new(),
         }

@@ -48,8 +48,18 @@ impl Driven {
         let spans = if amount > 0 { spans } else { Vec::new() };
         let (resource, owner) = (self.place.resource.clone(), "ada".into());
         let now = self.now();
-        self.batch
-            .keep(now, &Backing { resource, id: ID, owner, shared_with: Default::default(), spans, replaces })
+        self.batch.keep(
+            now,
+            &Backing {
+                resource,
+                id: ID,
+                owner,
+                shared_with: Default::default(),
+                attract: false,
+                spans,
+                replaces,
+            },
+        )
     }
 
     /// Submits a job inside; it is checked by hand from then on.

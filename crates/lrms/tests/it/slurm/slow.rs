@@ -59,6 +59,7 @@ impl Slow {
             id,
             owner: "ann".into(),
             shared_with: Default::default(),
+            attract: false,
             spans,
             replaces: false,
         };

@@ -18,6 +18,7 @@ impl BatchSystem for Pretend {
             moves_jobs: world.moves_jobs,
             freed_within: Seconds(world.freed_within),
             sharing: world.sharing,
+            attracts: false,
         }
     }
 
