@@ -265,11 +265,11 @@ pub enum Impossible {
     )]
     SharingLater,
     #[error(
-        "the batch system of this site has no reservations that attract jobs; reserve without --attract, and name the reservation when you submit jobs"
+        "the batch system of this site cannot attract jobs into a reservation; reserve without --attract, and name it in jobs"
     )]
     Attract,
     #[error(
-        "this site does not allow reservations that attract jobs; reserve without --attract, and name the reservation when you submit jobs"
+        "this site does not let reservations attract jobs; reserve without --attract, and name it in jobs"
     )]
     AttractForbidden,
     #[error(

@@ -1,5 +1,5 @@
-//! Recurring maintenance windows of a site, over both changes of daylight-saving time: in probes, refusals, the schedule
-//! and the calendar.
+//! Recurring maintenance windows of a site, over both changes of daylight-saving time: in probes, refusals, the
+//! schedule and the calendar.
 
 use crate::asking::Asking;
 use jiff::civil::{Date, time};

@@ -1,4 +1,5 @@
-//! Reservations that attract jobs: plain `sbatch`, arrays and workflows of the owner run in them, jobs of others do not.
+//! Reservations that attract jobs: plain `sbatch`, arrays and workflows of the owner run in them, those of others do
+//! not.
 
 use super::cluster::Cluster;
 use super::{until, until_within};

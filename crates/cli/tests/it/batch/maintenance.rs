@@ -36,7 +36,8 @@ fn maintenance_of_slurm_and_of_the_site_is_planned_around_and_named_in_refusals_
         // A whole day of the site's own, a day after tomorrow.
         let day_after: jiff::civil::Date = day.parse::<jiff::civil::Date>().unwrap().tomorrow().unwrap();
         let own = format!(
-            "[[maintenance]]\nname = \"move\"\nstart = \"{day_after}\"\nfrom = \"00:00\"\nto = \"24:00\"\nzone = \"UTC\"\n"
+            "[[maintenance]]\nname = \"move\"\nstart = \"{day_after}\"\nfrom = \"00:00\"\nto = \"24:00\"\n\
+             zone = \"UTC\"\n"
         );
         let mut grid = Grid::new();
         grid.start("site", "north", &cluster.site("north", "", &own), None).await;
