@@ -44,7 +44,8 @@ fn maintenance_of_slurm_and_of_the_site_is_planned_around_and_named_in_refusals_
         let ada = grid.asker("north");
 
         let refused = ada.refused(book(new_id(), together(vec![part(1, begin + Seconds(60), 600)]))).await;
-        let because = |name: &str, until| Why::Maintenance { name: name.into(), until, not_before: Some(until) };
+        let because =
+            |name: &str, until| Why::Maintenance { name: name.into(), until, not_before: Some(until) };
         assert_eq!(refused, because("firmware", end));
         // It begins after the maintenance where it may.
         let later = window(4, begin + Seconds(60), 600, end + Seconds(3_600));
