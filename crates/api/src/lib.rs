@@ -41,7 +41,7 @@ pub use list::{
     ScheduleQuery, States,
 };
 pub use notice::Notice;
-pub use offer::{Impact, Offer, Offers, Probe, Slot};
+pub use offer::{Impact, Maintenance, Offer, Offers, Probe, Slot};
 pub use operation::Operation;
 pub use problem::{Blocker, BlockerKind, Code, CounterOffer, Problem, Relaxation};
 pub use request::{

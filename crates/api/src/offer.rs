@@ -41,6 +41,26 @@ pub struct Offers {
     /// not include later changes in the batch system.
     #[schema(example = 4)]
     pub looked_seconds_ago: Option<u64>,
+    /// Site only: maintenance of matching resources within the window of the request, the first 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maintenance: Vec<Maintenance>,
+}
+
+/// A maintenance window, in which nothing can be booked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Maintenance {
+    /// Its name.
+    #[schema(value_type = NameText, example = "weekly")]
+    pub name: Name,
+    /// Name of the resource at the service that answers.
+    #[schema(value_type = NameText)]
+    pub resource: Name,
+    /// Start time.
+    pub begin: Timestamp,
+    /// End time (exclusive).
+    pub end: Timestamp,
+    /// Capacity that it takes.
+    pub capacity: u32,
 }
 
 /// One way to fulfil a request: one slot for each part.
@@ -134,8 +154,8 @@ impl TryFrom<Vec<protocol::Offer>> for Offers {
 
     fn try_from(offers: Vec<protocol::Offer>) -> Result<Offers, OutOfCalendar> {
         let offers = offers.into_iter().map(Offer::try_from).collect::<Result<_, _>>()?;
-        // The protocol does not have it. The server of a site with a batch system adds it.
-        Ok(Offers { offers, looked_seconds_ago: None })
+        // The protocol does not have the rest. The server of a site adds it.
+        Ok(Offers { offers, looked_seconds_ago: None, maintenance: Vec::new() })
     }
 }
 

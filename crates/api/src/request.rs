@@ -63,6 +63,11 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<NameText>, max_items = 64, example = json!(["bob"]))]
     pub shared_with: Vec<Name>,
+    /// Whether jobs of the owner run in the reservation that do not name it (`MAGNETIC` of Slurm). Only at sites that
+    /// allow it. Fixed when it is reserved. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub attract: bool,
 }
 
 /// A resource for a duration within a window.
@@ -272,6 +277,7 @@ impl Request {
             labels: BTreeMap::new(),
             priority: None,
             shared_with: Vec::new(),
+            attract: false,
         }
     }
 
@@ -494,5 +500,5 @@ impl From<AttributeValue> for protocol::Value {
     }
 }
 
-same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss, webhook, shared_with } in description: Description { name, note, labels, priority });
+same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss, webhook, shared_with, attract } in description: Description { name, note, labels, priority });
 converted!(Part = protocol::Part, Constraint = protocol::Constraint, Requirement = protocol::Requirement);

@@ -85,7 +85,7 @@ pub struct Block {
     pub owner: Option<Name>,
     /// State of a reservation. Missing if the caller may not see it.
     pub state: Option<State>,
-    /// Name of the reservation, if it has one and the caller may see it.
+    /// Name of the reservation, if it has one and the caller may see it, or of the maintenance.
     pub name: Option<String>,
     /// Capacity that the reservation was promised and does not have, because machines failed.
     pub missing: Option<u32>,
@@ -105,6 +105,8 @@ pub enum BlockKind {
     WaitingJob,
     /// A reservation that was made directly in the batch system, not through this site.
     Foreign,
+    /// A maintenance window, with its name.
+    Maintenance,
 }
 
 impl BlockKind {
@@ -116,6 +118,7 @@ impl BlockKind {
             BlockKind::RunningJob => "running-job",
             BlockKind::WaitingJob => "waiting-job",
             BlockKind::Foreign => "foreign",
+            BlockKind::Maintenance => "maintenance",
         }
     }
 }

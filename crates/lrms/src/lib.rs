@@ -8,6 +8,7 @@
 //! - [`command`]: runs commands, locally or over ssh
 //! - [`builtin`]: a scheduler for sites without a batch system; it takes the same orders
 //! - `environment`: the variables that tell a job about its reservation
+//! - [`maintenance`]: recurring maintenance windows of a site
 //! - [`output`]: reads what jobs print
 //! - [`error`]: error types
 //!
@@ -23,6 +24,7 @@ mod environment;
 pub mod error;
 pub mod grid_engine;
 pub mod lsf;
+pub mod maintenance;
 pub mod maui;
 pub mod output;
 pub mod pbs;

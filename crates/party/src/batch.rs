@@ -106,6 +106,8 @@ pub struct Backing {
     pub owner: Name,
     /// Other users whose jobs may use it.
     pub shared_with: BTreeSet<Name>,
+    /// Whether jobs of these users run in it that do not name it.
+    pub attract: bool,
     /// Times and capacities. Overlapping spans add up.
     pub spans: Vec<Span>,
     /// Amounts of things beside the capacity, in all spans.
@@ -125,6 +127,18 @@ pub enum Sharing {
     /// The users can change at any time.
     #[default]
     Always,
+}
+
+/// Whether reservations may attract jobs that do not name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Attracting {
+    /// The batch system cannot do it.
+    #[default]
+    Impossible,
+    /// The site does not allow it.
+    Forbidden,
+    /// If the owner asks for it.
+    Allowed,
 }
 
 /// The state of a batch system at one moment.

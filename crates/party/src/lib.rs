@@ -18,8 +18,8 @@ pub mod site;
 pub mod step;
 
 pub use crate::batch::{
-    Backing, BatchError, BatchOrder, BatchReport, Clocks, Ended, Job, JobChange, JobState, JobStatus, Look,
-    OrderId, Seen, Sharing, Tagged, Work,
+    Attracting, Backing, BatchError, BatchOrder, BatchReport, Clocks, Ended, Job, JobChange, JobState,
+    JobStatus, Look, OrderId, Seen, Sharing, Tagged, Work,
 };
 pub use crate::broker::{Broker, BrokerEvent, BrokerState, JobEvent, JobRules};
 pub use crate::queries::{BookedPart, Filter, Page, Position, Queries, Subject, Viewer};

@@ -6,6 +6,7 @@ use crate::register::{Known, Role};
 use crate::schedule::{ResourceSchedule, ScheduleWindow, WhatIf};
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use bookahead_protocol::jobs::JobView;
+use bookahead_protocol::ledger::Maintenance;
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
 };
@@ -33,6 +34,10 @@ pub trait Queries {
     /// own.
     fn what_if(&self, _: Moment, _: &Name, _: Span) -> Option<WhatIf> {
         None
+    }
+    /// Maintenance of its own resources within an interval, by resource and begin.
+    fn maintenance(&self, _within: Interval) -> Vec<(Name, Maintenance)> {
+        Vec::new()
     }
     /// The party itself, then its peers.
     fn sites(&self, now: Moment) -> Vec<Known>;

@@ -80,6 +80,8 @@ pub enum BlockKind {
     Reservation,
     /// A reservation not made by Bookahead.
     Foreign,
+    /// A maintenance window.
+    Maintenance,
 }
 
 /// Mean occupied capacity in steps of equal length.

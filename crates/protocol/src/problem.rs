@@ -46,12 +46,15 @@ impl Problem {
 }
 
 /// A job or reservation that takes the requested capacity, without naming its owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Blocker {
     /// Job or reservation.
     pub kind: BlockerKind,
     /// When it takes the capacity, by estimates.
     pub interval: Interval,
+    /// Only of maintenance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Name>,
 }
 
 /// Kinds of blockers.
@@ -63,6 +66,8 @@ pub enum BlockerKind {
     WaitingJob,
     /// A reservation.
     Reservation,
+    /// A maintenance window.
+    Maintenance,
 }
 
 /// The reason of a refusal. Its code is part of the API and never changes.
@@ -97,6 +102,15 @@ pub enum Why {
         wanted: Tres,
         /// The most of each that is free for the whole duration somewhere in the window.
         free: Tres,
+    },
+    /// Without the maintenance there would be a slot.
+    #[error("maintenance `{name}` leaves no room in the window")]
+    Maintenance {
+        name: Name,
+        /// End of the maintenance.
+        until: Time,
+        /// First start for which there is room, if there is any.
+        not_before: Option<Time>,
     },
     /// A limit of the site for this user.
     #[error("{}", limit.sentence(*.most, *.asked))]
@@ -260,6 +274,18 @@ pub enum Impossible {
         "the batch system of this site cannot change who shares a reservation; cancel it and reserve again with --with"
     )]
     SharingLater,
+    #[error(
+        "the batch system of this site cannot attract jobs into a reservation; reserve without --attract, and name it in jobs"
+    )]
+    Attract,
+    #[error(
+        "this site does not let reservations attract jobs; reserve without --attract, and name it in jobs"
+    )]
+    AttractForbidden,
+    #[error(
+        "whether a reservation attracts jobs is fixed when it is made; cancel it and reserve again with --attract"
+    )]
+    AttractLater,
 }
 
 /// Why a release would give back nothing.
@@ -319,7 +345,7 @@ impl Why {
             Why::OnePartOnly(_) => "one-part-only",
             Why::NoSuchResource { .. } => "no-such-resource",
             Why::NoSlot(reason) => reason.code(),
-            Why::ShortOf { .. } => Reason::NoRoom.code(),
+            Why::ShortOf { .. } | Why::Maintenance { .. } => Reason::NoRoom.code(),
             Why::Limit { .. } | Why::TooSoon { .. } | Why::Priority { .. } => "limit",
             Why::Unknown(_) => "unknown",
             Why::Illegal(_) => "illegal",

@@ -47,6 +47,9 @@ pub struct Request {
     /// Other users that may see the reservation and run jobs in it. At most [`MOST_SHARED`].
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub shared_with: BTreeSet<Name>,
+    /// Whether jobs of the owner run in it that do not name it. Fixed when it is reserved.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub attract: bool,
 }
 
 /// One resource for one interval.
@@ -207,6 +210,7 @@ impl Request {
             webhook: None,
             description: Description::default(),
             shared_with: BTreeSet::new(),
+            attract: false,
         }
     }
 
@@ -223,6 +227,7 @@ impl Request {
             on_loss: OnLoss::Keep,
             description: self.description.clone(),
             shared_with: self.shared_with.clone(),
+            attract: self.attract,
             ..Request::single(part)
         }
     }

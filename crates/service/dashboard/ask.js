@@ -128,6 +128,7 @@ export function askPanel() {
     const hold = h('button.button.primary.wide', { type: 'button', id: 'hold', disabled: true, onclick: take }, 'Choose an offer');
     fill(results, h('div.title-row', null, h('h3', null, plural(offers.length, 'offer')), h('label.sort', null, 'by: ', sort)),
       h('div.offers', { id: 'offers', role: 'radiogroup', 'aria-label': 'Offers', onkeydown: arrows }, offers.map(card)),
+      (answer.maintenance || []).slice(0, 4).map((one) => h('p.soft.maintenance', null, `Maintenance “${one.name}”: ${range(seconds(one.begin), seconds(one.end))}`)),
       answer.looked_seconds_ago > 0 && h('p.soft', null, `as of ${length(answer.looked_seconds_ago)} ago`),
       h('div.take', null, h('p.note', { id: 'effect', 'aria-live': 'polite', hidden: true }), hold));
   }

@@ -201,7 +201,7 @@ export function findJoined(lanes) {
 
 // Boxes in the lanes that a refusal names as blockers.
 export function findBlockers(lanes, blockers) {
-  const kinds = { 'running-job': ['running-job'], 'waiting-job': ['waiting-job'], reservation: ['reservation', 'hold', 'foreign'] };
+  const kinds = { 'running-job': ['running-job'], 'waiting-job': ['waiting-job'], reservation: ['reservation', 'hold', 'foreign'], maintenance: ['maintenance'] };
   const found = [];
   for (const blocker of blockers) {
     const begin = blocker.begin && seconds(blocker.begin), end = blocker.end && seconds(blocker.end);

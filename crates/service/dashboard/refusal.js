@@ -5,8 +5,8 @@ import { length, moment, nowSeconds, range, seconds } from './time.js';
 
 const KIND = { 'running-job': 'a running job', 'waiting-job': 'a waiting job with a promised start', reservation: 'a reservation' };
 
-function blocker({ kind, begin, end }) {
-  const what = KIND[kind] || kind;
+function blocker({ kind, begin, end, name }) {
+  const what = name ? `${KIND[kind] || kind} “${name}”` : KIND[kind] || kind;
   if (begin && end) return seconds(begin) <= nowSeconds() ? `${what} until ${moment(seconds(end))}` : `${what}, ${range(seconds(begin), seconds(end))}`;
   if (end) return `${what} until ${moment(seconds(end))}`;
   return begin ? `${what} from ${moment(seconds(begin))} on, with no known end` : what;
@@ -19,10 +19,13 @@ export function condition(change) {
   return change.type === 'earlier' ? `if it may begin ${moment(seconds(change.begin))}` : 'with a change';
 }
 
+// Instants of the API, by the clock of the reader.
+const byClock = (text) => text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (at) => moment(seconds(at)));
+
 // `parts[0]` of the API is part 1 for people, and the only part is not named.
 export function counted(detail, parts) {
   const text = parts === 1 ? detail.replace(/^parts\[0\]: /, '') : detail;
-  return text.replace(/(part|constraint)s\[(\d+)\]/g, (_, noun, at) => `${noun} ${Number(at) + 1}`);
+  return byClock(text).replace(/(part|constraint)s\[(\d+)\]/g, (_, noun, at) => `${noun} ${Number(at) + 1}`);
 }
 
 // `onTake(request)` is called with the counter-offer that was chosen.

@@ -43,7 +43,7 @@ export function showTimeline(main, side) {
     h('div.group', null, tool('zoom-out', '−', 'Zoom out (−)', () => chart.zoom(1.5)), tool('zoom-in', '+', 'Zoom in (+)', () => chart.zoom(1 / 1.5))),
     filter, h('span.spring'), tableButton, tool('save-svg', 'SVG', 'Save this view as SVG', () => saveSvg(chart)));
   const legend = h('ul.legend', { 'aria-label': 'Legend' }, [
-    ['running', 'running'], ['planned', 'planned'], ['reserved', 'reserved'], ['held', 'held'], ['foreign', 'other'],
+    ['running', 'running'], ['planned', 'planned'], ['reserved', 'reserved'], ['held', 'held'], ['foreign', 'other, maintenance'],
     ['good', 'offer, nobody waits longer'], ['delay', 'offer that delays jobs'], ['broken', 'broken, in the way'],
   ].map(([name, text]) => h('li', null, h(`span.swatch.${name}`, { 'aria-hidden': 'true' }), text)));
   const frame = h('section.timeline', { 'aria-label': 'Timeline' }, h('h1.hidden', null, 'Timeline'), bar, scroller, tables, legend, summary, tip);

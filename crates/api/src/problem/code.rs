@@ -156,7 +156,7 @@ impl Code {
             Why::NoSuchResource { .. } => Code::NoSuchResource,
             Why::NoSlot(Reason::TooWide) => Code::TooWide,
             Why::NoSlot(Reason::NoWindow) => Code::NoWindow,
-            Why::NoSlot(Reason::NoRoom) | Why::ShortOf { .. } => Code::NoRoom,
+            Why::NoSlot(Reason::NoRoom) | Why::ShortOf { .. } | Why::Maintenance { .. } => Code::NoRoom,
             Why::NoSlot(Reason::NotAdmitted) => Code::NotAdmitted,
             Why::Limit { .. } | Why::TooSoon { .. } | Why::Priority { .. } => Code::Limit,
             Why::Unknown(_) => Code::Unknown,

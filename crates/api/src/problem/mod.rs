@@ -6,11 +6,12 @@ mod code;
 pub use code::Code;
 
 use crate::convert::words;
+use crate::description::NameText;
 use crate::request::Request;
 use crate::time::Timestamp;
 use bookahead_plan::{Capacity, Interval, Seconds, Time, placement};
 use bookahead_protocol as protocol;
-use bookahead_protocol::{Why, problem as words};
+use bookahead_protocol::{Name, Why, problem as words};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
@@ -64,7 +65,7 @@ pub struct Problem {
     /// First tried delay of the start, in seconds, with which the request would be granted. Missing if there is
     /// none.
     pub busy_for_seconds: Option<i64>,
-    /// First start that the shortest notice of the site allows, if that is the reason.
+    /// First start that the shortest notice of the site, or its maintenance, allows, if that is the reason.
     pub not_before: Option<Timestamp>,
     /// Changed requests that would be granted now. Each was tried on its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -91,7 +92,7 @@ impl CounterOffer {
 
 /// Something that occupies requested capacity, without its owner.
 #[skip_serializing_none]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Blocker {
     /// What occupies the capacity.
     pub kind: BlockerKind,
@@ -99,6 +100,9 @@ pub struct Blocker {
     pub begin: Option<Timestamp>,
     /// Estimated end time. Missing if no end is known.
     pub end: Option<Timestamp>,
+    /// Name of the maintenance. Missing for other kinds.
+    #[schema(value_type = Option<NameText>, example = "weekly")]
+    pub name: Option<Name>,
 }
 
 words! {
@@ -110,6 +114,8 @@ words! {
         WaitingJob,
         /// A reservation.
         Reservation,
+        /// A maintenance window. Sites always reveal it.
+        Maintenance,
     }
 }
 
@@ -217,12 +223,15 @@ impl From<protocol::Problem> for Problem {
     /// Never fails, because a refusal must always be delivered: an instant outside of the calendar is left out.
     fn from(problem: protocol::Problem) -> Problem {
         let not_before = match problem.why {
-            Why::TooSoon { not_before, .. } => Timestamp::try_from(not_before).ok(),
+            Why::TooSoon { not_before, .. } => Some(not_before),
+            Why::Maintenance { not_before, .. } => not_before,
             _ => None,
         };
+        let not_before = not_before.and_then(|start| Timestamp::try_from(start).ok());
+        let because = because(&problem.why);
         let detail = match not_before {
-            Some(start) => format!("not before {start}: {}", problem.why),
-            None => problem.why.to_string(),
+            Some(start) => format!("not before {start}: {because}"),
+            None => because,
         };
         Problem {
             reason: reason(&problem.why),
@@ -256,6 +265,18 @@ impl TryFrom<Problem> for protocol::Problem {
     }
 }
 
+/// The sentence for people. The protocol has no calendar, so instants are added here.
+fn because(why: &Why) -> String {
+    let until = match why {
+        Why::Maintenance { until, .. } => Timestamp::try_from(*until).ok(),
+        _ => None,
+    };
+    match (why, until) {
+        (Why::Maintenance { name, .. }, Some(until)) => format!("maintenance `{name}` until {until}"),
+        _ => why.to_string(),
+    }
+}
+
 /// Serializes a reason as an object in any case: serde writes a unit variant as a bare string.
 fn reason(why: &Why) -> Option<Value> {
     match serde_json::to_value(why) {
@@ -271,6 +292,7 @@ impl From<words::Blocker> for Blocker {
             kind: blocker.kind.into(),
             begin: blocker.interval.begin.try_into().ok(),
             end: blocker.interval.end.try_into().ok(),
+            name: blocker.name,
         }
     }
 }
@@ -279,7 +301,8 @@ impl From<Blocker> for words::Blocker {
     fn from(blocker: Blocker) -> words::Blocker {
         let begin = blocker.begin.map_or(Time::MIN, Timestamp::time);
         let end = blocker.end.map_or(Time::MAX, Timestamp::time);
-        words::Blocker { kind: blocker.kind.into(), interval: Interval::new(begin, end) }
+        let interval = Interval::new(begin, end);
+        words::Blocker { kind: blocker.kind.into(), interval, name: blocker.name }
     }
 }
 

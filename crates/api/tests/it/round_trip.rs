@@ -137,7 +137,11 @@ fn what_has_no_date_cannot_be_asked_for_or_offered() {
 fn a_refusal_gets_through_whatever_its_instants_are() {
     let far = Time(1_000_000_000_000_000);
     let problem = Problem {
-        blockers: vec![Blocker { kind: BlockerKind::Reservation, interval: Interval::new(Time(0), far) }],
+        blockers: vec![Blocker {
+            kind: BlockerKind::Reservation,
+            interval: Interval::new(Time(0), far),
+            name: None,
+        }],
         relaxations: vec![Relaxation::Earlier(far), Relaxation::Fewer(Capacity(2))],
         ..Problem::new(Why::Expired)
     };

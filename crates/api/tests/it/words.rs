@@ -148,9 +148,9 @@ fn request() -> impl Strategy<Value = Request> {
     ];
     let on_loss = select(vec![OnLoss::Heal, OnLoss::HealAnyTime, OnLoss::Keep, OnLoss::Cancel]);
     let webhook = option::of("https://[a-z]{1,8}/[a-z]{0,8}".prop_map(Into::into));
-    let said = (description(), btree_set(name(), 0..3));
+    let said = (description(), btree_set(name(), 0..3), any::<bool>());
     (vec(part(), 0..4), vec(constraint(), 0..4), select(objectives), on_loss, webhook, said).prop_map(
-        |(parts, constraints, objective, on_loss, webhook, (description, shared_with))| Request {
+        |(parts, constraints, objective, on_loss, webhook, (description, shared_with, attract))| Request {
             parts,
             constraints,
             objective,
@@ -158,6 +158,7 @@ fn request() -> impl Strategy<Value = Request> {
             webhook,
             description,
             shared_with,
+            attract,
         },
     )
 }
@@ -448,6 +449,11 @@ fn refused() -> impl Strategy<Value = Why> {
         }),
         select(reasons).prop_map(Why::NoSlot),
         (tres(), tres()).prop_map(|(wanted, free)| Why::ShortOf { wanted, free }),
+        (name(), time(), option::of(time())).prop_map(|(name, until, not_before)| Why::Maintenance {
+            name,
+            until,
+            not_before
+        }),
         (select(limits), any::<i64>(), any::<i64>()).prop_map(|(limit, most, asked)| Why::Limit {
             limit,
             most,
@@ -530,11 +536,19 @@ pub(crate) fn why() -> impl Strategy<Value = Why> {
 }
 
 fn blocker() -> impl Strategy<Value = Blocker> {
-    let kinds = vec![BlockerKind::RunningJob, BlockerKind::WaitingJob, BlockerKind::Reservation];
+    let kinds = vec![
+        BlockerKind::RunningJob,
+        BlockerKind::WaitingJob,
+        BlockerKind::Reservation,
+        BlockerKind::Maintenance,
+    ];
     let begin = prop_oneof![4 => time(), 1 => Just(Time::MIN)];
     let end = prop_oneof![4 => time(), 1 => Just(Time::MAX)];
-    (select(kinds), begin, end)
-        .prop_map(|(kind, begin, end)| Blocker { kind, interval: Interval::new(begin, end) })
+    (select(kinds), begin, end, option::of(name())).prop_map(|(kind, begin, end, name)| Blocker {
+        kind,
+        interval: Interval::new(begin, end),
+        name,
+    })
 }
 
 fn relaxation() -> impl Strategy<Value = Relaxation> {

@@ -3,8 +3,7 @@
 //! request has a single part, each alternative comes with a command to copy.
 
 use super::dates::{Dates, length};
-use bookahead_api::{Blocker, BlockerKind, Code, Problem, Relaxation, Request};
-use std::borrow::Cow;
+use bookahead_api::{Blocker, BlockerKind, Code, Problem, Relaxation, Request, Timestamp};
 use std::process::ExitCode;
 
 /// Printed at the end of the help of every client command.
@@ -71,13 +70,16 @@ pub(crate) fn with_commands(
     lines.join("\n")
 }
 
-/// The message of the server, with the first allowed start by the user's clock.
-fn detail<'a>(problem: &'a Problem, dates: Option<&Dates>) -> Cow<'a, str> {
-    let told = problem.not_before.zip(dates).and_then(|(start, dates)| {
-        let rest = problem.detail.strip_prefix(&format!("not before {start}: "))?;
-        Some(format!("not before {}: {rest}", dates.short(start)))
-    });
-    told.map_or(Cow::Borrowed(&problem.detail), Cow::Owned)
+/// The message of the server, with its instants by the user's clock.
+fn detail(problem: &Problem, dates: Option<&Dates>) -> String {
+    let Some(dates) = dates else { return problem.detail.clone() };
+    let by_clock = |word: &str| {
+        let bare = word.trim_end_matches([':', ',']);
+        let instant: Timestamp = bare.parse().ok()?;
+        Some(format!("{}{}", dates.short(instant), &word[bare.len()..]))
+    };
+    let words = problem.detail.split(' ').map(|word| by_clock(word).unwrap_or_else(|| word.to_owned()));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// A message of the server in the words of the command line: `parts[0]` is part 1, `constraints[0]` is constraint 1, and
@@ -104,10 +106,12 @@ fn from_one(text: &str, noun: &str) -> String {
 }
 
 fn in_the_way(blocker: &Blocker, dates: &Dates) -> String {
-    let what = match blocker.kind {
-        BlockerKind::RunningJob => "a running job",
-        BlockerKind::WaitingJob => "a waiting job with a promised start",
-        BlockerKind::Reservation => "a reservation",
+    let what = match (blocker.kind, &blocker.name) {
+        (BlockerKind::RunningJob, _) => "a running job".to_owned(),
+        (BlockerKind::WaitingJob, _) => "a waiting job with a promised start".to_owned(),
+        (BlockerKind::Reservation, _) => "a reservation".to_owned(),
+        (BlockerKind::Maintenance, Some(name)) => format!("maintenance `{name}`"),
+        (BlockerKind::Maintenance, None) => "maintenance".to_owned(),
     };
     match (blocker.begin, blocker.end) {
         (Some(begin), Some(end)) if begin <= dates.now() => format!("{what} until {}", dates.short(end)),
@@ -116,7 +120,7 @@ fn in_the_way(blocker: &Blocker, dates: &Dates) -> String {
         }
         (None, Some(end)) => format!("{what} until {}", dates.short(end)),
         (Some(begin), None) => format!("{what} from {} on, with no known end", dates.short(begin)),
-        (None, None) => what.to_owned(),
+        (None, None) => what,
     }
 }
 
@@ -189,6 +193,29 @@ mod tests {
         let begins =
             "no-room: there is no room\n  it would fit if it may end 30m 00s later:\n    --capacity 64";
         assert!(text.starts_with(begins), "{text}");
+    }
+
+    #[test]
+    fn maintenance_is_named_and_its_times_are_by_the_clock_of_the_user() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let mut problem = Problem::new(
+            Code::NoRoom,
+            "not before 2026-11-18T11:00:00Z: maintenance `weekly` until 2026-11-18T11:00:00Z",
+        );
+        problem.blockers.push(Blocker {
+            kind: BlockerKind::Maintenance,
+            begin: Some(at("2026-11-18T07:00:00Z")),
+            end: Some(at("2026-11-18T11:00:00Z")),
+            name: Some("weekly".into()),
+        });
+        let dates = Dates::new(TimeZone::get("Europe/Zurich").unwrap(), at("2026-11-17T12:00:00Z"));
+        let told = text(&problem, Some(&dates));
+        for words in [
+            "not before tomorrow 12:00: maintenance `weekly` until tomorrow 12:00\n",
+            "blocked by maintenance `weekly`, tomorrow 08:00 until 12:00",
+        ] {
+            assert!(told.contains(words), "{told}");
+        }
     }
 
     #[test]

@@ -145,6 +145,11 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     sharing: Sharing,
 
+    /// Run your jobs in the reservation even if they do not name it, such as those of plain sbatch. Your other jobs can
+    /// use it up. Only at sites that allow it
+    #[arg(long, help_heading = "Description")]
+    attract: bool,
+
     /// ID of the reservation [default: a new one]
     #[arg(long, value_name = "rsv_ID", help_heading = "Hold")]
     id: Option<ReservationId>,
@@ -170,6 +175,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     request.webhook = arguments.webhook.clone().or(request.webhook);
     arguments.about.describe(&mut request);
     arguments.sharing.share(&mut request);
+    request.attract |= arguments.attract;
     // The client makes the id, so that the user can look the reservation up if the answer is lost.
     let id = arguments.id.map_or_else(make::reservation_id, Ok)?;
     let key = arguments.key.clone().map_or_else(|| make::key().map(|key| key.to_string()), Ok)?;
@@ -231,7 +237,8 @@ fn described(request: &Request) -> Vec<String> {
     let users: Vec<&str> = request.shared_with.iter().map(bookahead_protocol::Name::as_str).collect();
     let with = (!users.is_empty()).then(|| option("--with", &users.join(","))).into_iter().flatten();
     let priority = request.priority.iter().flat_map(|class| option("--priority", class));
-    name.chain(note).chain(labels).chain(with).chain(priority).collect()
+    let attract = request.attract.then(|| "--attract".to_owned());
+    name.chain(note).chain(labels).chain(with).chain(priority).chain(attract).collect()
 }
 
 /// After a lost answer the reservation may or may not exist: prints the command that shows it.

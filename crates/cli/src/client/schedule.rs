@@ -109,7 +109,7 @@ const LANES: [Lane; 5] = [
     Lane { name: "waiting", colour: "36", kinds: &[BlockKind::WaitingJob] },
     Lane { name: "held", colour: "33", kinds: &[BlockKind::Hold] },
     Lane { name: "reserved", colour: "32", kinds: &[BlockKind::Reservation] },
-    Lane { name: "other", colour: "35", kinds: &[BlockKind::Foreign] },
+    Lane { name: "other", colour: "35", kinds: &[BlockKind::Foreign, BlockKind::Maintenance] },
 ];
 
 /// Columns for the names of the lanes, with two blanks before and after.
@@ -155,7 +155,18 @@ fn bars(
     let all: Vec<&Block> = schedule.blocks.iter().collect();
     let free = columns.of(|cell| capacity.saturating_sub(taken(&all, cell)));
     let _ = writeln!(text, "  {:<9} {}", "free", figures(&free).trim_end());
-    text
+    text + &maintenance(schedule, dates)
+}
+
+/// The maintenance windows by name. They concern everyone.
+fn maintenance(schedule: &ResourceSchedule, dates: &Dates) -> String {
+    let blocks = schedule.blocks.iter().filter(|block| block.kind == BlockKind::Maintenance);
+    let line = |block: &Block| {
+        let name = crate::output::escaped(block.name.as_deref().unwrap_or_default());
+        let (begin, end) = (dates.short(block.begin), dates.short_end(block.begin, block.end));
+        format!("  maintenance `{name}`: {begin} until {end}\n")
+    };
+    blocks.map(line).collect()
 }
 
 /// Whether a block is shown: all are, unless one owner's are wanted.
@@ -275,6 +286,7 @@ fn kind_word(kind: BlockKind) -> &'static str {
         BlockKind::Hold => "hold",
         BlockKind::Reservation => "reservation",
         BlockKind::Foreign => "other reservation",
+        BlockKind::Maintenance => "maintenance",
     }
 }
 
@@ -282,11 +294,15 @@ fn picture(schedule: &ResourceSchedule, window: Interval, owner: Option<&str>) -
     let bar = |block: &Block| Bar {
         interval: Interval::new(block.begin.time(), block.end.time()),
         capacity: Capacity(block.capacity),
-        label: block.owner.as_ref().map_or_else(|| kind_word(block.kind).to_owned(), ToString::to_string),
+        label: match (block.kind, &block.name, &block.owner) {
+            (BlockKind::Maintenance, Some(name), _) => name.clone(),
+            (_, _, Some(owner)) => owner.to_string(),
+            (kind, _, None) => kind_word(kind).to_owned(),
+        },
         kind: match block.kind {
             BlockKind::RunningJob | BlockKind::WaitingJob => BarKind::Job,
             BlockKind::Hold => BarKind::Held,
-            BlockKind::Reservation | BlockKind::Foreign => BarKind::Reservation,
+            BlockKind::Reservation | BlockKind::Foreign | BlockKind::Maintenance => BarKind::Reservation,
         },
     };
     let bars = schedule.blocks.iter().filter(|block| belongs_to(block, owner)).map(bar).collect();
@@ -389,6 +405,20 @@ mod tests {
         }
         let own = bars(&cluster(), day(), Some("bob"), &dates, 60, false);
         assert!(!own.contains("running") && own.contains("reserved") && own.contains("32─"), "{own}");
+    }
+
+    #[test]
+    fn maintenance_is_listed_by_name_below_the_chart() {
+        let dates = Dates::new(TimeZone::UTC, at("2026-11-15T08:00:00Z"));
+        let mut cluster = cluster();
+        let weekly = Block {
+            owner: None,
+            name: Some("weekly".into()),
+            ..block(BlockKind::Maintenance, "2026-11-15T22:00:00Z", "2026-11-16T02:00:00Z", 64, "")
+        };
+        cluster.blocks.push(weekly);
+        let text = bars(&cluster, day(), Some("bob"), &dates, 60, false);
+        assert!(text.ends_with("\n  maintenance `weekly`: today 22:00 until tomorrow 02:00\n"), "{text}");
     }
 
     #[test]

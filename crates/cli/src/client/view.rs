@@ -15,7 +15,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 pub(crate) fn print_offers(offers: &Offers, dates: &Dates) -> io::Result<()> {
-    offer_table(offers, dates).print()
+    offer_table(offers, dates).print()?;
+    for one in &offers.maintenance {
+        let (begin, end) = (dates.short(one.begin), dates.short_end(one.begin, one.end));
+        writeln!(stdout(), "maintenance `{}` on {}: {begin} until {end}", one.name, one.resource)?;
+    }
+    Ok(())
 }
 
 fn offer_table(offers: &Offers, dates: &Dates) -> Table {
@@ -536,7 +541,11 @@ mod tests {
             impact: Some(Impact { delayed_jobs: 1, total_delay_seconds: 120, longest_delay_seconds: 120 }),
             cost: Cost(3_200),
         };
-        let offers = Offers { offers: vec![Offer { slots: vec![slot] }], looked_seconds_ago: None };
+        let offers = Offers {
+            offers: vec![Offer { slots: vec![slot] }],
+            looked_seconds_ago: None,
+            maintenance: Vec::new(),
+        };
         let now = "2026-11-15T15:30:00Z".parse().unwrap();
         let berlin = Dates::new(TimeZone::get("Europe/Berlin").unwrap(), now);
         let text = offer_table(&offers, &berlin).render(None, false);
@@ -582,6 +591,7 @@ mod tests {
                 offer("2026-11-16T08:30:00Z", 0, 2),
             ],
             looked_seconds_ago: None,
+            maintenance: Vec::new(),
         };
         let utc = Dates::new(TimeZone::UTC, "2026-11-15T15:30:00Z".parse().unwrap());
         let text = offer_table(&offers, &utc).render(None, false);

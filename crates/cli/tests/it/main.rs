@@ -19,6 +19,7 @@ mod faults;
 mod folder;
 mod grid;
 mod job_output;
+mod maintenance;
 mod output_files;
 mod priorities;
 mod schedules;

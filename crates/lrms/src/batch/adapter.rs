@@ -66,6 +66,12 @@ impl Batch {
         }
     }
 
+    /// Whether a reservation can attract jobs of its owner, and only those. If all jobs run as one account, it would
+    /// attract those of everyone.
+    pub fn attracts(&self) -> bool {
+        matches!(self.settings.accounts, Accounts::Owners { .. }) && self.state().traits.attracts
+    }
+
     /// Takes a look that begins after this call, and returns its result.
     pub fn look(&self, now: Moment) -> Result<Look, LrmsError> {
         self.look_anew(now)?;

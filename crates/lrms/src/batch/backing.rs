@@ -27,6 +27,7 @@ pub(super) struct Order {
     owner: Name,
     pub(super) place: Place,
     shared_with: BTreeSet<Name>,
+    attract: bool,
     account: String,
     /// Other accounts that may use it.
     others: Vec<String>,
@@ -393,6 +394,7 @@ impl State {
             id: backing.id,
             owner: backing.owner.clone(),
             shared_with: backing.shared_with.clone(),
+            attract: backing.attract,
             place,
             account: String::new(),
             others: Vec::new(),
@@ -433,6 +435,7 @@ impl State {
             amount: span.capacity.0,
             account: order.account.clone(),
             others: order.others.clone(),
+            attract: order.attract,
             project: self.settings.projects.of(&order.owner),
             nodes: Vec::new(),
             tres: tres.clone(),
@@ -469,6 +472,7 @@ fn to_be(wanted: &Wanted) -> Reserved {
         cores: wanted.nodes.iter().cloned().collect(),
         spread: true,
         accounts: Vec::new(),
+        maintenance: false,
     }
 }
 

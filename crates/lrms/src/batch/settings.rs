@@ -4,6 +4,7 @@ use super::accounts::{Accounts, Projects};
 use super::system::Place;
 use crate::GO_WITHIN;
 use crate::builtin::{MOST_JOBS, REMEMBERED};
+use crate::maintenance::Window;
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{Millis, Name, Tres};
 use std::collections::BTreeMap;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub go_within: Seconds,
     /// How long before the end of its reservation to end a job, if another reservation begins then.
     pub end_jobs_early: Seconds,
+    /// Recurring maintenance that the site configures itself.
+    pub maintenance: Vec<Window>,
 }
 
 impl Settings {
@@ -63,6 +66,7 @@ impl Settings {
             remembered: REMEMBERED,
             go_within: GO_WITHIN,
             end_jobs_early: Seconds::ZERO,
+            maintenance: Vec::new(),
         }
     }
 }

@@ -141,6 +141,8 @@ pub struct Traits {
     pub sharing: Sharing,
     /// Whether reservations can have things beside cores and nodes.
     pub tres: bool,
+    /// Whether a reservation can attract jobs that do not name it.
+    pub attracts: bool,
 }
 
 /// Unit in which a resource is counted.
@@ -194,6 +196,8 @@ pub struct Wanted {
     pub account: String,
     /// Other accounts whose jobs may use it, each once. Empty without [`Traits::sharing`].
     pub others: Vec<String>,
+    /// Whether jobs of these accounts run in it that do not name it. Only with [`Traits::attracts`].
+    pub attract: bool,
     /// Project to which its jobs must be charged; None for any. Ignored by batch systems without projects.
     pub project: Option<String>,
     /// Nodes from [`ReservationSystem::choose`]; empty if the batch system chooses.
@@ -281,6 +285,8 @@ pub struct Reserved {
     pub spread: bool,
     /// Accounts that may use it.
     pub accounts: Vec<String>,
+    /// Whether it is for maintenance. Its name is then shown to all users.
+    pub maintenance: bool,
 }
 
 /// A job as the batch system reports it.

@@ -10,14 +10,18 @@ use super::adapter::State;
 use super::backing::Order;
 use super::pieces::Piece;
 use super::system::{FactState, Handle, JobFact, Node, Picture, Place, Reserved, Unit};
+use crate::maintenance::{self, Window};
 use bookahead_party::{Look, Seen};
 use bookahead_plan::{Capacity, Interval, Owner, Running, Seconds, Span, Time, Waiting};
-use bookahead_protocol::ledger::{Started, View, taken};
-use bookahead_protocol::{ReservationId, Tres};
+use bookahead_protocol::ledger::{Maintenance, Started, View, both, taken};
+use bookahead_protocol::{Name, ReservationId, Tres};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Jobs and reservations without an end are taken to end after ten years.
 pub(super) const FAR: Seconds = Seconds(10 * 365 * 86_400);
+
+/// Longest shown name of a maintenance reservation. Slurm accepts any length.
+const LONGEST_NAME: usize = 100;
 
 /// One resource in a picture.
 pub(super) struct ResourceView<'a> {
@@ -33,6 +37,8 @@ pub(super) struct ResourceView<'a> {
     pub(super) ours: BTreeMap<&'a Handle, (ReservationId, &'a Piece)>,
     /// Totals of things beside the capacity that it offers.
     offered: &'a Tres,
+    /// Recurring maintenance that the site configures itself.
+    windows: &'a [Window],
 }
 
 impl<'a> ResourceView<'a> {
@@ -42,14 +48,39 @@ impl<'a> ResourceView<'a> {
         let nodes = picture.nodes.iter().filter(here).map(|node| (node.name.as_str(), node)).collect();
         let live = picture.reservations.iter().filter(|reserved| reserved.interval.end > now);
         let reservations = live.map(|reserved| (&reserved.handle, reserved)).collect();
-        let (ours, offered) = (state.pieces.by_handle(), state.settings.tres_of(&place.resource));
-        ResourceView { picture, place, capacity, now, nodes, reservations, ours, offered }
+        let (ours, windows) = (state.pieces.by_handle(), &state.settings.maintenance[..]);
+        let offered = state.settings.tres_of(&place.resource);
+        ResourceView { picture, place, capacity, now, nodes, reservations, ours, offered, windows }
+    }
+
+    /// Reservations of others that are not over. One that repeats is there once for each time, with one handle.
+    fn of_others(&self) -> impl Iterator<Item = &'a Reserved> {
+        let live = self.picture.reservations.iter().filter(|reserved| reserved.interval.end > self.now);
+        live.filter(|reserved| !self.ours.contains_key(&reserved.handle))
+    }
+
+    /// Maintenance of the batch system and of the site itself.
+    fn maintenance(&self, windows: Vec<Maintenance>) -> Vec<Maintenance> {
+        let native = self.of_others().filter(|reserved| reserved.maintenance).flat_map(|reserved| {
+            let name = shown_name(&reserved.name);
+            let named = move |span| Maintenance { name: name.clone(), span };
+            on_nodes(self, std::iter::once(reserved)).into_iter().map(named)
+        });
+        let mut all: Vec<Maintenance> = native.chain(windows).collect();
+        all.sort_by_key(|one| (one.span.interval.begin, one.span.interval.end));
+        all
     }
 
     pub(super) fn seen(&self) -> Seen {
-        let (running, waiting, foreign) = (self.running(), self.waiting(), foreign(self));
+        let (running, waiting) = (self.running(), self.waiting());
+        let windows = maintenance::planned(self.windows, &self.place.resource, self.capacity, self.now);
+        let mut foreign = on_nodes(self, self.of_others());
+        if !windows.is_empty() {
+            foreign = both(&foreign, &maintenance::taken(&windows));
+        }
+        let maintenance = self.maintenance(windows);
         let tres = self.tres(self.offered);
-        let view = View { running, waiting, foreign, tres, by_class: false };
+        let view = View { running, waiting, foreign, tres, maintenance, by_class: false };
         let (backings, away) = backings(self);
         Seen { view, lost: self.lost(), backings, away, in_use: BTreeSet::new(), started: self.started() }
     }
@@ -184,11 +215,16 @@ impl<'a> ResourceView<'a> {
     }
 }
 
-/// Capacity reserved by others over time, for each node at most its size.
-fn foreign(view: &ResourceView<'_>) -> Vec<Span> {
-    let others = view.reservations.values().filter(|reserved| !view.ours.contains_key(&reserved.handle));
+/// A name that an administrator gave, as users see it.
+fn shown_name(name: &str) -> Name {
+    let visible = name.chars().filter(|letter| !letter.is_control() && *letter != '`');
+    visible.take(LONGEST_NAME).collect::<String>().into()
+}
+
+/// Capacity taken by reservations over time, for each node at most its size.
+fn on_nodes<'a>(view: &ResourceView<'a>, reservations: impl Iterator<Item = &'a Reserved>) -> Vec<Span> {
     let mut edges: BTreeMap<Time, Vec<(bool, &Reserved)>> = BTreeMap::new();
-    for reserved in others.filter(|reserved| !reserved.interval.is_empty()) {
+    for reserved in reservations.filter(|reserved| !reserved.interval.is_empty()) {
         edges.entry(reserved.interval.begin).or_default().push((true, reserved));
         edges.entry(reserved.interval.end).or_default().push((false, reserved));
     }
@@ -280,8 +316,8 @@ fn is_taken(view: &ResourceView<'_>, reserved: &Reserved, asked: Interval) -> bo
 /// Overlapping reservations: those of others, and ours.
 fn others<'a>(view: &ResourceView<'a>, interval: Interval) -> (Vec<&'a Reserved>, Vec<&'a Reserved>) {
     let meets = |other: &Reserved| other.interval.begin < interval.end && interval.begin < other.interval.end;
-    let there = view.reservations.values().copied().filter(|other| meets(other));
-    there.partition(|other| !view.ours.contains_key(&other.handle))
+    let friends = view.reservations.values().copied().filter(|other| view.ours.contains_key(&other.handle));
+    (view.of_others().filter(|other| meets(other)).collect(), friends.filter(|other| meets(other)).collect())
 }
 
 /// The spans of a piece, less the nodes taken by others.

@@ -8,13 +8,14 @@
 use super::Hosted;
 use super::reserved::{Go, Guest, Reserved, end_of_run};
 use super::sources::{LocalJob, Source};
+use crate::maintenance::{self, RENEWED_EVERY, Window};
 use bookahead_party::{Ended, Job, JobChange, JobState, Seen};
 use bookahead_plan::notice::WINDOW;
 use bookahead_plan::{
     Capacity, Interval, JobKey, Owner, Planner, Policy, Running, Scheduler, Seconds, Span, Time, Waiting,
     planner,
 };
-use bookahead_protocol::ledger::{Started, View};
+use bookahead_protocol::ledger::{Maintenance, Started, View};
 use bookahead_protocol::{JobId, Name, ReservationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -50,6 +51,7 @@ impl Task {
 }
 
 pub(super) struct Cluster {
+    name: Name,
     policy: Policy,
     /// Numbers of priority classes.
     priorities: BTreeMap<Name, i32>,
@@ -67,6 +69,11 @@ pub(super) struct Cluster {
     /// Keys of submitted jobs.
     keys: BTreeMap<JobId, JobKey>,
     pub(super) reserved: Reserved,
+    windows: Vec<Window>,
+    /// Maintenance in the scheduler.
+    maintenance: Vec<Maintenance>,
+    /// When the windows are computed anew. None if there are none.
+    renew_at: Option<Time>,
     source: Box<dyn Source>,
     upcoming: Option<LocalJob>,
     latest_submit: Time,
@@ -86,7 +93,8 @@ impl Cluster {
     pub(super) fn new(hosted: Hosted, now: Time) -> Cluster {
         let mut source = hosted.source;
         let upcoming = source.next();
-        Cluster {
+        let mut cluster = Cluster {
+            name: hosted.name,
             policy: hosted.policy,
             priorities: hosted.priorities,
             owners: BTreeMap::new(),
@@ -98,6 +106,9 @@ impl Cluster {
             ends: BTreeSet::new(),
             keys: BTreeMap::new(),
             reserved: Reserved::default(),
+            renew_at: (!hosted.maintenance.is_empty()).then_some(now),
+            windows: hosted.maintenance,
+            maintenance: Vec::new(),
             source,
             upcoming,
             latest_submit: Time::MIN,
@@ -106,7 +117,32 @@ impl Cluster {
             version: 0,
             seen: None,
             starts: VecDeque::new(),
+        };
+        cluster.renew_maintenance(now);
+        cluster
+    }
+
+    /// Computes the maintenance windows anew if it is time.
+    fn renew_maintenance(&mut self, now: Time) {
+        if self.renew_at.is_none_or(|due| now < due) {
+            return;
         }
+        for span in self.maintenance_from(now) {
+            self.scheduler.release(span);
+        }
+        self.maintenance = maintenance::planned(&self.windows, &self.name, self.capacity, now);
+        for span in self.maintenance_from(now) {
+            self.scheduler.reserve(span);
+        }
+        self.renew_at = Some(now + RENEWED_EVERY);
+        self.unsettled = true;
+        self.touch();
+    }
+
+    /// What maintenance takes that is not over.
+    fn maintenance_from(&self, now: Time) -> Vec<Span> {
+        let taken = maintenance::taken(&self.maintenance);
+        taken.into_iter().filter(|span| span.interval.end > now).collect()
     }
 
     fn touch(&mut self) {
@@ -130,7 +166,9 @@ impl Cluster {
         let usage = self.scheduler.usage();
         let queue = self.tasks.values().filter(|task| task.started.is_none());
         let waiting = queue.map(|task| usage.told(task.asked)).collect();
-        View { running, waiting, by_class: true, ..View::default() }
+        let foreign = maintenance::taken(&self.maintenance);
+        let maintenance = self.maintenance.clone();
+        View { running, waiting, foreign, maintenance, by_class: true, ..View::default() }
     }
 
     /// The next event, if nothing unexpected happens before.
@@ -142,7 +180,11 @@ impl Cluster {
         let end = self.ends.first().map(|(time, _)| *time);
         let submission = self.upcoming.map(|job| job.submit);
         let guest = self.reserved.next_event(now);
-        [end, submission, guest, self.next_chance()].into_iter().flatten().min().map(|time| time.max(now))
+        [end, submission, guest, self.next_chance(), self.renew_at]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|time| time.max(now))
     }
 
     /// When a waiting job may start, or a running one must leave because more is promised than available.
@@ -168,6 +210,7 @@ impl Cluster {
     fn step(&mut self, now: Time, changes: &mut Vec<JobChange>) {
         self.scheduler.advance(now);
         self.unsettled = false;
+        self.renew_maintenance(now);
         // Order matters: free capacity first, then settle reservations, and only then start jobs in the rest.
         self.end_due(now, changes);
         self.take_local(now);
@@ -288,6 +331,9 @@ impl Cluster {
         for span in self.reserved.backings.values().flatten() {
             self.scheduler.reserve(*span);
         }
+        for span in self.maintenance_from(self.scheduler.now()) {
+            self.scheduler.reserve(span);
+        }
         self.next_key = 0;
         self.ends.clear();
         self.keys.clear();
@@ -398,6 +444,7 @@ impl Cluster {
         if queue().any(|task| task.id.is_some()) {
             let View { running, waiting, .. } = self.view();
             let reserved = self.reserved.backings.values().flatten().copied();
+            let reserved = reserved.chain(self.maintenance_from(now));
             let reservations: Vec<Span> = reserved.chain([Span::always(self.lost)]).collect();
             let frozen = planner::Cluster {
                 capacity: self.capacity,

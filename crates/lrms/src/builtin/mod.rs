@@ -28,6 +28,7 @@ pub mod sources;
 pub use processes::{Account, Processes};
 
 use crate::error::LrmsError;
+use crate::maintenance::Window;
 use bookahead_party::{
     Backing, BatchError, BatchOrder, BatchReport, Ended, Job, JobChange, JobState, Look, OrderId, Work,
 };
@@ -61,6 +62,8 @@ pub struct Hosted {
     pub priorities: BTreeMap<Name, i32>,
     /// Source of local jobs.
     pub source: Box<dyn Source>,
+    /// Recurring maintenance.
+    pub maintenance: Vec<Window>,
 }
 
 impl Hosted {
@@ -72,6 +75,7 @@ impl Hosted {
             policy: Policy::EASY,
             priorities: BTreeMap::new(),
             source: Box::new(Nothing),
+            maintenance: Vec::new(),
         }
     }
 }

@@ -144,6 +144,7 @@ impl Trial<'_> {
             amount: 1,
             account: account.clone(),
             others: Vec::new(),
+            attract: false,
             project: None,
             nodes: Vec::new(),
             tres: Tres::default(),
@@ -176,6 +177,7 @@ mod tests {
             amount,
             account: "ann".into(),
             others: Vec::new(),
+            attract: false,
             project: None,
             nodes: Vec::new(),
             tres: Tres::default(),
@@ -190,6 +192,7 @@ mod tests {
             cores: cores.iter().map(|(name, cores)| ((*name).to_owned(), *cores)).collect(),
             spread: true,
             accounts: vec!["bob".into(), "ann".into()],
+            maintenance: false,
         }
     }
 

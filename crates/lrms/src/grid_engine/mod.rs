@@ -100,6 +100,7 @@ impl BatchSystem for GridEngine {
             freed_within: Seconds::ZERO,
             sharing: Sharing::FromTheBeginning,
             tres: false,
+            attracts: false,
         }
     }
 

@@ -80,6 +80,7 @@ fn read(summary: &Element) -> Result<Granted, String> {
         cores,
         spread: true,
         accounts,
+        maintenance: false,
     };
     // See qrstat(1): W is waiting with an error, E running with one.
     Ok(Granted { reserved, troubled: matches!(summary.text_of("state"), Some("W" | "E")) })

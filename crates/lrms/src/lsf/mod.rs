@@ -90,6 +90,7 @@ impl BatchSystem for Lsf {
             freed_within: Seconds::ZERO,
             sharing: Sharing::Never,
             tres: false,
+            attracts: false,
         }
     }
 

@@ -67,6 +67,7 @@ fn reserved(row: &Row, interval: Interval) -> Reserved {
         cores: row.hosts.clone(),
         spread: true,
         accounts: row.users.clone(),
+        maintenance: false,
     }
 }
 

@@ -148,6 +148,7 @@ mod tests {
             cores: BTreeMap::from([(host.into(), cores)]),
             spread: true,
             accounts: Vec::new(),
+            maintenance: false,
         }
     }
 

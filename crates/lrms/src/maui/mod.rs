@@ -77,6 +77,7 @@ impl BatchSystem for Maui {
             // Maui cannot change a reservation, and so not its users.
             sharing: Sharing::FromTheBeginning,
             tres: false,
+            attracts: false,
         }
     }
 

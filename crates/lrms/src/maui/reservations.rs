@@ -91,6 +91,7 @@ fn seen(rows: &[Row], about: &BTreeMap<String, About>, nodes: &[Node]) -> Seen {
             cores: BTreeMap::new(),
             spread: true,
             accounts,
+            maintenance: false,
         });
         add_cores(&mut reserved.cores, &row.node, cores);
     }

@@ -104,6 +104,7 @@ impl BatchSystem for Pbs {
             freed_within: reservations::FREED_WITHIN,
             sharing: Sharing::FromTheBeginning,
             tres: true,
+            attracts: false,
         }
     }
 

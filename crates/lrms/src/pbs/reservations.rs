@@ -173,6 +173,8 @@ fn known(id: &str, values: &BTreeMap<&str, &str>, vnodes: &Vnodes) -> Option<Kno
         spread: cores.len() == known,
         cores,
         accounts,
+        // R is an advance reservation, S a standing one, M one for maintenance.
+        maintenance: id.starts_with('M'),
     };
     let short = id.split('.').next().unwrap_or(id);
     let queue = if text("queue").is_empty() { short } else { text("queue") };

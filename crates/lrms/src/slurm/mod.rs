@@ -12,7 +12,7 @@
 //! - [`own_cluster`]: a small private Slurm cluster, for demonstrations and tests
 //!
 //! It needs `scontrol`, `squeue`, `sbatch`, `scancel` and, with accounting, `sacct` and `sacctmgr`. It never sets a
-//! flag that would let others into our reservations (`FLEX`, `MAGNETIC`, `OVERLAP`, `MAINT`).
+//! flag that would let others into our reservations (`FLEX`, `OVERLAP`, `MAINT`); `MAGNETIC` only if the owner asks.
 
 mod commands;
 mod create;
@@ -126,6 +126,7 @@ impl BatchSystem for Slurm {
             freed_within: Seconds::ZERO,
             sharing: Sharing::Always,
             tres: true,
+            attracts: true,
         }
     }
 

@@ -160,6 +160,7 @@ impl Booked {
             cores: cores.clone(),
             spread,
             accounts: self.users.clone(),
+            maintenance: self.flags.iter().any(|flag| flag == "MAINT"),
         }
     }
 

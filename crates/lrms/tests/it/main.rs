@@ -26,6 +26,7 @@ mod head_of_queue;
 mod killed;
 #[cfg(unix)]
 mod lsf;
+mod maintenance;
 #[cfg(unix)]
 mod maui;
 mod orders;
@@ -192,8 +193,9 @@ fn backing(id: u128, spans: &[Span]) -> Backing {
         id,
         owner,
         shared_with: Default::default(),
-        spans,
         tres: Default::default(),
+        attract: false,
+        spans,
         replaces: false,
     }
 }

@@ -3,7 +3,7 @@
 //! has moved it runs where it is; the log says so. Running jobs are never touched.
 
 use super::{JobEvent, LOOK_AGAIN, Site, Step};
-use crate::batch::{BatchError, BatchOrder, Sharing};
+use crate::batch::{Attracting, BatchError, BatchOrder, Sharing};
 use crate::step::{Level, Remark};
 use bookahead_plan::Capacity;
 use bookahead_protocol::ledger::Entry;
@@ -25,7 +25,7 @@ impl Site {
         new.try_for_each(|job| self.check_job(&envelope.caller, (id, entry), *job))
     }
 
-    /// Whether the batch system can let other users into a reservation, if the call asks for that.
+    /// Whether the batch system can let other users into a reservation, and attract jobs, if the call asks for that.
     pub(super) fn check_sharing(&self, call: &Call) -> Result<(), Problem> {
         let (Call::Probe { request, .. }
         | Call::Reserve { request, .. }
@@ -36,6 +36,9 @@ impl Site {
         };
         let new = matches!(call, Call::Probe { .. } | Call::Reserve { .. });
         let entry = call.id().and_then(|id| self.ledger.entry(id)).filter(|_| !new);
+        if request.attract {
+            self.check_attract(new, entry)?;
+        }
         let same = match entry {
             Some(entry) => *entry.shared_with() == request.shared_with,
             None => request.shared_with.is_empty(),
@@ -46,6 +49,16 @@ impl Site {
             Sharing::FromTheBeginning if new => return Ok(()),
             Sharing::FromTheBeginning => Impossible::SharingLater,
             Sharing::Never => Impossible::Sharing,
+        };
+        Err(Problem::new(Why::Unsupported(impossible)))
+    }
+
+    fn check_attract(&self, new: bool, entry: Option<&Entry>) -> Result<(), Problem> {
+        let impossible = match self.options.attracting {
+            Attracting::Allowed if new || entry.is_none_or(|entry| entry.request.attract) => return Ok(()),
+            Attracting::Allowed => Impossible::AttractLater,
+            Attracting::Forbidden => Impossible::AttractForbidden,
+            Attracting::Impossible => Impossible::Attract,
         };
         Err(Problem::new(Why::Unsupported(impossible)))
     }

@@ -22,7 +22,7 @@ mod terms;
 pub use jobs::{JobEvent, Jobs, Record};
 pub use queries::SiteFacts;
 
-use crate::batch::{BatchOrder, BatchReport, OrderId, Sharing};
+use crate::batch::{Attracting, BatchOrder, BatchReport, OrderId, Sharing};
 use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat};
 use crate::step::{CallId, Input, Missing, Notice, Output, Party, Reply};
@@ -73,6 +73,8 @@ pub struct SiteOptions {
     pub requeues_jobs: bool,
     /// Whether a reservation can be shared with other users.
     pub sharing: Sharing,
+    /// Whether a reservation may attract jobs that do not name it.
+    pub attracting: Attracting,
 }
 
 /// What to do with existing reservations of this site in the batch system if the journal is new: it was lost,
@@ -123,6 +125,7 @@ impl Default for SiteOptions {
             binds_jobs: true,
             requeues_jobs: true,
             sharing: Sharing::Always,
+            attracting: Attracting::Impossible,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::step::{Level, Remark};
 use bookahead_plan::planner::{Cluster, Planner};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use bookahead_protocol::jobs::JobView;
-use bookahead_protocol::ledger::{Because, Entry, Offered, View, Views, What};
+use bookahead_protocol::ledger::{Because, Entry, Maintenance, Offered, View, Views, What};
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
 };
@@ -168,13 +168,21 @@ impl Site {
     ) -> ResourceSchedule {
         let Resource { name, capacity, .. } = &offered.resource;
         let mut blocks = self.reservations_in(viewer, window.interval, name);
-        let jobs = self.jobs_of(now.second(), offered, self.facts.views.on(name));
+        let view = self.facts.views.on(name);
+        let jobs = self.jobs_of(now.second(), offered, view);
         let jobs = jobs.into_iter().filter(|(_, span)| overlap(span.interval, window.interval));
-        blocks.extend(jobs.map(|(kind, span)| Block {
+        let unnamed = |(kind, span)| (kind, span, None);
+        let foreign = foreign_in(view, window.interval).into_iter();
+        let foreign = foreign.map(|span| unnamed((BlockKind::Foreign, span)));
+        let maintenance = view
+            .maintenance_in(window.interval)
+            .map(|one| (BlockKind::Maintenance, one.span, Some(one.name.to_string())));
+        let others = jobs.map(unnamed).chain(foreign).chain(maintenance);
+        blocks.extend(others.map(|(kind, span, name)| Block {
             kind,
             span,
             reservation: None,
-            name: None,
+            name,
             missing: Capacity::ZERO,
         }));
         let lost = self.ledger.lost_capacity(name);
@@ -182,7 +190,7 @@ impl Site {
             .with_blocks(blocks, window, resources)
     }
 
-    /// Running jobs, waiting jobs at their planned times, and foreign reservations.
+    /// Running jobs, and waiting jobs at their planned times.
     fn jobs_of(&self, now: Time, offered: &Offered, view: &View) -> Vec<(BlockKind, Span)> {
         let running = view.running.iter().map(|job| {
             let interval = Interval::new(now, job.expected_end.max(now + Seconds(1)));
@@ -190,8 +198,7 @@ impl Site {
         });
         let waiting = self.planned(now, offered, view, None);
         let waiting = waiting.into_iter().map(|span| (BlockKind::WaitingJob, span));
-        let foreign = view.foreign.iter().map(|span| (BlockKind::Foreign, *span));
-        running.chain(waiting).chain(foreign).collect()
+        running.chain(waiting).collect()
     }
 
     /// The waiting jobs at their planned times, in the order of the queue, with one more reservation if one is given.
@@ -236,6 +243,14 @@ impl Site {
     }
 }
 
+/// Foreign reservations without maintenance. Whole where there is none, as the batch system has them.
+fn foreign_in(view: &View, window: Interval) -> Vec<Span> {
+    if view.maintenance_in(window).next().is_some() {
+        return view.foreign_beside_maintenance(window);
+    }
+    view.foreign.iter().copied().filter(|span| overlap(span.interval, window)).collect()
+}
+
 impl Queries for Site {
     fn role(&self) -> Role {
         Role::Site
@@ -274,6 +289,15 @@ impl Queries for Site {
         let view = self.facts.views.on(resource);
         let plan = |more| self.planned(now.second(), offered, view, more);
         Some(WhatIf { before: plan(None), after: plan(Some(more)) })
+    }
+
+    fn maintenance(&self, within: Interval) -> Vec<(Name, Maintenance)> {
+        let names = self.rules.resources.iter().map(|offered| &offered.resource.name);
+        let of = |name: &Name| {
+            let here = self.facts.views.on(name).maintenance_in(within);
+            here.map(|one| (name.clone(), one.clone())).collect::<Vec<_>>()
+        };
+        names.flat_map(of).collect()
     }
 
     fn sites(&self, now: Moment) -> Vec<Known> {

@@ -38,7 +38,8 @@ impl Site {
         let owner = entry.map_or_else(|| "".into(), |entry| entry.owner.clone());
         let shared_with = entry.map(|entry| entry.shared_with().clone()).unwrap_or_default();
         let tres = entry.map(ledger::Entry::kept_tres).unwrap_or_default();
-        Backing { resource: resource.clone(), id, owner, shared_with, spans, tres, replaces: false }
+        let attract = entry.is_some_and(|entry| entry.request.attract);
+        Backing { resource: resource.clone(), id, owner, shared_with, attract, spans, tres, replaces: false }
     }
 
     /// After a restart: tells a built-in scheduler everything to keep free.

@@ -126,8 +126,9 @@ impl Broker {
             let Some(mut there) = part_at(&peer, &survey.request.parts[at]) else { continue };
             there.replaces = replaced_at(&self.bookings, there.replaces);
             there.changes = replaced_at(&self.bookings, there.changes);
-            let (objective, shared_with) = (survey.request.objective, survey.request.shared_with.clone());
-            let request = Request { objective, shared_with, ..Request::single(there) };
+            let (objective, attract) = (survey.request.objective, survey.request.attract);
+            let shared_with = survey.request.shared_with.clone();
+            let request = Request { objective, shared_with, attract, ..Request::single(there) };
             let Some(known) = self.peers.get(&peer) else { continue };
             let slots = known.slots_for(&request.parts[0], &self.rules);
             let until = survey.since + known.survey_time(&self.rules);

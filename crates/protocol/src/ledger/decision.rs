@@ -2,11 +2,12 @@
 //! resources. And its result: events and a reply.
 
 use super::entry::What;
+use super::spans;
 use crate::clock::Moment;
 use crate::ids::{Name, ReservationId};
 use crate::message::{Answer, Caller};
 use crate::problem::Problem;
-use bookahead_plan::{Running, Span, Waiting};
+use bookahead_plan::{Interval, Running, Span, Waiting};
 use std::collections::BTreeMap;
 
 pub(super) type Decided = Result<Decision, Problem>;
@@ -72,9 +73,20 @@ pub struct View {
     /// Amounts of things beside the capacity that are not free and not promised by this ledger: used by jobs,
     /// reserved by others, or on nodes that are away. Overlapping spans add up.
     pub tres: BTreeMap<Name, Vec<Span>>,
+    /// The named part of `foreign`. Several may overlap, and then take less together than their sum.
+    pub maintenance: Vec<Maintenance>,
     /// Whether the priorities of waiting jobs are numbers of the site's priority classes. A batch system has
     /// numbers of its own, which compare only with each other.
     pub by_class: bool,
+}
+
+/// A maintenance window of one resource.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Maintenance {
+    /// Its name, for everyone to see.
+    pub name: Name,
+    /// Time and capacity.
+    pub span: Span,
 }
 
 const NOTHING: &View = &View {
@@ -82,8 +94,25 @@ const NOTHING: &View = &View {
     waiting: Vec::new(),
     foreign: Vec::new(),
     tres: BTreeMap::new(),
+    maintenance: Vec::new(),
     by_class: false,
 };
+
+impl View {
+    /// The maintenance that takes place within an interval, at least in part.
+    pub fn maintenance_in(&self, within: Interval) -> impl Iterator<Item = &Maintenance> {
+        let meets = move |one: &&Maintenance| {
+            one.span.interval.begin < within.end && within.begin < one.span.interval.end
+        };
+        self.maintenance.iter().filter(meets)
+    }
+
+    /// The part of `foreign` within an interval that is no maintenance.
+    pub fn foreign_beside_maintenance(&self, within: Interval) -> Vec<Span> {
+        let maintenance: Vec<Span> = self.maintenance_in(within).map(|one| one.span).collect();
+        spans::above(&spans::clipped(&self.foreign, within), &maintenance)
+    }
+}
 
 impl Views {
     /// One resource with a view; all others are empty.

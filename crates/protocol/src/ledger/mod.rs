@@ -40,7 +40,7 @@ mod waiting;
 mod what;
 
 pub use crate::life_cycle::Because;
-pub use decision::{View, Views};
+pub use decision::{Maintenance, View, Views};
 pub use entry::{
     AnsweredCall, Change, Denied, Entry, Event, Handled, Preparing, Then, Ticked, Waiting, What,
 };

@@ -3,7 +3,7 @@
 //! would be granted. Each suggested change is searched in the profile and then tried on the whole ledger, so
 //! it is true at that moment. So are the changes that would meet an exceeded limit.
 
-use super::decision::Context;
+use super::decision::{Context, View, Views};
 use super::rules::{Usage, UserLimits};
 use super::sight::{Looker, Sight};
 use super::slots::{Candidate, Found, Search};
@@ -259,6 +259,8 @@ struct Refusal {
     too_soon: Option<Why>,
     /// Whether only things beside the capacity are in the way.
     short_of: Option<Why>,
+    /// The maintenance without which there would be room.
+    maintenance: Option<Why>,
     blockers: Vec<Blocker>,
     busy_for: Option<Seconds>,
     relaxations: Vec<Relaxation>,
@@ -268,18 +270,44 @@ pub(super) fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -
     let tell_blockers = ledger.rules.reveal.blockers;
     let mut all: Option<Refusal> = None;
     for &at in suitable {
-        let one = ledger.look(at, &wish.looker(true), |sight| Way::new(sight, wish).refusal(tell_blockers));
+        let mut one =
+            ledger.look(at, &wish.looker(true), |sight| Way::new(sight, wish).refusal(tell_blockers));
+        if one.reason == Reason::NoRoom {
+            one.maintenance = maintenance_in_the_way(ledger, wish, at);
+        }
         all = Some(match all {
             None => one,
             Some(all) => all.or(one),
         });
     }
-    let Some(Refusal { reason, too_soon, short_of, blockers, busy_for, relaxations }) = all else {
+    let Some(Refusal { reason, too_soon, short_of, maintenance, blockers, busy_for, relaxations }) = all else {
         return Problem::new(Why::NoSlot(Reason::NoRoom));
     };
     let too_soon = too_soon.filter(|_| reason == Reason::NoWindow);
+    let maintenance = maintenance.filter(|_| reason == Reason::NoRoom);
     let short_of = short_of.filter(|_| reason == Reason::NoRoom);
-    Problem { why: too_soon.or(short_of).unwrap_or(Why::NoSlot(reason)), blockers, busy_for, relaxations }
+    let why = too_soon.or(maintenance).or(short_of).unwrap_or(Why::NoSlot(reason));
+    Problem { why, blockers, busy_for, relaxations }
+}
+
+/// The maintenance without which a request that finds no room on a resource would have some.
+fn maintenance_in_the_way(ledger: &mut Ledger, wish: &Wish<'_>, at: usize) -> Option<Why> {
+    let name = ledger.rules.resources[at].resource.name.clone();
+    let (view, wanted) = (wish.ctx.views.on(&name), wish.part.wanted);
+    view.maintenance_in(Interval::new(wanted.earliest_start, wanted.latest_end)).next()?;
+    let everything = Interval::new(Time::MIN, Time::MAX);
+    let foreign = view.foreign_beside_maintenance(everything);
+    let without = Views::of(name, View { foreign, maintenance: Vec::new(), ..view.clone() });
+    let mut fit = |views, deadline| {
+        ledger.look(at, &Looker { views, ..wish.looker(true) }, |sight| {
+            let from = Way::new(sight, wish).from;
+            sight.free.earliest_fit(from, wanted.need(), deadline)
+        })
+    };
+    let slot = Interval::starting(fit(&without, Some(wanted.latest_end))?, wanted.duration);
+    let not_before = fit(wish.ctx.views, None);
+    let first = view.maintenance_in(slot).min_by_key(|one| one.span.interval.begin)?;
+    Some(Why::Maintenance { name: first.name.clone(), until: first.span.interval.end, not_before })
 }
 
 impl Refusal {
@@ -288,6 +316,7 @@ impl Refusal {
         self.busy_for = [self.busy_for, other.busy_for].into_iter().flatten().min();
         self.too_soon = [self.too_soon, other.too_soon].into_iter().flatten().min_by_key(notice_of);
         self.short_of = self.short_of.or(other.short_of);
+        self.maintenance = [self.maintenance, other.maintenance].into_iter().flatten().min_by_key(first_room);
         if nearness(other.reason) > nearness(self.reason) {
             (self.reason, self.blockers) = (other.reason, other.blockers);
         }
@@ -309,6 +338,14 @@ fn notice_of(why: &Why) -> i64 {
         Why::TooSoon { notice, .. } => notice.0,
         Why::Limit { most, .. } => *most,
         _ => i64::MAX,
+    }
+}
+
+/// The first start for which a maintenance leaves room.
+fn first_room(why: &Why) -> Time {
+    match why {
+        Why::Maintenance { not_before: Some(start), .. } => *start,
+        _ => Time::MAX,
     }
 }
 
@@ -360,7 +397,8 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
             reason,
             too_soon: self.too_soon(),
             short_of: self.short_of(),
-            blockers: if possible && tell_blockers { self.blockers() } else { Vec::new() },
+            maintenance: None,
+            blockers: if possible { self.blockers(tell_blockers) } else { Vec::new() },
             busy_for: busy_for(self, &wanted),
             relaxations: relaxations(self, &wanted),
         }
@@ -381,23 +419,40 @@ impl<'a, 's, 'w> Way<'a, 's, 'w> {
         if fit.is_none() { Reason::NoRoom } else { Reason::NotAdmitted }
     }
 
-    /// Everything that takes capacity during a slot at the beginning of the window.
-    fn blockers(&self) -> Vec<Blocker> {
+    /// Everything that takes capacity during a slot at the beginning of the window. Only maintenance if the site does
+    /// not reveal the rest.
+    fn blockers(&self, all: bool) -> Vec<Blocker> {
         let slot = Interval::starting(self.from, self.wanted.duration);
+        let meets = |interval: &Interval| {
+            interval.begin < slot.end && slot.begin < interval.end && !interval.is_empty()
+        };
+        let view = self.sight.on.view;
+        let maintenance = view.maintenance_in(slot).map(|one| Blocker {
+            kind: BlockerKind::Maintenance,
+            interval: one.span.interval,
+            name: Some(one.name.clone()),
+        });
+        let mut found: Vec<Blocker> = maintenance.take(MOST_BLOCKERS).collect();
+        if !all {
+            return found;
+        }
         let now = self.sight.on.now;
-        let of = |kind| move |interval| Blocker { kind, interval };
-        let running = self.sight.on.view.running.iter();
+        let of = |kind| move |interval| Blocker { kind, interval, name: None };
+        let running = view.running.iter();
         let running = running.map(|job| Interval::new(now, job.expected_end.max(now + Seconds(1))));
         let waiting = self.sight.promised.iter().map(|span| span.interval);
-        let foreign = self.sight.on.view.foreign.iter().map(|span| span.interval);
+        let foreign = view.foreign.iter().map(|span| span.interval);
+        // Without maintenance, foreign reservations are told as they are, otherwise only what is beside it.
+        let none = found.is_empty();
+        let apart = if none { Vec::new() } else { view.foreign_beside_maintenance(slot) };
+        let foreign = foreign.filter(|_| none).chain(apart.iter().map(|span| span.interval));
         let own = self.sight.on.reservations.before_reversed(slot.end).take(LOOKED_AT);
-        let all = running.map(of(BlockerKind::RunningJob));
-        let all = all.chain(own.chain(foreign).map(of(BlockerKind::Reservation)));
-        let all = all.chain(waiting.map(of(BlockerKind::WaitingJob)));
-        let in_the_way = all.filter(|Blocker { interval, .. }| {
-            interval.begin < slot.end && slot.begin < interval.end && !interval.is_empty()
-        });
-        in_the_way.take(MOST_BLOCKERS).collect()
+        let others = running.map(of(BlockerKind::RunningJob));
+        let others = others.chain(own.chain(foreign).map(of(BlockerKind::Reservation)));
+        let others = others.chain(waiting.map(of(BlockerKind::WaitingJob)));
+        let left = MOST_BLOCKERS - found.len();
+        found.extend(others.filter(|blocker| meets(&blocker.interval)).take(left));
+        found
     }
 }
 

@@ -224,8 +224,12 @@ impl Resource<'_> {
         let mut cut = self.first_cut();
         loop {
             memory.spans.clear();
-            let all = self.reservations.list(cut, &mut memory.spans);
-            memory.spans.extend_from_slice(&self.view.foreign);
+            let mut all = self.reservations.list(cut, &mut memory.spans);
+            // Recurring maintenance reaches years ahead.
+            let near = self.view.foreign.iter().filter(|span| span.interval.begin < cut);
+            let before = memory.spans.len();
+            memory.spans.extend(near);
+            all &= memory.spans.len() - before == self.view.foreign.len();
             let cluster = Cluster {
                 capacity: self.capacity,
                 now: self.now,

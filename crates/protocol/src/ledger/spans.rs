@@ -18,7 +18,8 @@ pub(super) fn since(spans: &[Span], instant: Time) -> Vec<Span> {
     clipped(spans, Interval::new(instant, Time::MAX))
 }
 
-fn clipped(spans: &[Span], within: Interval) -> Vec<Span> {
+/// The part of the spans within an interval.
+pub(super) fn clipped(spans: &[Span], within: Interval) -> Vec<Span> {
     let clip = |span: &Span| {
         let Interval { begin, end } = span.interval;
         Span { interval: Interval::new(begin.max(within.begin), end.min(within.end)), ..*span }
@@ -53,6 +54,15 @@ pub fn less(spans: &[Span], missing: Capacity) -> Vec<Span> {
 
 /// The maximum of two lists of spans at every instant.
 pub fn both(one: &[Span], other: &[Span]) -> Vec<Span> {
+    combined(one, other, Ord::max)
+}
+
+/// What one list of spans takes more than the other at every instant.
+pub(super) fn above(one: &[Span], other: &[Span]) -> Vec<Span> {
+    combined(one, other, |one, other| Capacity(one.0.saturating_sub(other.0)))
+}
+
+fn combined(one: &[Span], other: &[Span], capacity: impl Fn(Capacity, Capacity) -> Capacity) -> Vec<Span> {
     let all = || one.iter().chain(other);
     let mut edges: Vec<Time> = all().flat_map(|span| [span.interval.begin, span.interval.end]).collect();
     edges.sort_unstable();
@@ -60,7 +70,7 @@ pub fn both(one: &[Span], other: &[Span]) -> Vec<Span> {
     let mut covered = Vec::new();
     for pair in edges.windows(2) {
         let interval = Interval::new(pair[0], pair[1]);
-        let capacity = taken(one, interval.begin).max(taken(other, interval.begin));
+        let capacity = capacity(taken(one, interval.begin), taken(other, interval.begin));
         if capacity > Capacity::ZERO {
             append(&mut covered, Span { interval, capacity });
         }
@@ -117,6 +127,17 @@ mod tests {
         assert_eq!(both(&spans(&[(0, 2, 4)]), &spans(&[(5, 7, 4)])), spans(&[(0, 2, 4), (5, 7, 4)]));
         assert_eq!(both(&spans(&[(0, 2, 1), (2, 4, 3)]), &spans(&[(0, 4, 3)])), spans(&[(0, 4, 3)]));
         assert_eq!(both(&[], &[]), []);
+    }
+
+    #[test]
+    fn what_one_takes_above_the_other_ends_where_the_other_takes_as_much() {
+        let all = spans(&[(0, 10, 4), (20, 30, 2)]);
+        assert_eq!(above(&all, &[]), all);
+        assert_eq!(
+            above(&all, &spans(&[(2, 6, 1), (4, 25, 9)])),
+            spans(&[(0, 2, 4), (2, 4, 3), (25, 30, 2)])
+        );
+        assert_eq!(above(&all, &all), []);
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct BatchConfig {
     pub r#become: Vec<String>,
     #[serde(default)]
     pub accounts: BTreeMap<Name, String>,
+    #[serde(default)]
+    pub attract: bool,
     pub project: Option<String>,
     #[serde(default)]
     pub projects: BTreeMap<Name, String>,
@@ -192,8 +194,18 @@ impl BatchConfig {
         Wrong::unless(!becomes.is_empty() || self.accounts.is_empty(), "accounts", why)?;
         let why = "with become everything belongs to the accounts of the owners; remove account or become";
         Wrong::unless(becomes.is_empty() || self.account.is_none(), "account", why)?;
+        self.check_attract()?;
         self.check_users()?;
         self.check_projects()
+    }
+
+    fn check_attract(&self) -> Result<(), Wrong> {
+        let slurm = !self.attract || self.system == SystemName::Slurm;
+        Wrong::unless(slurm, "attract", "only Slurm has reservations that attract jobs; remove attract")?;
+        // All jobs would run as the account of the service, and one reservation would attract them all.
+        let why = "attract needs become: otherwise a reservation attracts the jobs of all users; write \
+                   become = [\"sudo\", \"-n\", \"-u\", \"{user}\", \"--\"], or remove attract";
+        Wrong::unless(!self.attract || !self.r#become.is_empty(), "attract", why)
     }
 
     fn check_users(&self) -> Result<(), Wrong> {

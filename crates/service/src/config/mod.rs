@@ -6,6 +6,7 @@
 //! - [`Resource`], [`Holds`], [`Reveal`], [`Limits`], [`BrokerRules`]: parts shared with simulated grids
 //! - [`BatchConfig`], [`PlaceConfig`]: the batch system of a site, and its name for a resource
 //! - [`LocalJobs`]: simulated local jobs; [`ClockConfig`]: accelerated clocks
+//! - [`MaintenanceConfig`]: recurring maintenance windows
 //! - [`Calls`], [`BrokerLink`], [`PeerLink`]: calls to other services; [`crate::http::Limits`]: limits on load
 //! - [`NotifyConfig`]: receivers of notices
 //! - [`Wrong`]: an invalid value; [`ConfigError`]: the same, with file and line
@@ -17,6 +18,7 @@ mod broker;
 mod common;
 mod error;
 mod local_jobs;
+mod maintenance;
 mod notice;
 mod notify;
 mod print;
@@ -33,6 +35,7 @@ pub use common::{BrokerLink, Calls, ClockConfig, Listeners, PeerLink};
 pub(crate) use common::{Common, url_below};
 pub use error::{ConfigError, Step, Wrong, check_name, percentage};
 pub use local_jobs::{LocalJobs, jobs_of_log};
+pub use maintenance::MaintenanceConfig;
 pub use notice::{NoticeConfig, Predicted, PredictorName};
 pub use notify::{NotifyConfig, WebhookConfig};
 pub use resource::{AdmissionName, Machines, MethodName, Resource};

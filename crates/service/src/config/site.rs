@@ -4,6 +4,7 @@ use super::batch::BatchConfig;
 use super::common::*;
 use super::error::{self, ConfigError, Wrong, no_user, percentage};
 use super::local_jobs::LocalJobs;
+use super::maintenance::MaintenanceConfig;
 use super::notify::NotifyConfig;
 use super::resource::Resource;
 use crate::http;
@@ -58,6 +59,8 @@ pub struct SiteConfig {
     pub priorities: BTreeMap<String, PriorityClass>,
     #[serde(default, rename = "resource")]
     pub resources: Vec<Resource<LocalJobs>>,
+    #[serde(default)]
+    pub maintenance: Vec<MaintenanceConfig>,
     #[serde(default, rename = "broker")]
     pub brokers: Vec<BrokerLink>,
     #[serde(default)]
@@ -196,6 +199,7 @@ impl SiteConfig {
         self.check_priorities()?;
         self.check_jobs()?;
         self.check_batch()?;
+        self.windows()?;
         if self.jobs.processes || self.batch.is_some() {
             Common::from(self).check_trust("run programs as the account of this service")?;
         }
@@ -347,6 +351,7 @@ impl SiteConfig {
             roles: Limits::by_name(&self.role_limits),
             users: Limits::by_name(&self.user_limits),
         };
+        self.limit_horizon(&mut rules.limits);
         rules.priorities = self.priorities();
         rules.retention = self.retention.seconds();
         rules.most_answers = self.most_answers;
@@ -544,6 +549,8 @@ mod tests {
             ("system = \"slurm\"\nbecome = [\"sudo\"]", ["batch.become", "{user}"]),
             ("system = \"slurm\"\naccounts = { ada = \"al1\" }", ["batch.accounts", "become"]),
             ("system = \"pbs\"\nproject = \"physics\"", ["batch.project", "only Slurm"]),
+            ("system = \"pbs\"\nattract = true", ["batch.attract", "only Slurm"]),
+            ("system = \"slurm\"\nattract = true", ["batch.attract", "become"]),
             ("system = \"lsf\"\nprojects = { ada = \"physics\" }", ["batch.projects", "only Slurm"]),
             ("system = \"slurm\"\nproject = \"-x\"", ["batch.project", "letters"]),
             (

@@ -66,13 +66,14 @@ fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) ->
     let outputs = BatchOutputs::new(told, reading, accounts.clone(), folder);
     let system = system(batch, base, named, projects.members(&accounts), runner.clone());
     let end_jobs_early = batch.end_jobs_early.seconds();
-    let qos = batch.qos.clone();
+    let (qos, maintenance) = (batch.qos.clone(), config.windows()?);
     let offers = config.resources.iter().map(|resource| (resource.name.as_str().into(), resource.tres()));
     let settings = Settings {
         tres: offers.filter(|(_, tres)| !tres.is_empty()).collect(),
         projects,
         qos,
         end_jobs_early,
+        maintenance,
         ..Settings::new(config.name.as_str().into(), places, accounts)
     };
     Ok(Driven { batch: Batch::new(system, settings)?, runner, outputs })
@@ -256,7 +257,8 @@ fn host(
     let priorities = classes.map(|(name, class)| (name.as_str().into(), class.number)).collect();
     let name = resource.name.as_str().into();
     let (capacity, policy) = (Capacity(resource.capacity), resource.queue_policy()?);
-    Ok(Hosted { name, capacity, policy, priorities, source })
+    let maintenance = config.windows()?;
+    Ok(Hosted { name, capacity, policy, priorities, source, maintenance })
 }
 
 fn source(

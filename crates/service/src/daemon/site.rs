@@ -14,7 +14,7 @@ use bookahead_lrms::batch::Finding;
 use bookahead_lrms::worker::Worker;
 use bookahead_party::queries::BatchState;
 use bookahead_party::site::{OnLostJournal, Site, SiteOptions};
-use bookahead_party::{BatchOrder, BatchReport, Heartbeat, Input, Queries};
+use bookahead_party::{Attracting, BatchOrder, BatchReport, Heartbeat, Input, Queries};
 use bookahead_protocol::{Moment, Value};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -69,13 +69,25 @@ pub async fn site(
         }
         Some(batch) => {
             let (look_every, at_once) = (batch.look_every.0, batch.at_once);
-            let move_after = batch.move_after.0;
+            let (move_after, attract) = (batch.move_after.0, batch.attract);
             let Driven { batch, runner, outputs } = driven(config, batch, base, &state).await?;
             let on_lost_journal = Some(on_lost_journal);
             let (binds_jobs, requeues_jobs, sharing) =
                 (batch.binds_jobs(), batch.requeues_jobs(), batch.sharing());
-            let site_options =
-                SiteOptions { on_lost_journal, look_every, move_after, binds_jobs, requeues_jobs, sharing };
+            let attracting = match (batch.attracts(), attract) {
+                (_, true) => Attracting::Allowed,
+                (true, false) => Attracting::Forbidden,
+                (false, false) => Attracting::Impossible,
+            };
+            let site_options = SiteOptions {
+                on_lost_journal,
+                look_every,
+                move_after,
+                binds_jobs,
+                requeues_jobs,
+                sharing,
+                attracting,
+            };
             let site = Site::new(config.rules()?, front.about.clone(), site_options)?;
             let connect = move |party: &PartyHandle| {
                 let (party, clock) = (party.clone(), party.clock());

@@ -16,6 +16,7 @@ use bookahead_party::schedule::{Block, BlockKind, Levels, ResourceSchedule, What
 use bookahead_party::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 use bookahead_plan::{Capacity, Time};
 use bookahead_protocol as protocol;
+use bookahead_protocol::ledger::Maintenance;
 use bookahead_protocol::{Answer, Millis, Name, Reservation};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
@@ -78,11 +79,15 @@ pub(super) fn reservation(answer: Answer) -> Result<Reservation, Refusal> {
 }
 
 /// The offers in an answer, with the age of the batch system snapshot that they are based on.
-pub(super) fn offers(answer: Answer, look_age: Option<Millis>) -> Result<Response, Refusal> {
+pub(super) fn offers(
+    answer: Answer,
+    look_age: Option<Millis>,
+    maintenance: Vec<api::Maintenance>,
+) -> Result<Response, Refusal> {
     match answer {
         Answer::Offers(offers) => {
             let offers = api::Offers::try_from(offers).map_err(out_of_calendar)?;
-            written(&api::Offers { looked_seconds_ago: look_age.map(seconds), ..offers })
+            written(&api::Offers { looked_seconds_ago: look_age.map(seconds), maintenance, ..offers })
         }
         Answer::Problem(problem) => Err((*problem).into()),
         Answer::Reservation(_) => {
@@ -371,6 +376,18 @@ fn levels(levels: Levels) -> api::Levels {
     api::Levels { begin, step_seconds: levels.step.0, used: used.collect() }
 }
 
+/// Maintenance of resources, by begin.
+pub(super) fn maintenance(seen: Vec<(Name, Maintenance)>) -> Vec<api::Maintenance> {
+    let one = |(resource, Maintenance { name, span }): (Name, Maintenance)| {
+        let stamp = |time: Time| api::Timestamp::try_from(time).ok();
+        let (begin, end) = (stamp(span.interval.begin)?, stamp(span.interval.end)?);
+        Some(api::Maintenance { name, resource, begin, end, capacity: span.capacity.0 })
+    };
+    let mut all: Vec<api::Maintenance> = seen.into_iter().filter_map(one).collect();
+    all.sort_by(|one, other| (one.begin, &one.resource).cmp(&(other.begin, &other.resource)));
+    all
+}
+
 fn free_from(begin: Time, free: Capacity) -> api::Free {
     api::Free { begin: api::Timestamp::nearest(begin), capacity: free.0 }
 }
@@ -402,6 +419,7 @@ fn block_kind(kind: BlockKind) -> api::BlockKind {
         BlockKind::Hold => api::BlockKind::Hold,
         BlockKind::Reservation => api::BlockKind::Reservation,
         BlockKind::Foreign => api::BlockKind::Foreign,
+        BlockKind::Maintenance => api::BlockKind::Maintenance,
     }
 }
 

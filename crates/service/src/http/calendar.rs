@@ -11,12 +11,20 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
 use bookahead_party::Filter;
-use bookahead_plan::Time;
+use bookahead_plan::{Interval, Seconds, Time};
+use bookahead_protocol::ledger::Maintenance;
 use bookahead_protocol::{Condition, Loss, Moment, Name, Replacement, Reservation, Slot, State as Life};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most events of a calendar, to bound the size of the answer to a few megabytes.
 const MOST_EVENTS: usize = 10_000;
+
+/// How far ahead maintenance is in the calendar: a year is as far as people plan by it.
+const MAINTENANCE_AHEAD: Seconds = Seconds(366 * 86_400);
+
+/// Most maintenance windows of a calendar: two a day.
+const MOST_MAINTENANCE: usize = 732;
 
 /// What is still to come. Calendar programs remove an event that is no longer in the calendar.
 const SHOWN: [Life; 4] = [Life::Held, Life::Committed, Life::ChangeRequested, Life::Active];
@@ -24,7 +32,7 @@ const SHOWN: [Life; 4] = [Life::Held, Life::Committed, Life::ChangeRequested, Li
 /// Calendar of reservations
 ///
 /// iCalendar, for subscriptions: reservations that are held, committed or active. Users see their own reservations
-/// and those shared with them; operators and readers see all.
+/// and those shared with them; operators and readers see all. A site adds its maintenance of the next year.
 #[utoipa::path(
     get, path = "/v1/calendar.ics", operation_id = "calendar", tag = "reservations",
     params(api::CalendarQuery),
@@ -59,6 +67,17 @@ pub(super) async fn calendar(
             break;
         }
     }
+    let (seen, now) = shared.read(|queries, now| {
+        let ahead = Interval::new(now.second(), now.second() + MAINTENANCE_AHEAD);
+        (queries.maintenance(ahead), now)
+    });
+    let mut together: BTreeMap<(Interval, Name), Vec<Name>> = BTreeMap::new();
+    for (resource, Maintenance { name, span }) in seen {
+        together.entry((span.interval, name)).or_default().push(resource);
+    }
+    for ((interval, name), resources) in together.into_iter().take(MOST_MAINTENANCE) {
+        maintenance(&mut calendar, &shared.about.name, now, interval, &name, &resources);
+    }
     Ok(([(CONTENT_TYPE, "text/calendar; charset=utf-8")], calendar.end()).into_response())
 }
 
@@ -88,6 +107,32 @@ fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reser
     );
     calendar.text("LOCATION", &sites(slots));
     calendar.text("DESCRIPTION", &description(reservation));
+    calendar.line("END", "VEVENT");
+}
+
+/// One event per maintenance window, for all resources that it concerns.
+fn maintenance(
+    calendar: &mut Calendar,
+    party: &Name,
+    now: Moment,
+    interval: Interval,
+    name: &Name,
+    resources: &[Name],
+) {
+    let (Some(begin), Some(end)) = (date_time(interval.begin), date_time(interval.end)) else { return };
+    let Some(now) = date_time(now.second()) else { return };
+    let resources = resources.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+    calendar.line("BEGIN", "VEVENT");
+    calendar.text("UID", &format!("maintenance-{name}-{resources}-{begin}@{party}"));
+    calendar.line("DTSTAMP", &now);
+    calendar.line("DTSTART", &begin);
+    calendar.line("DTEND", &end);
+    calendar.line("CATEGORIES", "MAINTENANCE");
+    // It does not make the reader busy.
+    calendar.line("TRANSP", "TRANSPARENT");
+    calendar.text("SUMMARY", &format!("Maintenance: {name}"));
+    calendar.text("LOCATION", party.as_str());
+    calendar.text("DESCRIPTION", &format!("Nothing can be booked on {resources}"));
     calendar.line("END", "VEVENT");
 }
 
@@ -209,7 +254,7 @@ impl Calendar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bookahead_plan::{Capacity, Interval, Seconds};
+    use bookahead_plan::Capacity;
     use bookahead_protocol::ReservationId;
 
     fn slot(resource: &str, begin: i64, end: i64) -> Slot {
@@ -270,6 +315,30 @@ mod tests {
         assert!(text.split("\r\n").all(|line| line.len() <= 75), "{text}");
         let unfolded = text.replace("\r\n ", "");
         assert!(unfolded.contains("2026-11-16 09:00 UTC to 2026-11-16 11:00 UTC"), "{unfolded}");
+    }
+
+    #[test]
+    fn maintenance_is_one_event_for_all_its_resources() {
+        let nine = 1_794_819_600;
+        let mut calendar = Calendar::begin(&"north".into(), "0.1.0");
+        let (interval, now) = (Interval::new(Time(nine), Time(nine + 14_400)), Moment::of(Time(nine - 60)));
+        maintenance(
+            &mut calendar,
+            &"north".into(),
+            now,
+            interval,
+            &"weekly".into(),
+            &["a".into(), "b".into()],
+        );
+        let text = calendar.end().replace("\r\n ", "");
+        for line in [
+            "UID:maintenance-weekly-a\\, b-20261116T090000Z@north",
+            "DTEND:20261116T130000Z",
+            "SUMMARY:Maintenance: weekly",
+            "DESCRIPTION:Nothing can be booked on a\\, b",
+        ] {
+            assert!(text.contains(&format!("\r\n{line}\r\n")), "{line} in {text}");
+        }
     }
 
     #[test]

@@ -18,7 +18,9 @@ use axum::response::Response;
 use bookahead_api as api;
 use bookahead_api::Code;
 use bookahead_api::description::ReservationIdText;
-use bookahead_protocol::{Call, ReservationId};
+use bookahead_plan::Interval;
+use bookahead_protocol::{Call, Name, ReservationId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 type Answered = Result<Response, Refusal>;
@@ -308,8 +310,12 @@ pub(super) async fn probe(
     let request = probe.request.clone();
     projects::replace(&shared.projects, requester.user(), &mut probe.request)?;
     let (answer, look_age) = shared.probe(&requester, probe.into()).await?;
-    answer::offers(answer, look_age).map_err(|refusal| refusal.for_request(&request))
+    let maintenance = shared.maintenance_for(&request).await?;
+    answer::offers(answer, look_age, maintenance).map_err(|refusal| refusal.for_request(&request))
 }
+
+/// Most maintenance windows in the answer to a probe, to bound its size. The calendar has more.
+const MOST_MAINTENANCE: usize = 16;
 
 /// Refuses a change to terms that may grow: nobody could tell from the answer whether they did.
 fn only_fixed(request: &api::Request) -> Result<(), Refusal> {
@@ -320,6 +326,26 @@ fn only_fixed(request: &api::Request) -> Result<(), Refusal> {
 }
 
 impl Shared {
+    /// The maintenance of resources of this site that match a request, within its window.
+    async fn maintenance_for(&self, request: &api::Request) -> Result<Vec<api::Maintenance>, Refusal> {
+        let [part] = request.parts.as_slice() else { return Ok(Vec::new()) };
+        let (part, window) =
+            (part.clone(), Interval::new(part.earliest_start.time(), part.latest_end.time()));
+        let seen = self.read(move |queries, _| {
+            let mut seen = queries.maintenance(window);
+            if seen.is_empty() {
+                return seen;
+            }
+            let resources = queries.resources().into_iter();
+            let is_named = |name: &Name| part.resource.as_ref().is_none_or(|wanted| wanted == name);
+            let matching = resources.filter(|one| one.kind == part.kind && is_named(&one.name));
+            let names: BTreeSet<Name> = matching.map(|one| one.name).collect();
+            seen.retain(|(name, _)| names.contains(name));
+            seen
+        });
+        Ok(answer::maintenance(seen).into_iter().take(MOST_MAINTENANCE).collect())
+    }
+
     /// Refuses a webhook that the configuration does not allow.
     fn check_webhook(&self, request: &api::Request) -> Result<(), Refusal> {
         let Some(webhook) = &request.webhook else { return Ok(()) };

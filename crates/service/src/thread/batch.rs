@@ -138,6 +138,7 @@ mod tests {
             owner: "ada".into(),
             shared_with: Default::default(),
             tres: Default::default(),
+            attract: false,
             spans,
             replaces: false,
         };

@@ -43,6 +43,9 @@ pub(crate) struct Described {
     /// Other users that may see the reservation and run jobs in it.
     #[serde(default, rename = "with")]
     pub(crate) shared_with: Vec<String>,
+    /// Whether jobs of the owner run in it that do not name it.
+    #[serde(default)]
+    pub(crate) attract: bool,
     #[serde(default, rename = "part")]
     pub(crate) parts: Vec<Part>,
     #[serde(default, rename = "constraint")]
@@ -149,6 +152,7 @@ impl Described {
             labels,
             priority: self.priority.clone(),
             shared_with,
+            attract: self.attract,
         };
         // The same check as on the server, so that a contradiction is reported before anything is sent.
         protocol::Request::from(request.clone())

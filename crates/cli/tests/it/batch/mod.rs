@@ -9,6 +9,7 @@
 //! It needs the Debian packages slurmctld, slurmd, slurm-client, munge and openssh-server, and fails with a message if
 //! one is missing.
 
+mod attract;
 mod cluster;
 mod co_reservation;
 mod crashes;
@@ -20,6 +21,7 @@ mod jobs;
 mod life_cycle;
 mod local_jobs;
 mod lost_journal;
+mod maintenance;
 mod nodes;
 mod nodes_away;
 mod over_ssh;

@@ -189,3 +189,27 @@ fn type_over(browser: &Browser, text: &str) {
     browser.press(SELECT_ALL);
     browser.press(text);
 }
+
+#[test]
+fn maintenance_is_in_the_timeline_by_name_and_named_by_a_refusal() {
+    let own = "[[maintenance]]\nname = \"filter change\"\nrule = \"FREQ=DAILY\"\nfrom = \"00:00\"\nto = \"23:59\"\n\
+               zone = \"UTC\"\n";
+    let folder = Folder::with("site.toml", format!("{}{own}", site(0, "")));
+    let running = Service::start(&folder, "site --config site.toml");
+    let browser = Browser::start();
+    browser.be(&running.url(), "ada");
+    browser.click("#show-table");
+    browser.until_says("#timeline-table", "filter change");
+    browser.until_says("#timeline-table", "maintenance");
+    browser.click("#show-table");
+    browser.ask("8", "2h", ("in 2 hours", "+20h"));
+    browser.until_says("#refusal", "maintenance `filter change` until");
+    browser.until_says("#blockers", "maintenance “filter change”");
+    assert!(!browser.text_of("#refusal").contains("Z:"), "times are by the clock of the reader");
+    // A single minute of each day is left.
+    browser.ask("8", "1m", ("in 1 minute", "+30h"));
+    browser.until_there(".offer");
+    browser.until_says(".maintenance", "filter change");
+    browser.quit();
+    running.stop();
+}

@@ -47,6 +47,7 @@ fn reservations() -> impl Strategy<Value = Vec<Reserved>> {
                     cores,
                     spread: true,
                     accounts: Vec::new(),
+                    maintenance: false,
                 }
             };
         (0..).zip(reservations).map(reserved).collect()

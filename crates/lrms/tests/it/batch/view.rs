@@ -4,8 +4,9 @@ use super::pretend::{Fault, Pretend, World};
 use super::{batch, batch_of_nodes, seen, settings};
 use crate::{at, backing, cpu, inside, job, span};
 use bookahead_lrms::Batch;
-use bookahead_lrms::batch::{FactState, Handle, Unit};
-use bookahead_plan::{Capacity, Running, Seconds, Time};
+use bookahead_lrms::batch::{FactState, Handle, Settings, Unit};
+use bookahead_lrms::maintenance::{Rule, Window};
+use bookahead_plan::{Capacity, Interval, Running, Seconds, Time};
 use bookahead_protocol::ReservationId;
 
 const DECADE: i64 = 10 * 365 * 86_400;
@@ -135,6 +136,33 @@ fn what_others_reserved_is_counted_once_and_only_where_we_are() {
     assert_eq!(foreign, [span(50, 100, 4), span(100, 200, 16)]);
     let foreign = seen(&batch_of_nodes(&pretend), 0).view.foreign.clone();
     assert_eq!(foreign, [span(50, 100, 1), span(100, 200, 2)]);
+}
+
+#[test]
+fn maintenance_of_the_batch_system_and_of_the_site_is_named_and_counted_once() {
+    let pretend = Pretend::new(2, 8);
+    pretend.world().reserve_foreign("maint-disks", &[0], 100, 200);
+    pretend.world().reserve_foreign("course", &[1], 150, 300);
+    let settings = Settings {
+        maintenance: vec![Window {
+            name: "yearly".into(),
+            resource: None,
+            rule: Rule::once(jiff::civil::date(1970, 1, 1)),
+            from: "00:03".parse().unwrap(),
+            to: "00:04".parse().unwrap(),
+            zone: jiff::tz::TimeZone::UTC,
+        }],
+        ..settings(Unit::Cores, 16)
+    };
+    let view = seen(&Batch::new(Box::new(pretend.clone()), settings).unwrap(), 0).view.clone();
+    assert_eq!(view.foreign, [span(100, 150, 8), span(150, 240, 16), span(240, 300, 8)]);
+    let named = view.maintenance.iter().map(|one| (one.name.as_str(), one.span));
+    assert_eq!(
+        named.collect::<Vec<_>>(),
+        [("maint-disks", span(100, 200, 8)), ("yearly", span(180, 240, 16))]
+    );
+    let rest = view.foreign_beside_maintenance(Interval::new(Time(0), Time(1_000)));
+    assert_eq!(rest, [span(150, 180, 8), span(240, 300, 8)]);
 }
 
 #[test]

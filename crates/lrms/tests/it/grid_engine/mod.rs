@@ -30,6 +30,7 @@ fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
         amount,
         account: "root".into(),
         others: Vec::new(),
+        attract: false,
         project: None,
         nodes: Vec::new(),
         tres: Default::default(),

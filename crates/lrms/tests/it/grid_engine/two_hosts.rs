@@ -62,8 +62,9 @@ impl Driven {
                 id: ID,
                 owner,
                 shared_with: Default::default(),
-                spans,
                 tres: Default::default(),
+                attract: false,
+                spans,
                 replaces,
             },
         )

@@ -33,6 +33,7 @@ fn change(commands: &Scripted, wanted: &Wanted) -> Result<Option<Handle>, LrmsEr
         cores: [("node1".to_owned(), 8), ("node2".to_owned(), 4)].into(),
         spread: true,
         accounts: vec!["ann".into()],
+        maintenance: false,
     };
     picture.reservations.push(there);
     lsf(commands).change(&handle(), wanted, &picture).map(|changed| changed.map(|changed| changed.handle))

@@ -59,6 +59,7 @@ fn wanted() -> Wanted {
         amount: 6,
         account: "ann".into(),
         others: Vec::new(),
+        attract: false,
         project: None,
         nodes: Vec::new(),
         tres: Default::default(),

@@ -70,6 +70,7 @@ fn wanted(amount: u32) -> Wanted {
         amount,
         account: "ann".into(),
         others: Vec::new(),
+        attract: false,
         project: None,
         nodes: Vec::new(),
         tres: Default::default(),

@@ -117,6 +117,7 @@ impl Site {
             amount,
             account,
             others: Vec::new(),
+            attract: false,
             project: None,
             nodes: Vec::new(),
             tres: Default::default(),

@@ -55,8 +55,9 @@ impl Driven {
                 id: ID,
                 owner,
                 shared_with: Default::default(),
-                spans,
                 tres: Default::default(),
+                attract: false,
+                spans,
                 replaces,
             },
         )

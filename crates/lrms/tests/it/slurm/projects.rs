@@ -213,6 +213,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
         amount: 1,
         account: ADA.into(),
         others: Vec::new(),
+        attract: false,
         project: Some("physics".into()),
         nodes: Vec::new(),
         tres: Default::default(),

@@ -60,6 +60,7 @@ impl Slow {
             owner: "ann".into(),
             shared_with: Default::default(),
             tres: Default::default(),
+            attract: false,
             spans,
             replaces: false,
         };

@@ -2,8 +2,8 @@
 
 use bookahead_party::site::{Site, SiteEvent, SiteOptions, SiteState};
 use bookahead_party::{
-    BatchError, BatchOrder, BatchReport, CallId, Heartbeat, Input, JobStatus, Look, OrderId, Origin, Output,
-    Party, Reply, Role, Seen, Sharing, Work,
+    Attracting, BatchError, BatchOrder, BatchReport, CallId, Heartbeat, Input, JobStatus, Look, OrderId,
+    Origin, Output, Party, Reply, Role, Seen, Sharing, Work,
 };
 use bookahead_plan::placement::{Admission, Method, Request as Wanted, Rules as Placement, SlotRules};
 use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
@@ -49,6 +49,12 @@ impl Desk {
         let mut desk = Desk::new(consent);
         desk.rules.resources[0].resource.tres = [("gres/gpu", 4)].into_iter().collect();
         Desk { site: site(&desk.rules, desk.options), ..desk }
+    }
+
+    /// The same, with a batch system that attracts jobs like this.
+    pub(crate) fn attracting(mut self, attracting: Attracting) -> Desk {
+        self.options.attracting = attracting;
+        Desk { site: site(&self.rules, self.options), ..self }
     }
 
     /// The same, with default limits.

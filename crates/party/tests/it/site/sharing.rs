@@ -2,7 +2,7 @@
 
 use super::desk::{Desk, Out, ada, book, keeps, look, span, words};
 use bookahead_party::schedule::ScheduleWindow;
-use bookahead_party::{BatchOrder, Filter, Input, OrderId, Origin, Queries, Sharing, Viewer};
+use bookahead_party::{Attracting, BatchOrder, Filter, Input, OrderId, Origin, Queries, Sharing, Viewer};
 use bookahead_plan::{Interval, Time};
 use bookahead_protocol::{
     Call, Caller, Description, Envelope, JobId, Key, Millis, Moment, Name, Request, Reservation,
@@ -137,4 +137,35 @@ fn a_batch_system_that_cannot_share_refuses_it() {
     let other = change_of(described(book(1, 200, true), "course", &[]));
     assert_eq!(words(&desk.call(0, 3, other)), ["unsupported"]);
     assert_eq!(ada().user.as_str(), "ada");
+}
+
+fn attracting(call: Call) -> Call {
+    let Call::Reserve { id, request, hold_for, book } = call else { unreachable!() };
+    Call::Reserve { id, request: Request { attract: true, ..request }, hold_for, book }
+}
+
+#[test]
+fn a_reservation_attracts_jobs_only_where_that_is_possible_and_allowed_and_from_its_beginning() {
+    for (option, word) in [(Attracting::Impossible, "unsupported"), (Attracting::Forbidden, "unsupported")] {
+        let mut desk = Desk::new(None).attracting(option);
+        desk.start(0);
+        assert_eq!(words(&desk.call(0, 1, attracting(book(1, 100, true)))), [word]);
+        assert_eq!(words(&desk.call(0, 2, book(1, 100, true))), ["committed"]);
+    }
+    let mut desk = Desk::new(Some(Millis::seconds(60))).attracting(Attracting::Allowed);
+    let order = look(&desk.start(0));
+    desk.looked(0, order, &[]);
+    let attracts = |out: &Out| match &out.batch[..] {
+        [BatchOrder::Keep { order, backing }] => (*order, backing.attract),
+        other => panic!("{other:?}"),
+    };
+    let (order, attract) = attracts(&desk.call(0, 1, attracting(book(1, 100, true))));
+    assert!(attract);
+    assert_eq!(words(&desk.kept(1, order, 1)), ["committed"]);
+    // New times keep it, even if the change does not repeat it.
+    assert!(attracts(&desk.call(2, 2, change_of(book(1, 200, true)))).1);
+    let (order, attract) = attracts(&desk.call(4, 4, book(2, 500, true)));
+    assert!(!attract);
+    desk.kept(5, order, 2);
+    assert_eq!(words(&desk.call(6, 5, change_of(attracting(book(2, 600, true))))), ["unsupported"]);
 }

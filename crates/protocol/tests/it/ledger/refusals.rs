@@ -4,7 +4,7 @@ use super::*;
 use crate::cases;
 use bookahead_plan::Interval;
 use bookahead_plan::placement::{Reason, Relaxation};
-use bookahead_protocol::ledger::{Limits, UserLimits};
+use bookahead_protocol::ledger::{Limits, Maintenance, Reveal, UserLimits};
 use bookahead_protocol::problem::{Blocker, BlockerKind};
 use proptest::prelude::*;
 
@@ -16,7 +16,8 @@ fn a_refusal_says_what_is_in_the_way_and_what_would_do() {
     let answer = site.hold(0, "bob", 2, request(wanted(120, 210, 60, 4)));
     let Problem { why, blockers, busy_for, relaxations } = problem(&answer).clone();
     assert_eq!(why, Why::NoSlot(Reason::NoRoom));
-    let blocker = |kind, begin, end| Blocker { kind, interval: Interval::new(Time(begin), Time(end)) };
+    let blocker =
+        |kind, begin, end| Blocker { kind, interval: Interval::new(Time(begin), Time(end)), name: None };
     let running = blocker(BlockerKind::RunningJob, 0, 150);
     assert_eq!(blockers, [running, blocker(BlockerKind::Reservation, 100, 200)]);
     assert_eq!(busy_for, Some(Seconds(300)));
@@ -27,6 +28,58 @@ fn a_refusal_says_what_is_in_the_way_and_what_would_do() {
         Relaxation::Earlier(Time(1)),
     ];
     assert_eq!(relaxations, expected);
+}
+
+fn maintenance(name: &str, begin: i64, end: i64) -> Maintenance {
+    Maintenance { name: name.into(), span: span(begin, end, 8) }
+}
+
+/// Maintenance of the whole resource from 100 to 200 and from 300 to 400.
+fn with_maintenance() -> View {
+    View {
+        foreign: vec![span(100, 200, 8), span(300, 400, 8)],
+        maintenance: vec![maintenance("weekly", 100, 200), maintenance("monthly", 300, 400)],
+        ..View::default()
+    }
+}
+
+#[test]
+fn maintenance_is_planned_around_and_named_where_it_is_the_reason_even_if_blockers_are_secret() {
+    for blockers in [true, false] {
+        let mut site = Site::new(Rules { reveal: Reveal { blockers, ..Reveal::default() }, ..rules() });
+        site.show(with_maintenance());
+        assert_eq!(interval(&site.book(0, "ann", 1, request(wanted(90, 300, 50, 2)))), (200, 250));
+        let refused =
+            |site: &mut Site, id, wanted| problem(&site.hold(0, "bob", id, request(wanted))).clone();
+        let told = refused(&mut site, 2, wanted(140, 240, 60, 8));
+        let because = |name: &str, until, start: i64| Why::Maintenance {
+            name: name.into(),
+            until: Time(until),
+            not_before: Some(Time(start)),
+        };
+        // Ann's reservation is in the way from 200 to 250, and the rest until 300 is too short.
+        assert_eq!(told.why, because("weekly", 200, 400));
+        let named = |one: &Blocker| one.kind == BlockerKind::Maintenance && one.name == Some("weekly".into());
+        assert!(named(&told.blockers[0]), "{told:?}");
+        assert_eq!(told.blockers.len(), 1, "{told:?}");
+        let told = refused(&mut site, 3, wanted(290, 360, 60, 1));
+        assert_eq!(told.why, because("monthly", 400, 400));
+        // What is full without maintenance is told as before.
+        site.book(0, "ann", 4, fixed(400, 500, 8));
+        assert_eq!(refused(&mut site, 5, wanted(400, 500, 100, 1)).why, Why::NoSlot(Reason::NoRoom));
+    }
+}
+
+#[test]
+fn other_reservations_beside_maintenance_are_told_as_such() {
+    let mut site = Site::new(rules());
+    let view = View { foreign: vec![span(50, 120, 3), span(120, 200, 8)], ..with_maintenance() };
+    assert_eq!(view.foreign_beside_maintenance(Interval::new(Time(0), Time(250))), [span(50, 100, 3)]);
+    site.show(view);
+    let told = problem(&site.hold(0, "bob", 2, request(wanted(60, 160, 100, 8)))).clone();
+    let kinds: Vec<BlockerKind> = told.blockers.iter().map(|one| one.kind).collect();
+    assert_eq!(kinds, [BlockerKind::Maintenance, BlockerKind::Reservation]);
+    assert_eq!(told.why, Why::NoSlot(Reason::NoRoom), "there would be no room without the maintenance");
 }
 
 #[test]

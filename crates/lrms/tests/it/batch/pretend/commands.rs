@@ -19,6 +19,7 @@ impl BatchSystem for Pretend {
             freed_within: Seconds(world.freed_within),
             sharing: world.sharing,
             tres: true,
+            attracts: false,
         }
     }
 

@@ -175,6 +175,7 @@ impl World {
             cores,
             spread: true,
             accounts,
+            maintenance: name.starts_with("maint-"),
         });
     }
 
@@ -368,7 +369,7 @@ impl World {
         let handle = Handle(format!("r{}", self.next));
         let (name, accounts) = (wanted.name.clone(), wanted.accounts().cloned().collect());
         self.projects.push(wanted.project.clone());
-        let reserved = Reserved { handle, name, interval, cores, spread: true, accounts };
+        let reserved = Reserved { handle, name, interval, cores, spread: true, accounts, maintenance: false };
         self.reservations.push(reserved.clone());
         Ok(reserved)
     }
