@@ -24,7 +24,7 @@ pub use queries::SiteFacts;
 use crate::batch::{BatchOrder, BatchReport, OrderId, Sharing};
 use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat};
-use crate::step::{CallId, Input, Missing, Notice, Output, Party, Reply};
+use crate::step::{CallId, Input, Missing, NewRules, Notice, Output, Party, Reply};
 use bookahead_plan::{Seconds, Span};
 use bookahead_protocol::ledger::{self, Change, Ledger, Rules, RulesError, What};
 use bookahead_protocol::problem::{Problem, Why};
@@ -541,12 +541,14 @@ impl Party for Site {
                 let no = Reply::Registered(Err(Problem::new(Why::NoRegister)));
                 step.out.replies.extend(call.map(|call| (call, no)));
             }
+            Input::Rules(NewRules::Site(rules)) => self.change_rules(*rules, &mut step),
             Input::WantLook if self.asks() => self.order_look(&mut step),
             Input::Time if self.asks() && self.next_look <= now => self.order_look(&mut step),
             Input::Answered { .. }
             | Input::JobAnswered { .. }
             | Input::Silent { .. }
             | Input::WantLook
+            | Input::Rules(NewRules::Broker(_))
             | Input::Time => {}
         }
         self.publish();
@@ -583,6 +585,7 @@ impl Party for Site {
     }
 
     fn set_facts(&mut self, facts: SiteFacts) {
+        self.follow_rules(&facts);
         self.facts = facts;
     }
 }

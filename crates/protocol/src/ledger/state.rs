@@ -76,9 +76,39 @@ impl Ledger {
         self.rules.at(resource)
     }
 
-    /// The rules that the ledger was made with. They do not change during its life.
+    /// The rules in force.
     pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// Replaces the rules. Promises that were made stay as they are; the new rules hold for all later decisions.
+    /// Fails, and changes nothing, if the rules contradict themselves or differ in something that cannot change.
+    pub fn set_rules(&mut self, rules: Rules) -> Result<(), RulesError> {
+        rules.check()?;
+        rules.check_change(&self.rules)?;
+        let (limited, limit) = (self.rules.limits.limit_shares(), rules.limits.limit_shares());
+        if limited != limit {
+            self.books.iter_mut().for_each(|book| book.limit_shares(limit));
+        }
+        if limit && !limited {
+            for entry in self.entries.values().filter(|entry| entry.is_live()) {
+                if let Some(at) = self.rules.at(&entry.resource) {
+                    self.books[at].add_to_share(&entry.owner, entry.promised());
+                }
+            }
+        }
+        self.rules = Arc::new(rules);
+        Ok(())
+    }
+
+    /// Capacity of a resource that live reservations take at an instant that is not in the past. Zero for an unknown
+    /// resource.
+    pub fn taken_at(&self, resource: &Name, instant: Time) -> Capacity {
+        let taken = self.at(resource).map_or(0, |at| {
+            let book = &self.books[at];
+            i64::from(book.standing().0) - book.profile.free_at(instant)
+        });
+        Capacity(u32::try_from(taken.max(0)).unwrap_or(u32::MAX))
     }
 
     /// A reservation in any state, as long as it is remembered.
