@@ -19,8 +19,12 @@ mod faults;
 mod folder;
 mod grid;
 mod job_output;
+mod metrics;
 mod output_files;
+#[cfg(unix)]
+mod packages;
 mod priorities;
+mod reload;
 mod schedules;
 mod service;
 #[cfg(unix)]
