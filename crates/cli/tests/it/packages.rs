@@ -16,9 +16,11 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Programs that the maintainer scripts run.
-const PROGRAMS: [&str; 7] = [
+const PROGRAMS: [&str; 9] = [
     "/bin/sh",
     "/usr/bin/getent",
+    "/usr/sbin/groupadd",
+    "/usr/sbin/groupdel",
     "/usr/sbin/useradd",
     "/usr/sbin/userdel",
     "/bin/chown",
@@ -43,7 +45,7 @@ fn run(command: &mut Command) -> String {
 
 fn build(folder: &Folder, version: &str) -> PathBuf {
     let mut command = Command::new(repository().join("packaging/build-deb"));
-    command.args(["--binary", env!("CARGO_BIN_EXE_bookahead"), "--version", version, "--out"]);
+    command.args(["--fast", "--binary", env!("CARGO_BIN_EXE_bookahead"), "--version", version, "--out"]);
     PathBuf::from(run(command.arg(folder.path("packages"))).trim())
 }
 
@@ -92,6 +94,8 @@ impl Root {
         let status: String = status.lines().filter(depends).map(|line| format!("{line}\n")).collect();
         fs::write(root.at("var/lib/dpkg/status"), status).unwrap();
         fs::write(root.at("var/lib/dpkg/available"), "").unwrap();
+        // Folders of the system, so that dpkg does not remove them with the last package that uses them.
+        fs::write(root.at("var/lib/dpkg/info/passwd.list"), "/.\n/etc\n/usr\n/usr/bin\n/usr/lib\n").unwrap();
         root
     }
 
@@ -116,8 +120,8 @@ impl Root {
 
     /// Starts the command of a unit for an instance, as systemd does.
     fn start(&self, role: &str, instance: &str, notify: Option<&str>) -> Service {
-        let unit =
-            fs::read_to_string(self.at(&format!("lib/systemd/system/bookahead-{role}@.service"))).unwrap();
+        let unit = fs::read_to_string(self.at(&format!("usr/lib/systemd/system/bookahead-{role}@.service")))
+            .unwrap();
         let value = |key: &str| {
             let lines = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
             lines.map(|value| value.replace("%i", instance)).next_back().unwrap_or_else(|| panic!("no {key}"))
@@ -132,8 +136,9 @@ impl Root {
         let mode = u32::from_str_radix(&value("StateDirectoryMode"), 8).unwrap();
         value("StateDirectory").split_whitespace().for_each(|name| folder("var/lib", name, mode));
         value("RuntimeDirectory").split_whitespace().for_each(|name| folder("run", name, 0o755));
-        let mut command = Command::new("chroot");
-        command.arg(format!("--userspec={}:{}", value("User"), value("Group"))).arg(&self.0);
+        let mut command = Command::new("/usr/sbin/chroot");
+        assert_eq!((&*value("User"), &*value("Group")), ("bookahead", "bookahead"));
+        command.arg(format!("--userspec={user}:{group}")).arg(&self.0);
         command.args(value("ExecStart").split_whitespace()).env_clear();
         if let Some(socket) = notify {
             command.env("NOTIFY_SOCKET", socket).env("WATCHDOG_USEC", "200000");
@@ -174,8 +179,8 @@ fn the_package_has_units_manuals_completions_and_safe_configurations() {
     run(Command::new("dpkg-deb").arg("-x").arg(&package).arg(folder.path("out")));
     let out = |name: &str| folder.path("out").join(name);
     for file in [
-        "lib/systemd/system/bookahead-site@.service",
-        "lib/systemd/system/bookahead-broker@.service",
+        "usr/lib/systemd/system/bookahead-site@.service",
+        "usr/lib/systemd/system/bookahead-broker@.service",
         "usr/share/man/man1/bookahead.1.gz",
         "usr/share/man/man1/bookahead-site-doctor.1.gz",
         "usr/share/bash-completion/completions/bookahead",
@@ -267,6 +272,8 @@ fn a_site_and_a_broker_start_from_the_package_and_their_state_outlives_it() {
     root.dpkg(&["--purge", "bookahead"]);
     assert!(!root.at("var/lib/bookahead").exists() && !root.at("etc/bookahead").exists());
     assert_eq!(root.account(), None);
+    root.dpkg(&["--install", new.to_str().unwrap()]);
+    assert!(root.account().is_some(), "it can be installed again");
 }
 
 /// Starts the site with the sockets of a supervisor, and expects its messages.
