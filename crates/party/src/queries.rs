@@ -5,7 +5,7 @@ pub use crate::register::BatchState;
 use crate::register::{Known, Role};
 use crate::schedule::{ResourceSchedule, ScheduleWindow, WhatIf};
 use bookahead_plan::{Capacity, Interval, Span, Time};
-use bookahead_protocol::deadline::Observed;
+use bookahead_protocol::deadline::HoldCounts;
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
@@ -72,8 +72,8 @@ pub trait Queries {
 pub struct Figures {
     /// Its own resources, in the order of the configuration. A broker has none.
     pub resources: Vec<ResourceFigures>,
-    /// Holds by outcome since the journal began. None for a broker.
-    pub holds: Option<Observed>,
+    /// Holds by outcome since the start. None for a broker.
+    pub holds: Option<HoldCounts>,
     /// Peers of a broker, by name, and whether they can be called.
     pub peers: Vec<(Name, bool)>,
 }

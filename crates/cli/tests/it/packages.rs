@@ -283,7 +283,7 @@ fn tells_systemd_that_it_is_ready_and_alive(root: &Root) {
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     supervisor.set_read_timeout(Some(PATIENCE)).unwrap();
     let site = root.start("site", "site", Some("/run/notify"));
-    let mut heard = || {
+    let heard = || {
         let mut buffer = [0; 1_024];
         let length = supervisor.recv(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..length]).into_owned()

@@ -4,7 +4,8 @@
 use crate::folder::Folder;
 use crate::service::{PATIENCE, Service};
 use bookahead_api as api;
-use bookahead_client::{Client, ClientError, Options, make};
+use bookahead_client::{Client, ClientError, Options, Watch, make};
+use bookahead_protocol::ReservationId;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
 use std::sync::Arc;
@@ -82,6 +83,18 @@ async fn keep_booking(client: Client, stop: Arc<AtomicBool>, calls: Arc<AtomicUs
     }
 }
 
+/// Number of commits on a stream, up to that of a reservation.
+async fn commits_up_to(mut watch: Watch, last: ReservationId) -> usize {
+    let mut commits = 0;
+    while let Some(event) = watch.next().await.unwrap() {
+        commits += usize::from(event.kind == "committed");
+        if event.kind == "committed" && event.reservation == Some(last) {
+            break;
+        }
+    }
+    commits
+}
+
 async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -111,7 +124,8 @@ fn limits_and_certificates_change_under_load_and_nothing_is_lost() {
         let ada = client(&folder, &url, "ada", "first");
         let eve = client(&folder, &url, "eve", "first");
         let kept = hold(&ada).await.unwrap();
-        let mut watch = ada.watch(None, None).await.unwrap();
+        let watch = ada.watch(None, None).await.unwrap();
+        let seen = tokio::spawn(commits_up_to(watch, kept.id));
         let first_of_eve = hold(&eve).await.unwrap();
         let (stop, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let start = |_| {
@@ -153,16 +167,9 @@ fn limits_and_certificates_change_under_load_and_nothing_is_lost() {
         let committed = ada.commit(kept.id, &api::Commit::default()).await.unwrap();
         assert_eq!(committed.state, api::State::Committed, "a hold from before is there");
         assert_eq!(eve.show(first_of_eve.id).await.unwrap().state, api::State::Held);
-        // The stream that was opened before has every event, up to the last.
-        let mut seen = 0;
-        while let Some(event) = watch.next().await.unwrap() {
-            seen += usize::from(event.kind == "committed");
-            if event.reservation == Some(kept.id) && event.kind == "committed" {
-                break;
-            }
-        }
         let calls = calls.load(Ordering::Relaxed);
-        assert_eq!(seen, calls / 3 + 1, "one for each commit");
+        // The stream that was opened before has every event, up to the last.
+        assert_eq!(seen.await.unwrap(), calls / 3 + 1, "one for each commit");
         assert_eq!(metric(&ada, SUCCEEDED).await, 1.0);
         calls
     });

@@ -508,6 +508,7 @@ impl Party for Site {
     fn start(&mut self, now: Moment) -> Result<Output<SiteEvent>, String> {
         let mut step = Step::new(now);
         self.facts.changes = Arc::new(Changes::new(now));
+        self.ledger.count_anew();
         // Reservations that ended meanwhile need no resource any more.
         let ticked = self.ledger.tick(now);
         self.book(ticked.events, Vec::new(), &mut step);

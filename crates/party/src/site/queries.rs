@@ -380,7 +380,7 @@ impl Queries for Site {
             }
         };
         let resources = self.rules.resources.iter().map(of).collect();
-        Figures { resources, holds: Some(*self.ledger.observed()), peers: Vec::new() }
+        Figures { resources, holds: Some(self.ledger.hold_counts()), peers: Vec::new() }
     }
 
     fn ask(&mut self, now: Moment, caller: &Caller, call: &Call) -> Option<Answer> {

@@ -5,7 +5,7 @@ use super::entry::{AnsweredCall, Denied, Entry};
 use super::rules::{Offered, Rules, RulesError, Usage};
 use super::spans;
 use crate::clock::{Millis, Moment};
-use crate::deadline::Observed;
+use crate::deadline::{HoldCounts, Observed};
 use crate::flaw::Broken;
 use crate::ids::{Key, Name, ReservationId};
 use crate::life_cycle::State;
@@ -28,6 +28,8 @@ pub struct Ledger {
     pub(super) answers: PerUser<Key, Answered>,
     pub(super) observed: Observed,
     pub(super) holds: Granted,
+    /// Not part of the state that equality compares, nor of snapshots.
+    pub(super) hold_counts: HoldCounts,
     /// Number of reservations ever accepted; gives each entry its serial.
     pub(super) accepted: u64,
     /// Same order as `rules.resources`.
@@ -56,6 +58,7 @@ impl Ledger {
             answers: PerUser::default(),
             observed: Observed::default(),
             holds: Granted::default(),
+            hold_counts: HoldCounts::default(),
             accepted: 0,
             usage: BTreeMap::new(),
             agenda: BTreeSet::new(),
@@ -162,6 +165,16 @@ impl Ledger {
     /// Statistics about holds, input of [`crate::deadline`].
     pub fn observed(&self) -> &Observed {
         &self.observed
+    }
+
+    /// Holds by outcome since the start, or since [`Ledger::count_anew`].
+    pub fn hold_counts(&self) -> HoldCounts {
+        self.hold_counts
+    }
+
+    /// Sets [`Ledger::hold_counts`] to zero. A replay of events is not to be counted.
+    pub fn count_anew(&mut self) {
+        self.hold_counts = HoldCounts::default();
     }
 
     /// Capacity of a resource that has failed and not come back. Zero for an unknown resource.

@@ -4,7 +4,7 @@
 
 use crate::thread::{PartyHandle, ReadKind};
 use bookahead_party::{Figures, ResourceFigures};
-use bookahead_protocol::deadline::Observed;
+use bookahead_protocol::deadline::HoldCounts;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -45,11 +45,11 @@ const OF_RESOURCES: [Figure; 9] = [
     ("resource_waiting_capacity", "Capacity that the waiting jobs request", |of| of.waiting_capacity),
 ];
 
-const OF_HOLDS: [(&str, fn(&Observed) -> u64); 5] = [
+const OF_HOLDS: [(&str, fn(&HoldCounts) -> u64); 5] = [
     ("granted", |holds| holds.granted),
     ("refused", |holds| holds.refused),
     ("committed", |holds| holds.committed),
-    ("expired", |holds| holds.evaporated),
+    ("expired", |holds| holds.expired),
     ("cancelled", |holds| holds.cancelled),
 ];
 
@@ -65,7 +65,7 @@ impl Collector for PartyFigures {
             }
         }
         if let Some(holds) = holds {
-            let help = "Holds since the journal began, by outcome; refused is for lack of room";
+            let help = "Holds since the start, by outcome; refused is for lack of room";
             let mut family = encoder.encode_descriptor("holds", help, None, MetricType::Counter)?;
             for (outcome, value) in OF_HOLDS {
                 ConstCounter::new(value(&holds)).encode(family.encode_family(&[("outcome", outcome)])?)?;
