@@ -441,7 +441,7 @@ impl Party for Broker {
             Input::Time => self.pass_time(&mut step),
             Input::Rules(NewRules::Broker(rules)) => {
                 self.rules = Rules { maker: self.rules.maker, retention: self.rules.retention, ..*rules };
-                self.head.set_rules(self.rules.clone());
+                self.head.set_rules(&self.rules);
             }
             // A broker has no batch system.
             Input::Batch(_) | Input::WantLook | Input::Rules(NewRules::Site(_)) => {}

@@ -277,9 +277,9 @@ impl Broker {
 
     /// Replaces the settings, except for the seed of identities and the retention time, from which state is derived.
     /// Negotiations in progress continue with the new settings.
-    pub fn set_rules(&mut self, rules: Rules) {
+    pub fn set_rules(&mut self, rules: &Rules) {
         let Rules { maker, retention, .. } = self.rules;
-        self.rules = Rules { maker, retention, ..rules };
+        self.rules = Rules { maker, retention, ..rules.clone() };
         let heal_after = self.rules.heal_after;
         let due = |booking: &Booking| booking.heal_at(heal_after).map(|due| (due, booking.id));
         self.heals = self.bookings.values().filter_map(due).collect();
