@@ -108,7 +108,7 @@ impl PeerCalls {
     }
 
     /// Replaces the options for peers that are not in the configuration, also of those that are known.
-    pub(crate) fn set_options(&self, options: Options) {
+    pub(crate) fn set_options(&self, options: &Options) {
         *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options.clone();
         let registered = |(name, peer): (&Name, &Peer)| {
             let itself = matches!(peer.named, NamedBy::Itself { .. });

@@ -104,7 +104,7 @@ impl Reload {
         self.put_in_place(prepared);
         if let Current::Broker { config, calls, peers } = &mut self.config {
             configure(calls, &with_credentials);
-            calls.set_options(unnamed);
+            calls.set_options(&unnamed);
             peers.send_replace(with_credentials);
             **config = new.clone();
         }

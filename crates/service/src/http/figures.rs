@@ -45,7 +45,9 @@ const OF_RESOURCES: [Figure; 9] = [
     ("resource_waiting_capacity", "Capacity that the waiting jobs request", |of| of.waiting_capacity),
 ];
 
-const OF_HOLDS: [(&str, fn(&HoldCounts) -> u64); 5] = [
+type Outcome = (&'static str, fn(&HoldCounts) -> u64);
+
+const OF_HOLDS: [Outcome; 5] = [
     ("granted", |holds| holds.granted),
     ("refused", |holds| holds.refused),
     ("committed", |holds| holds.committed),
