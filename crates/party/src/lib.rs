@@ -22,9 +22,11 @@ pub use crate::batch::{
     JobStatus, Look, OrderId, Seen, Sharing, Tagged, Work,
 };
 pub use crate::broker::{Broker, BrokerEvent, BrokerState, JobEvent, JobRules};
-pub use crate::queries::{BookedPart, Filter, Page, Position, Queries, Subject, Viewer};
+pub use crate::queries::{
+    BookedPart, Figures, Filter, Page, Position, Queries, ResourceFigures, Subject, Viewer,
+};
 pub use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 pub use crate::step::{
-    CallId, Input, JobCall, JobNews, Level, Missing, Notice, Origin, Output, Party, PeerCall, PeerRequest,
-    Remark, Reply,
+    CallId, Input, JobCall, JobNews, Level, Missing, NewRules, Notice, Origin, Output, Party, PeerCall,
+    PeerRequest, Remark, Reply,
 };

@@ -5,6 +5,7 @@ pub use crate::register::BatchState;
 use crate::register::{Known, Role};
 use crate::schedule::{ResourceSchedule, ScheduleWindow, WhatIf};
 use bookahead_plan::{Capacity, Interval, Span, Time};
+use bookahead_protocol::deadline::HoldCounts;
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::ledger::Maintenance;
 use bookahead_protocol::{
@@ -59,12 +60,52 @@ pub trait Queries {
     }
     /// Number of reservations by state.
     fn counts(&self) -> BTreeMap<State, usize>;
+    /// Figures of its own resources and holds, for metrics.
+    fn figures(&self, _now: Moment) -> Figures {
+        Figures::default()
+    }
     /// Answers a call that changes nothing. None if only the party itself can answer it.
     fn ask(&mut self, now: Moment, caller: &Caller, call: &Call) -> Option<Answer>;
     /// Health of its batch system. None if it has none, or a built-in one.
     fn batch_health(&self, _now: Moment) -> Option<BatchHealth> {
         None
     }
+}
+
+/// Figures for metrics.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Its own resources, in the order of the configuration. A broker has none.
+    pub resources: Vec<ResourceFigures>,
+    /// Holds by outcome since the start. None for a broker.
+    pub holds: Option<HoldCounts>,
+    /// Peers of a broker, by name, and whether they can be called.
+    pub peers: Vec<(Name, bool)>,
+}
+
+/// How much of a resource is taken now, by what, and what waits for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceFigures {
+    /// Name of the resource.
+    pub resource: Name,
+    /// Configured capacity.
+    pub capacity: u64,
+    /// Capacity that has failed.
+    pub lost: u64,
+    /// Taken by reservations, holds included.
+    pub booked: u64,
+    /// Taken by running jobs outside reservations.
+    pub used: u64,
+    /// Taken by reservations of the batch system that this site did not make.
+    pub foreign: u64,
+    /// Capacity that is left.
+    pub free: u64,
+    /// Running jobs outside reservations.
+    pub running_jobs: usize,
+    /// Waiting jobs.
+    pub waiting_jobs: usize,
+    /// Capacity that the waiting jobs request together.
+    pub waiting_capacity: u64,
 }
 
 /// What one part of a reservation takes of its resource.

@@ -85,8 +85,19 @@ pub enum Input {
     Batch(BatchReport),
     /// A client wants current data from the batch system. Ignored if a look is in progress.
     WantLook,
+    /// The operator has changed the rules. Those of another kind of party are ignored.
+    Rules(NewRules),
     /// Time has passed.
     Time,
+}
+
+/// Rules that replace those of a running party.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NewRules {
+    /// Of a site. Its resources and times must be the same as before.
+    Site(Box<bookahead_protocol::ledger::Rules>),
+    /// Of a broker. Its seed of identities and retention time stay as they are.
+    Broker(Box<bookahead_protocol::broker::Rules>),
 }
 
 /// The answer to a call.

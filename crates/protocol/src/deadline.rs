@@ -64,6 +64,21 @@ pub struct Observed {
     pub lifetime: Millis,
 }
 
+/// Holds by outcome since the start of a site, for metrics. Unlike [`Observed`], they only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HoldCounts {
+    /// Granted, bookings included.
+    pub granted: u64,
+    /// Requests refused for lack of room.
+    pub refused: u64,
+    /// Committed in time or late.
+    pub committed: u64,
+    /// Expired. A late commit counts as committed too.
+    pub expired: u64,
+    /// Given up before they were committed.
+    pub cancelled: u64,
+}
+
 /// Settings for hold times that adapt to unconfirmed holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Adaptive {

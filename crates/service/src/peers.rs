@@ -40,7 +40,7 @@ pub struct PeerCalls {
     runtime: Handle,
     party: PartyHandle,
     /// For peers that are not in the configuration: without a token.
-    options: Arc<Options>,
+    options: Arc<Mutex<Options>>,
     /// Signs tokens for peers without a token file.
     key: Option<Arc<CallsKey>>,
     peers: Arc<Mutex<BTreeMap<Name, Peer>>>,
@@ -78,7 +78,14 @@ impl PeerCalls {
         identity: Name,
         key: Option<Arc<CallsKey>>,
     ) -> PeerCalls {
-        PeerCalls { runtime, party, options: Arc::new(options), key, peers: Arc::default(), identity }
+        PeerCalls {
+            runtime,
+            party,
+            options: Arc::new(Mutex::new(options)),
+            key,
+            peers: Arc::default(),
+            identity,
+        }
     }
 
     fn peers(&self) -> MutexGuard<'_, BTreeMap<Name, Peer>> {
@@ -96,6 +103,25 @@ impl PeerCalls {
         self.connect(peer, url, options, NamedBy::Configuration { audience: audience.to_owned() })
     }
 
+    fn options(&self) -> Options {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the options for peers that are not in the configuration, also of those that are known.
+    pub(crate) fn set_options(&self, options: &Options) {
+        *self.options.lock().unwrap_or_else(PoisonError::into_inner) = options.clone();
+        let registered = |(name, peer): (&Name, &Peer)| {
+            let itself = matches!(peer.named, NamedBy::Itself { .. });
+            itself.then(|| (name.clone(), peer.url.clone(), peer.named.clone()))
+        };
+        let known: Vec<_> = self.peers().iter().filter_map(registered).collect();
+        for (name, url, named) in known {
+            if let Err(why) = self.connect(&name, &url, options.clone(), named) {
+                tracing::warn!(event = "peer_unusable", peer = %name, url, "cannot call this peer: {why}");
+            }
+        }
+    }
+
     /// Learns the addresses of registered peers.
     fn learn_registered(&self) {
         let known = self.party.read(ReadKind::Short, |queries, now| queries.sites(now));
@@ -110,7 +136,7 @@ impl PeerCalls {
             if self.peers().get(&name).is_some_and(is_known) {
                 continue;
             }
-            if let Err(why) = self.connect(&name, &url, Options::clone(&self.options), named) {
+            if let Err(why) = self.connect(&name, &url, self.options(), named) {
                 tracing::warn!(event = "peer_unusable", peer = %name, url, "cannot call this peer: {why}");
             }
         }

@@ -7,12 +7,16 @@ use bookahead_lrms::batch::Finding;
 use bookahead_service::config::{BrokerConfig, Listeners, SiteConfig};
 use bookahead_service::daemon::{self, Compacted, DaemonError, OnLostJournal, Running};
 use bookahead_service::http::listener::Listen;
+use bookahead_service::thread::Liveness;
 use clap::{Args, ValueEnum};
+use sd_notify::{NotifyState, watchdog_enabled};
 use serde_json::json;
 use std::io;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::time::interval;
 use tracing_subscriber::EnvFilter;
 
 /// Two, so that one task that blocks does not stop all others.
@@ -20,10 +24,15 @@ const FEWEST_WORKERS: usize = 2;
 /// A service waits for the disk and the network, not for processors: more threads would gain little.
 const MOST_WORKERS: usize = 4;
 
+/// Interval between signs of life without a watchdog, which nothing waits for.
+const NO_WATCHDOG: Duration = Duration::from_secs(86_400);
+
 #[derive(Args)]
 #[command(
     after_help = "SIGTERM or SIGINT stop the service: outstanding requests are answered, and the exit code is 0. \
-    SIGHUP reloads the token keys. If the journal cannot be written, the service ends with exit code 1."
+    SIGHUP reads the configuration again, with keys, certificates, limits and rules; if it is invalid, or changes \
+    something that needs a restart, the log says so and nothing changes. If the journal cannot be written, the \
+    service ends with exit code 1."
 )]
 pub(crate) struct Arguments {
     /// Configuration file, in TOML; --print-config shows all options
@@ -54,17 +63,25 @@ pub(crate) struct Arguments {
     log: LogArguments,
 }
 
+impl Arguments {
+    /// The configuration, with what the options change.
+    fn party(&self, role: Role, config: &Path) -> Result<Party> {
+        let mut party = Party::read(role, config)?;
+        if let Some(listen) = &self.listen {
+            // A path on the command line is relative to the current folder, not to that of the configuration.
+            party.listen(listen.below(Path::new("")));
+        }
+        if let Some(folder) = &self.state {
+            party.keep_in(folder)?;
+        }
+        Ok(party)
+    }
+}
+
 pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJournal) -> Result<()> {
     // Clap requires it, except with a subcommand (`site doctor`), which does not get here.
     let Some(config) = &arguments.config else { bail!("the configuration is missing; use --config FILE") };
-    let mut party = Party::read(role, config)?;
-    if let Some(listen) = &arguments.listen {
-        // A path on the command line is relative to the current folder, not to that of the configuration.
-        party.listen(listen.below(Path::new("")));
-    }
-    if let Some(folder) = &arguments.state {
-        party.keep_in(folder)?;
-    }
+    let party = arguments.party(role, config)?;
     let whose = || config.display().to_string();
     if arguments.print_config {
         return Ok(stdout().write_all(party.print()?.as_bytes())?);
@@ -82,7 +99,8 @@ pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJour
     // Only a running service logs; the options above print their result and exit.
     arguments.log.begin()?;
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(&party, arguments, on_lost_journal));
+    let read_again = || arguments.party(role, config);
+    let served = runtime.block_on(serve(&party, read_again, arguments, on_lost_journal));
     // Blocking tasks that are still running must not delay the exit: the service has stopped.
     runtime.shutdown_background();
     served
@@ -96,7 +114,12 @@ fn runtime() -> Result<Runtime> {
     runtime.context("cannot start threads")
 }
 
-async fn serve(party: &Party, arguments: &Arguments, on_lost_journal: OnLostJournal) -> Result<()> {
+async fn serve(
+    party: &Party,
+    read_again: impl Fn() -> Result<Party>,
+    arguments: &Arguments,
+    on_lost_journal: OnLostJournal,
+) -> Result<()> {
     // Before the start: without a handler, SIGHUP would kill a service that is still starting.
     let mut signals = Signals::new().context("cannot handle signals")?;
     // A signal during the start ends the process at once: nothing is being served yet.
@@ -105,23 +128,64 @@ async fn serve(party: &Party, arguments: &Arguments, on_lost_journal: OnLostJour
         () = signals.end() => return Ok(()),
     };
     announce(&running, arguments.json);
+    tell_supervisor(&[NotifyState::Ready]);
+    let mut alive = interval(watchdog_enabled().map_or(NO_WATCHDOG, |every| every / 2));
     loop {
         tokio::select! {
+            // Without these, systemd restarts a service that has a watchdog and hangs.
+            _ = alive.tick() => if running.handle().liveness() == Liveness::Alive {
+                tell_supervisor(&[NotifyState::Watchdog]);
+            },
             why = running.failed() => {
                 // The original failure is reported, not a failure to stop after it.
                 let _ = running.stop().await;
                 return Err(told(&why));
             }
             signal = signals.next() => match signal {
-                Told::Reload => running.reload(),
+                Told::Reload => {
+                    // With the time, as Type=notify-reload requires.
+                    let since = NotifyState::monotonic_usec_now().ok();
+                    let reloading: Vec<_> = std::iter::once(NotifyState::Reloading).chain(since).collect();
+                    tell_supervisor(&reloading);
+                    reload(&mut running, &read_again);
+                    tell_supervisor(&[NotifyState::Ready]);
+                }
                 Told::End => break,
             },
         }
     }
     tracing::info!(event = "stopping", "stopping");
+    tell_supervisor(&[NotifyState::Stopping]);
     tokio::select! {
         stopped = running.stop() => stopped.map_err(|why| told(&why)),
         () = signals.end() => Err(anyhow!("stopped by a second signal, without waiting for outstanding requests")),
+    }
+}
+
+/// Tells systemd about the state of the service, if systemd has started it. It is no loss if that fails.
+fn tell_supervisor(state: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(state);
+}
+
+/// Reads the configuration again. If it cannot be used, the old one stays in use, and the log says why.
+fn reload(running: &mut Running, read_again: impl Fn() -> Result<Party>) {
+    let read = read_again().inspect_err(|_| running.note_failed_reload());
+    let reloaded = read.and_then(|new| {
+        let reloaded = match &new.config {
+            Config::Site(config) => running.reload_site(config),
+            Config::Broker(config) => running.reload_broker(config),
+        };
+        reloaded.map_err(|why| told(&why))
+    });
+    match reloaded {
+        Ok(changed) => {
+            let changed = if changed.is_empty() { "nothing".to_owned() } else { changed.join(", ") };
+            tracing::info!(event = "config_reloaded", changed, "read the configuration and its files again");
+        }
+        Err(why) => {
+            let event = "config_not_reloaded";
+            tracing::error!(event, "the old configuration stays in use, and nothing changed: {why:#}");
+        }
     }
 }
 

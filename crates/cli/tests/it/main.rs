@@ -20,8 +20,12 @@ mod folder;
 mod grid;
 mod job_output;
 mod maintenance;
+mod metrics;
 mod output_files;
+#[cfg(unix)]
+mod packages;
 mod priorities;
+mod reload;
 mod schedules;
 mod service;
 #[cfg(unix)]

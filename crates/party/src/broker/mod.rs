@@ -15,7 +15,7 @@ pub use event::{BrokerEvent, BrokerState, JobEvent, JobRules, PartThere};
 use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat, Register};
 use crate::step::{
-    CallId, Input, Level, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark, Reply,
+    CallId, Input, Level, NewRules, Notice, Origin, Output, Party, PeerCall, PeerRequest, Remark, Reply,
 };
 use bookahead_protocol::broker::{Booking, Broker as Head, Effects, Event, Outcome, Rules};
 use bookahead_protocol::ledger::Because;
@@ -439,8 +439,12 @@ impl Party for Broker {
             }
             Input::Silent { peer } => self.silent(peer, &mut step),
             Input::Time => self.pass_time(&mut step),
+            Input::Rules(NewRules::Broker(rules)) => {
+                self.rules = Rules { maker: self.rules.maker, retention: self.rules.retention, ..*rules };
+                self.head.set_rules(&self.rules);
+            }
             // A broker has no batch system.
-            Input::Batch(_) | Input::WantLook => {}
+            Input::Batch(_) | Input::WantLook | Input::Rules(NewRules::Site(_)) => {}
         }
         step.out
     }

@@ -2,7 +2,7 @@
 //! Answered from events and published data only, so a copy for readers gives the same answers.
 
 use super::Broker;
-use crate::queries::{BookedPart, Filter, Page, Queries, Viewer};
+use crate::queries::{BookedPart, Figures, Filter, Page, Queries, Viewer};
 use crate::register::{Heartbeat, Known, Role};
 use crate::schedule::{Block, BlockKind, ResourceSchedule, ScheduleWindow};
 use bookahead_plan::{Capacity, Span};
@@ -25,6 +25,11 @@ impl Queries for Broker {
     fn reservation(&self, now: Moment, id: ReservationId) -> Option<Reservation> {
         // Without a request it was cancelled before it was received: only its id is known.
         self.head.booking(id).filter(|booking| booking.asked.is_some()).map(|booking| booking.view(now))
+    }
+
+    fn figures(&self, _now: Moment) -> Figures {
+        let peers = self.register.all().map(|known| (known.said.name.clone(), known.up));
+        Figures { peers: peers.collect(), ..Figures::default() }
     }
 
     fn list(&self, now: Moment, filter: &Filter) -> Page {

@@ -25,7 +25,7 @@ pub use queries::SiteFacts;
 use crate::batch::{Attracting, BatchOrder, BatchReport, OrderId, Sharing};
 use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat};
-use crate::step::{CallId, Input, Missing, Notice, Output, Party, Reply};
+use crate::step::{CallId, Input, Missing, NewRules, Notice, Output, Party, Reply};
 use bookahead_plan::{Seconds, Span};
 use bookahead_protocol::ledger::{self, Change, Ledger, Rules, RulesError, What};
 use bookahead_protocol::problem::{Problem, Why};
@@ -517,6 +517,7 @@ impl Party for Site {
     fn start(&mut self, now: Moment) -> Result<Output<SiteEvent>, String> {
         let mut step = Step::new(now);
         self.facts.changes = Arc::new(Changes::new(now));
+        self.ledger.count_anew();
         // Reservations that ended meanwhile need no resource any more.
         let ticked = self.ledger.tick(now);
         self.book(ticked.events, Vec::new(), &mut step);
@@ -550,12 +551,14 @@ impl Party for Site {
                 let no = Reply::Registered(Err(Problem::new(Why::NoRegister)));
                 step.out.replies.extend(call.map(|call| (call, no)));
             }
+            Input::Rules(NewRules::Site(rules)) => self.change_rules(*rules, &mut step),
             Input::WantLook if self.asks() => self.order_look(&mut step),
             Input::Time if self.asks() && self.next_look <= now => self.order_look(&mut step),
             Input::Answered { .. }
             | Input::JobAnswered { .. }
             | Input::Silent { .. }
             | Input::WantLook
+            | Input::Rules(NewRules::Broker(_))
             | Input::Time => {}
         }
         self.publish();
@@ -592,6 +595,7 @@ impl Party for Site {
     }
 
     fn set_facts(&mut self, facts: SiteFacts) {
+        self.follow_rules(&facts);
         self.facts = facts;
     }
 }

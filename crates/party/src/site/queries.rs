@@ -3,14 +3,16 @@
 
 use super::{HOLDS_REMEMBERED, Site, SiteEvent, Step};
 use crate::batch::Look;
-use crate::queries::{BatchHealth, BatchState, BookedPart, Filter, Page, Queries, Subject, Viewer};
+use crate::queries::{
+    BatchHealth, BatchState, BookedPart, Figures, Filter, Page, Queries, ResourceFigures, Subject, Viewer,
+};
 use crate::register::{Changes, Heartbeat, Known, Load, OfferedResource, Role};
 use crate::schedule::{Block, BlockKind, ResourceSchedule, ScheduleWindow, WhatIf};
 use crate::step::{Level, Remark};
 use bookahead_plan::planner::{Cluster, Planner};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use bookahead_protocol::jobs::JobView;
-use bookahead_protocol::ledger::{Because, Entry, Maintenance, Offered, View, Views, What};
+use bookahead_protocol::ledger::{Because, Entry, Maintenance, Offered, Rules, View, Views, What};
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
 };
@@ -54,11 +56,35 @@ pub struct SiteFacts {
     /// When the oldest order in progress was given.
     oldest_order: Option<Moment>,
     hold_takes: Option<Millis>,
+    /// Rules that replaced those of the start.
+    rules: Option<Arc<Rules>>,
     /// Recent changes of reservations, for brokers.
     pub(super) changes: Arc<Changes>,
 }
 
 impl Site {
+    /// Replaces the rules, here and on the copies for readers.
+    pub(super) fn change_rules(&mut self, rules: Rules, step: &mut Step) {
+        if let Err(why) = self.ledger.set_rules(rules.clone()) {
+            return step.remark(Remark::new(Level::Error, "rules_kept", why.to_string()));
+        }
+        self.facts.rules = Some(Arc::new(rules.clone()));
+        self.facts_number += 1;
+        self.rules = rules;
+    }
+
+    /// On a copy for readers: replaces the rules if the party has new ones.
+    pub(super) fn follow_rules(&mut self, facts: &SiteFacts) {
+        let known = self.facts.rules.as_ref();
+        let new = facts.rules.as_ref().filter(|new| known.is_none_or(|known| !Arc::ptr_eq(known, new)));
+        // The party itself has accepted them.
+        if let Some(new) = new
+            && self.ledger.set_rules(Rules::clone(new)).is_ok()
+        {
+            self.rules = Rules::clone(new);
+        }
+    }
+
     /// Publishes the state found by a look.
     pub(super) fn note_look(&mut self, at: Moment, look: &Look, step: &mut Step) {
         self.facts.silent = None;
@@ -351,6 +377,34 @@ impl Queries for Site {
 
     fn counts(&self) -> BTreeMap<State, usize> {
         self.ledger.counts()
+    }
+
+    fn figures(&self, now: Moment) -> Figures {
+        let second = now.second();
+        let of = |offered: &Offered| {
+            let Resource { name, capacity, .. } = &offered.resource;
+            let view = self.facts.views.on(name);
+            let sum = |all: &mut dyn Iterator<Item = Capacity>| all.map(|one| u64::from(one.0)).sum::<u64>();
+            let foreign = view.foreign.iter().filter(|span| span.interval.contains(second));
+            let lost = self.ledger.lost_capacity(name);
+            let booked = u64::from(self.ledger.taken_at(name, second).0);
+            let used = sum(&mut view.running.iter().map(|job| job.capacity));
+            let foreign = sum(&mut foreign.map(|span| span.capacity));
+            ResourceFigures {
+                resource: name.clone(),
+                capacity: u64::from(capacity.0),
+                lost: u64::from(lost.0),
+                booked,
+                used,
+                foreign,
+                free: u64::from(capacity.0 - lost.0).saturating_sub(booked + used + foreign),
+                running_jobs: view.running.len(),
+                waiting_jobs: view.waiting.len(),
+                waiting_capacity: sum(&mut view.waiting.iter().map(|job| job.capacity)),
+            }
+        };
+        let resources = self.rules.resources.iter().map(of).collect();
+        Figures { resources, holds: Some(self.ledger.hold_counts()), peers: Vec::new() }
     }
 
     fn ask(&mut self, now: Moment, caller: &Caller, call: &Call) -> Option<Answer> {

@@ -275,6 +275,16 @@ impl Broker {
         self.broken = Broken::by(flaw);
     }
 
+    /// Replaces the settings, except for the seed of identities and the retention time, from which state is derived.
+    /// Negotiations in progress continue with the new settings.
+    pub fn set_rules(&mut self, rules: &Rules) {
+        let Rules { maker, retention, .. } = self.rules;
+        self.rules = Rules { maker, retention, ..rules.clone() };
+        let heal_after = self.rules.heal_after;
+        let due = |booking: &Booking| booking.heal_at(heal_after).map(|due| (due, booking.id));
+        self.heals = self.bookings.values().filter_map(due).collect();
+    }
+
     /// Adds or updates a peer: its resources, and how long a hold takes it if it reports that.
     pub fn register(&mut self, peer: Name, resources: Vec<Resource>, hold_takes: Option<Millis>) {
         self.peers.insert(peer, Peer::new(resources, hold_takes));

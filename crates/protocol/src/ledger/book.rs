@@ -189,6 +189,17 @@ impl Book {
         }
     }
 
+    /// Starts or stops keeping the capacity promised to each user. It starts without any.
+    pub(super) fn limit_shares(&mut self, limit: bool) {
+        self.shares = limit.then(BTreeMap::new);
+    }
+
+    /// Counts what is promised to a user, from the start of the profile on.
+    pub(super) fn add_to_share(&mut self, owner: &Name, promised: &[Span]) {
+        let from_now_on = since(promised, self.profile.origin());
+        self.change_share(owner, &[], &from_now_on);
+    }
+
     fn change_share(&mut self, owner: &Name, gave_back: &[Span], took: &[Span]) {
         let Some(shares) = &mut self.shares else { return };
         if !shares.contains_key(owner) {

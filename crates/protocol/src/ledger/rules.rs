@@ -1,6 +1,6 @@
-//! The rules of a site: its resources, its limits for users, how long it holds, and how much it reveals. They
-//! do not change during the life of a ledger. The usage of each user is updated with every event, so a limit
-//! check needs no search.
+//! The rules of a site: its resources, its limits for users, how long it holds, and how much it reveals. An
+//! operator may change all but the resources and the times while the ledger is in use. The usage of each user is
+//! updated with every event, so a limit check needs no search.
 
 use super::notice::ResourceNotice;
 use super::priorities::Priorities;
@@ -132,6 +132,8 @@ pub enum RulesError {
     NoTimeToAnswer,
     #[error("a probe may reveal 0 slots; set it to at least 1")]
     NoSlots,
+    #[error("{0} cannot change while the site runs; restart it")]
+    Fixed(&'static str),
 }
 
 impl Rules {
@@ -178,6 +180,18 @@ impl Rules {
             return Err(RulesError::NoSlots);
         }
         self.check_lengths()
+    }
+
+    /// Finds the first rule that differs from `old` and cannot change while a ledger is in use: state is derived
+    /// from it.
+    pub(super) fn check_change(&self, old: &Rules) -> Result<(), RulesError> {
+        let fixed = [
+            ("the site", self.site == old.site),
+            ("a resource", self.resources == old.resources && self.notices == old.notices),
+            ("the retention", self.retention == old.retention),
+            ("the time limit for the batch system to answer", self.consent == old.consent),
+        ];
+        fixed.into_iter().find(|(_, same)| !same).map_or(Ok(()), |(what, _)| Err(RulesError::Fixed(what)))
     }
 
     fn check_lengths(&self) -> Result<(), RulesError> {

@@ -5,7 +5,7 @@ use super::entry::{AnsweredCall, Denied, Entry};
 use super::rules::{Offered, Rules, RulesError, Usage};
 use super::spans;
 use crate::clock::{Millis, Moment};
-use crate::deadline::Observed;
+use crate::deadline::{HoldCounts, Observed};
 use crate::flaw::Broken;
 use crate::ids::{Key, Name, ReservationId};
 use crate::life_cycle::State;
@@ -28,6 +28,8 @@ pub struct Ledger {
     pub(super) answers: PerUser<Key, Answered>,
     pub(super) observed: Observed,
     pub(super) holds: Granted,
+    /// Not part of the state that equality compares, nor of snapshots.
+    pub(super) hold_counts: HoldCounts,
     /// Number of reservations ever accepted; gives each entry its serial.
     pub(super) accepted: u64,
     /// Same order as `rules.resources`.
@@ -57,6 +59,7 @@ impl Ledger {
             answers: PerUser::default(),
             observed: Observed::default(),
             holds: Granted::default(),
+            hold_counts: HoldCounts::default(),
             accepted: 0,
             usage: BTreeMap::new(),
             agenda: BTreeSet::new(),
@@ -77,9 +80,39 @@ impl Ledger {
         self.rules.at(resource)
     }
 
-    /// The rules that the ledger was made with. They do not change during its life.
+    /// The rules in force.
     pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// Replaces the rules. Promises that were made stay as they are; the new rules hold for all later decisions.
+    /// Fails, and changes nothing, if the rules contradict themselves or differ in something that cannot change.
+    pub fn set_rules(&mut self, rules: Rules) -> Result<(), RulesError> {
+        rules.check()?;
+        rules.check_change(&self.rules)?;
+        let (limited, limit) = (self.rules.limits.limit_shares(), rules.limits.limit_shares());
+        if limited != limit {
+            self.books.iter_mut().for_each(|book| book.limit_shares(limit));
+        }
+        if limit && !limited {
+            for entry in self.entries.values().filter(|entry| entry.is_live()) {
+                if let Some(at) = self.rules.at(&entry.resource) {
+                    self.books[at].add_to_share(&entry.owner, entry.promised());
+                }
+            }
+        }
+        self.rules = Arc::new(rules);
+        Ok(())
+    }
+
+    /// Capacity of a resource that live reservations take at an instant that is not in the past. Zero for an unknown
+    /// resource.
+    pub fn taken_at(&self, resource: &Name, instant: Time) -> Capacity {
+        let taken = self.at(resource).map_or(0, |at| {
+            let book = &self.books[at];
+            i64::from(book.standing().0) - book.profile.free_at(instant)
+        });
+        Capacity(u32::try_from(taken.max(0)).unwrap_or(u32::MAX))
     }
 
     /// A reservation in any state, as long as it is remembered.
@@ -133,6 +166,16 @@ impl Ledger {
     /// Statistics about holds, input of [`crate::deadline`].
     pub fn observed(&self) -> &Observed {
         &self.observed
+    }
+
+    /// Holds by outcome since the start, or since [`Ledger::count_anew`].
+    pub fn hold_counts(&self) -> HoldCounts {
+        self.hold_counts
+    }
+
+    /// Sets [`Ledger::hold_counts`] to zero. A replay of events is not to be counted.
+    pub fn count_anew(&mut self) {
+        self.hold_counts = HoldCounts::default();
     }
 
     /// Capacity of a resource that has failed and not come back. Zero for an unknown resource.

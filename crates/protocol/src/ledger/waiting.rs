@@ -160,11 +160,13 @@ impl Ledger {
     pub(super) fn observe_refusal(&mut self, problem: &Problem) {
         if matches!(problem.why, Why::NoSlot(Reason::NoRoom | Reason::NotAdmitted)) {
             self.observed.refused = self.observed.refused.saturating_add(1);
+            self.hold_counts.refused += 1;
         }
     }
 
     pub(super) fn observe_grant(&mut self, entry: &Entry) {
         self.observed.granted = self.observed.granted.saturating_add(1);
+        self.hold_counts.granted += 1;
         // A booking is committed at once; its hold time of zero would distort the mean.
         if entry.deadline > entry.accepted {
             self.holds.holds = self.holds.holds.saturating_add(1);
@@ -175,6 +177,13 @@ impl Ledger {
     /// Counts a hold that an event is about to resolve.
     pub(super) fn observe(&mut self, id: ReservationId, what: &What) {
         let Some(entry) = self.entries.get(&id) else { return };
+        let counts = &mut self.hold_counts;
+        match (entry.state, what) {
+            (State::Held | State::Expired, What::Committed { .. }) => counts.committed += 1,
+            (State::Held, What::Expired { .. }) => counts.expired += 1,
+            (State::Held, What::Cancelled { .. }) => counts.cancelled += 1,
+            _ => {}
+        }
         let seen = &mut self.observed;
         let lifetime = Moment::of(entry.end()) - entry.accepted;
         match (entry.state, what) {

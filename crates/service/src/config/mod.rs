@@ -15,6 +15,7 @@
 
 mod batch;
 mod broker;
+mod changes;
 mod common;
 mod error;
 mod local_jobs;
@@ -31,6 +32,7 @@ pub use bookahead_protocol::broker::LeftOut;
 pub use bookahead_protocol::deadline::Scheme;
 pub use bookahead_protocol::ledger::Reveal;
 pub use broker::{BrokerConfig, BrokerRules};
+pub(crate) use changes::Changes;
 pub use common::{BrokerLink, Calls, ClockConfig, Listeners, PeerLink};
 pub(crate) use common::{Common, url_below};
 pub use error::{ConfigError, Step, Wrong, check_name, percentage};

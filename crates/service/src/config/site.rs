@@ -391,7 +391,7 @@ fn wrong_rules(rules: &Rules, why: &ledger::RulesError) -> Wrong {
         }
         Why::NoSlots => Wrong::new("slots", text).within("reveal"),
         Why::NoTimeToAnswer => Wrong::new("answer_within", text).within("batch"),
-        Why::OtherSite { .. } | Why::Negative(_) => Wrong::all(text),
+        Why::OtherSite { .. } | Why::Negative(_) | Why::Fixed(_) => Wrong::all(text),
     }
 }
 

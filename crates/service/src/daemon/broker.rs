@@ -3,6 +3,7 @@
 
 use super::front::{Credentials, Watched, start};
 use super::own_keys::calls_key;
+use super::reload::Current;
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::{BrokerConfig, Calls, Common, PeerLink, url_below};
 use crate::http::JobOutputs;
@@ -20,6 +21,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Missed heartbeats after which a peer counts as silent: one or two may get lost on a busy network.
@@ -64,9 +66,11 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     let every = config.heartbeat.duration();
     let mut tasks = JoinSet::new();
     tasks.spawn(watch_peers(calls.clone(), Heartbeats { every, misses: MISSES }));
-    tasks.spawn(renew(calls.clone(), peers, every));
-    let watched = Watched { outputs: JobOutputs::AtPeers(calls), ..Watched::default() };
-    Ok(front.open(thread, tasks, watched, outbox))
+    let (peers, renewed) = watch::channel(peers);
+    tasks.spawn(renew(calls.clone(), renewed, every));
+    let watched = Watched { outputs: JobOutputs::AtPeers(calls.clone()), ..Watched::default() };
+    let current = Current::Broker { config: Box::new(config.clone()), calls, peers };
+    Ok(front.open(thread, tasks, watched, outbox, current))
 }
 
 /// A broker without bookings. `maker` is the secret that its ids are derived from.
@@ -75,7 +79,7 @@ pub(super) fn broker_value(config: &BrokerConfig, about: Heartbeat, maker: u128,
     Broker::new(config.rules(maker), config.job_rules(), about, identity, named, config.is_open())
 }
 
-fn configure(calls: &PeerCalls, peers: &[(PeerLink, Credentials)]) {
+pub(super) fn configure(calls: &PeerCalls, peers: &[(PeerLink, Credentials)]) {
     for (peer, credentials) in peers {
         let (name, options) = (peer.name.as_str().into(), credentials.options().clone());
         let named = calls.configure(&name, &peer.url, options, peer.audience());
@@ -101,7 +105,7 @@ pub fn check_broker(config: &BrokerConfig, base: &Path) -> Result<(), DaemonErro
 
 /// Options for peers that are not in the configuration. They never see a token from a file, because they could use
 /// it at other peers. A certificate proves the caller's identity and cannot be reused by them.
-fn for_unnamed(config: &BrokerConfig, base: &Path) -> Result<Options, DaemonError> {
+pub(super) fn for_unnamed(config: &BrokerConfig, base: &Path) -> Result<Options, DaemonError> {
     let calls = Calls { token_file: None, ..config.calls.clone() };
     Ok(Credentials::new(&calls, None, base)?.options().clone())
 }
@@ -118,7 +122,7 @@ pub fn shared_tokens(config: &BrokerConfig) -> Option<String> {
     ))
 }
 
-fn peers(config: &BrokerConfig, base: &Path) -> Result<Vec<(PeerLink, Credentials)>, DaemonError> {
+pub(super) fn peers(config: &BrokerConfig, base: &Path) -> Result<Vec<(PeerLink, Credentials)>, DaemonError> {
     let with_credentials = |peer: &PeerLink| {
         let credentials = Credentials::new(&config.calls, peer.token_file.as_ref(), base)?;
         // Fails now instead of at the first call if a certificate cannot be used.
@@ -130,9 +134,17 @@ fn peers(config: &BrokerConfig, base: &Path) -> Result<Vec<(PeerLink, Credential
 }
 
 /// Reads token files again while the broker runs, and uses new tokens.
-async fn renew(calls: PeerCalls, mut peers: Vec<(PeerLink, Credentials)>, every: Duration) {
+async fn renew(
+    calls: PeerCalls,
+    mut renewed: watch::Receiver<Vec<(PeerLink, Credentials)>>,
+    every: Duration,
+) {
+    let mut peers = renewed.borrow_and_update().clone();
     loop {
         tokio::time::sleep(every).await;
+        if renewed.has_changed().unwrap_or(false) {
+            peers = renewed.borrow_and_update().clone();
+        }
         for peer in &mut peers {
             if peer.1.renew() {
                 configure(&calls, std::slice::from_ref(peer));

@@ -2,12 +2,13 @@
 //! registration with brokers. A broker that does not answer is tried less often, and the log reports changes.
 
 use super::own_keys::sessions_key;
+use super::reload::{Current, Reload};
 use super::running::Running;
 use super::{DaemonError, VERSION};
 use crate::config::{BrokerLink, Calls, Common, url_below};
 use crate::http::listener::{Listen, Listener, UNIX};
-use crate::http::serve::Bounds;
-use crate::http::{About, JobOutputs, Limits, Projects, Served, Stop, answer, router, serve};
+use crate::http::serve::{Bounds, Live};
+use crate::http::{About, JobOutputs, Limits, Projects, Routes, Served, Stop, answer, serve};
 use crate::notify::{Outbox, deliver};
 use crate::peer_answers::plain;
 use crate::peer_clock;
@@ -24,13 +25,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Everything that can be prepared without listening.
-struct Doorstep {
-    authenticator: Authenticator,
-    tls: Option<Arc<rustls::ServerConfig>>,
-    brokers: Vec<(BrokerLink, Credentials)>,
+pub(super) struct Doorstep {
+    pub(super) authenticator: Authenticator,
+    pub(super) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(super) brokers: Vec<(BrokerLink, Credentials)>,
 }
 
 impl Common<'_> {
@@ -38,7 +40,7 @@ impl Common<'_> {
         self.doorstep(base).map(drop)
     }
 
-    fn doorstep(&self, base: &Path) -> Result<Doorstep, DaemonError> {
+    pub(super) fn doorstep(&self, base: &Path) -> Result<Doorstep, DaemonError> {
         let authenticator = self.security.for_service(self.name).authenticator(base)?;
         for address in self.tcp_addresses() {
             self.security.may_listen(address, &authenticator)?;
@@ -103,6 +105,8 @@ impl Common<'_> {
             heartbeat,
             identity: None,
             projects: self.security.projects.clone(),
+            base: base.to_owned(),
+            key: None,
         })
     }
 }
@@ -138,6 +142,10 @@ pub(super) struct Front {
     pub(super) identity: Option<Name>,
     /// Users of projects.
     pub(super) projects: Projects,
+    /// Folder that paths are relative to.
+    base: PathBuf,
+    /// Signs tokens for brokers without a token file.
+    key: Option<Arc<CallsKey>>,
 }
 
 /// Information about the batch system of a site, or the peers of a broker, for the routes.
@@ -154,14 +162,8 @@ pub(super) struct Watched {
 impl Front {
     /// Mints tokens for brokers with an audience and without a token file.
     pub(super) fn mint_with(&mut self, key: &Arc<CallsKey>) {
-        for (broker, credentials) in &mut self.brokers {
-            // On a Unix socket the account identifies the caller.
-            let by_network = carries_tokens(&broker.url) && !broker.url.starts_with(UNIX);
-            let audience = broker.audience.as_ref().filter(|_| by_network);
-            if let (None, Some(audience)) = (&credentials.token_file, audience) {
-                credentials.options.minter = Some(key.minter(audience));
-            }
-        }
+        mint_with(&mut self.brokers, key);
+        self.key = Some(key.clone());
     }
 
     /// Starts serving. `tasks` are further tasks of the party, which run as long as it does.
@@ -171,6 +173,7 @@ impl Front {
         mut tasks: JoinSet<()>,
         batch: Watched,
         outbox: Option<Arc<Outbox>>,
+        config: Current,
     ) -> Running {
         let Front {
             about,
@@ -182,6 +185,8 @@ impl Front {
             heartbeat,
             identity,
             projects,
+            base,
+            key,
         } = self;
         let party = thread.handle().clone();
         let addresses: Vec<Listen> = listeners.iter().filter_map(|listener| listener.local().ok()).collect();
@@ -194,12 +199,7 @@ impl Front {
             url: url.clone(),
             identity: identity.clone(),
         };
-        let bounds = Bounds {
-            connections: most_connections(limits.connections),
-            connections_each: limits.connections_per_address,
-            proxies: limits.trusted_proxies.iter().map(IpAddr::to_canonical).collect(),
-            ..Bounds::default()
-        };
+        let bounds = Arc::new(bounds(&limits));
         let Watched { commands, look_every, outputs } = batch;
         outbox.iter().for_each(|outbox| deliver(outbox, &mut tasks));
         let served = Served {
@@ -214,12 +214,15 @@ impl Front {
             outputs,
             projects,
         };
-        let router = router(served, stop.clone());
+        let routes = Routes::new(served, stop.clone());
+        let (live, changing) = watch::channel(Live { router: routes.router(), bounds, tls: None });
         let mut stopping = stop;
         let until = async move { stopping.said().await };
-        let serving = tokio::spawn(serve::serve(bounds, listeners, router, until));
-        for (broker, credentials) in brokers {
-            let broker = Registry { url: broker.url, credentials, identity: identity.clone() };
+        let serving = tokio::spawn(serve::serve_live(changing, listeners, until));
+        let (registrations, renewed) = watch::channel(brokers.clone());
+        for (at, (broker, credentials)) in brokers.into_iter().enumerate() {
+            let (identity, renewed) = (identity.clone(), (at, renewed.clone()));
+            let broker = Registry { url: broker.url, credentials, identity, renewed };
             tasks.spawn(keep_registered(party.clone(), broker, heartbeat));
         }
         if let Some(provider) = authenticator.provider() {
@@ -228,7 +231,30 @@ impl Front {
         for at in &addresses {
             tracing::info!(event = "listening", party = %party.name(), %at, url, "listening");
         }
-        Running::new(thread, role, addresses, url, authenticator, stopper, serving, tasks)
+        let reload = Reload { base, config, party, routes, live, authenticator, registrations, key };
+        Running::new(thread, role, addresses, url, reload, stopper, serving, tasks)
+    }
+}
+
+/// Mints tokens for brokers with an audience and without a token file.
+pub(super) fn mint_with(brokers: &mut [(BrokerLink, Credentials)], key: &Arc<CallsKey>) {
+    for (broker, credentials) in brokers {
+        // On a Unix socket the account identifies the caller.
+        let by_network = carries_tokens(&broker.url) && !broker.url.starts_with(UNIX);
+        let audience = broker.audience.as_ref().filter(|_| by_network);
+        if let (None, Some(audience)) = (&credentials.token_file, audience) {
+            credentials.options.minter = Some(key.minter(audience));
+        }
+    }
+}
+
+/// Bounds of connections by the limits of the configuration and of the system.
+pub(super) fn bounds(limits: &Limits) -> Bounds {
+    Bounds {
+        connections: most_connections(limits.connections),
+        connections_each: limits.connections_per_address,
+        proxies: limits.trusted_proxies.iter().map(IpAddr::to_canonical).collect(),
+        ..Bounds::default()
     }
 }
 
@@ -307,9 +333,23 @@ pub(super) struct Registry {
     pub(super) credentials: Credentials,
     /// Identity of the registering party, if it is a broker: a broker must not become a peer of itself.
     pub(super) identity: Option<Name>,
+    /// Its place among the brokers of the configuration, and the credentials of all if they were read again.
+    pub(super) renewed: (usize, watch::Receiver<Vec<(BrokerLink, Credentials)>>),
 }
 
 impl Registry {
+    /// Takes over credentials that were read again. Returns whether there were any.
+    fn renew(&mut self) -> bool {
+        let (at, renewed) = &mut self.renewed;
+        if renewed.has_changed().unwrap_or(false)
+            && let Some((_, credentials)) = renewed.borrow_and_update().get(*at)
+        {
+            self.credentials = credentials.clone();
+            return true;
+        }
+        self.credentials.renew()
+    }
+
     fn client(&self) -> Option<Client> {
         let client = self.credentials.client(&self.url).ok()?;
         Some(self.identity.iter().fold(client, |client, identity| client.via(std::slice::from_ref(identity))))
@@ -322,7 +362,7 @@ pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, ev
     let mut standing = Standing::Unknown;
     let mut pause = every;
     loop {
-        if broker.credentials.renew() || client.is_none() {
+        if broker.renew() || client.is_none() {
             client = broker.client();
         }
         let told = match (&client, heartbeat(&party)) {

@@ -13,6 +13,7 @@ mod broker;
 mod compact;
 mod front;
 mod own_keys;
+mod reload;
 mod running;
 mod site;
 

@@ -1,11 +1,12 @@
 //! A running service and its end: by [`Running::stop`], or by itself if it cannot write its journal. Also errors at
 //! the start.
 
+use super::reload::Reload;
 use crate::config::Wrong;
 use crate::http::Stopper;
 use crate::http::listener::Listen;
 use crate::journal::JournalError;
-use crate::security::{Authenticator, SecurityError};
+use crate::security::SecurityError;
 use crate::thread::{PartyError, PartyHandle, PartyThread};
 use bookahead_api as api;
 use bookahead_client::ClientError;
@@ -14,7 +15,6 @@ use bookahead_protocol::Name;
 use bookahead_protocol::ledger::RulesError;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
@@ -25,7 +25,7 @@ pub struct Running {
     addresses: Vec<Listen>,
     url: String,
     party: PartyHandle,
-    authenticator: Arc<Authenticator>,
+    pub(super) reload: Reload,
     stopper: Stopper,
     serving: JoinHandle<()>,
     /// Further tasks; aborted at the stop.
@@ -41,7 +41,7 @@ impl Running {
         role: api::Role,
         addresses: Vec<Listen>,
         url: String,
-        authenticator: Arc<Authenticator>,
+        reload: Reload,
         stopper: Stopper,
         serving: JoinHandle<()>,
         tasks: JoinSet<()>,
@@ -50,7 +50,7 @@ impl Running {
         let (tell, ended) = oneshot::channel();
         // A thread and not a blocking task: the runtime would wait for it at shutdown.
         std::thread::spawn(move || drop(tell.send(thread.wait())));
-        Running { role, addresses, url, party, authenticator, stopper, serving, tasks, ended: Some(ended) }
+        Running { role, addresses, url, party, reload, stopper, serving, tasks, ended: Some(ended) }
     }
 
     /// Name of the site or broker.
@@ -76,11 +76,6 @@ impl Running {
     /// Handle of the party.
     pub fn handle(&self) -> &PartyHandle {
         &self.party
-    }
-
-    /// Reads the keys of tokens again.
-    pub fn reload(&self) {
-        self.authenticator.reload();
     }
 
     /// Waits until the service ends by itself because of a failure, and returns the cause. It answers no calls
@@ -135,6 +130,10 @@ pub enum DaemonError {
     Lrms(#[from] LrmsError),
     #[error(transparent)]
     Party(#[from] PartyError),
+    #[error("cannot change while the service runs: {0}; restart the service, or undo this change and reload")]
+    Fixed(String),
+    #[error("cannot compare the configurations: {0}; write all paths in UTF-8")]
+    Unwritable(String),
     #[error("a task ended unexpectedly; this is a defect")]
     Task,
 }

@@ -3,11 +3,12 @@
 
 use super::batch::{Driven, driven, idle, job_account, projects, scheduler};
 use super::front::{Credentials, Watched, exposed_state, start};
+use super::reload::Current;
 use super::{DaemonError, JOURNAL, Running};
 use crate::config::{Common, SiteConfig, url_below};
-use crate::http::JobOutputs;
 use crate::http::limits::MOST_ATTRIBUTES;
 use crate::http::listener::Listen;
+use crate::http::{JobOutputs, Projects};
 use crate::journal;
 use crate::thread::{BatchSide, Liveness, Outlets, PartyHandle, PartyOptions, ReadKind};
 use bookahead_lrms::batch::Finding;
@@ -47,9 +48,7 @@ pub async fn site(
     config.check()?;
     let state = config.state(base);
     let mut front = Common::from(config).listen(base, &state).await?;
-    for (user, project) in config.batch.iter().flat_map(|batch| &batch.projects) {
-        front.projects.entry(project.as_str().into()).or_default().insert(user.clone());
-    }
+    front.projects = projects_of(config);
     say_if_no_programs(config, &mut front.about);
     let outbox = config.notify.outbox(&config.name, base, &state)?;
     let projects = config.batch.as_ref().map(projects).unwrap_or_default();
@@ -113,7 +112,17 @@ pub async fn site(
             (thread, watched)
         }
     };
-    Ok(front.open(thread, JoinSet::new(), watched, outbox))
+    let current = Current::Site(Box::new(config.clone()));
+    Ok(front.open(thread, JoinSet::new(), watched, outbox, current))
+}
+
+/// Users of projects: those of the configuration, and those in the accounting of the batch system.
+pub(super) fn projects_of(config: &SiteConfig) -> Projects {
+    let mut projects = config.security.projects.clone();
+    for (user, project) in config.batch.iter().flat_map(|batch| &batch.projects) {
+        projects.entry(project.as_str().into()).or_default().insert(user.clone());
+    }
+    projects
 }
 
 /// Waits for the first poll of the batch system, so that a ready site knows its reservations. Gives up if the batch

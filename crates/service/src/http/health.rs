@@ -1,12 +1,13 @@
 //! Routes without authentication: health, metrics and the OpenAPI document.
 
 use super::answer::{Refusal, out_of_calendar};
+use super::figures::plain_text;
 use super::{Shared, answer};
 use crate::thread::Liveness;
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
 use std::sync::Arc;
@@ -54,14 +55,25 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response
 
 /// Metrics
 ///
-/// In the OpenMetrics text format, as read by Prometheus. Needs no authentication, because no metric names a user.
+/// In the OpenMetrics text format, as read by Prometheus; in the older text format of Prometheus for a client that
+/// accepts only text/plain. Needs no authentication, because no metric names a user.
 #[utoipa::path(
     get, path = "/metrics", operation_id = "metrics", tag = "operation", security(()),
-    responses((status = 200, description = "All metrics", body = String, content_type = "application/openmetrics-text"))
+    responses((status = 200, description = "All metrics", content(
+        (String = "application/openmetrics-text"),
+        (String = "text/plain"),
+    )))
 )]
-pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let counts = shared.read(|queries, _| queries.counts());
     let text = shared.metrics.text(&counts, shared.party.durable(), shared.party.busy());
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let accepted: Vec<&str> = accepted.collect();
+    let takes = |format: &str| accepted.iter().any(|value| value.contains(format));
+    if takes("text/plain") && !takes("application/openmetrics-text") {
+        let kind = "text/plain; version=0.0.4; charset=utf-8";
+        return ([(CONTENT_TYPE, kind)], plain_text(&text)).into_response();
+    }
     ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
 }
 

@@ -1,9 +1,12 @@
 //! Metrics: requests, calls and outcomes, refusals because of load, and the current number of reservations in each
-//! state. Labels come from closed sets, so that memory is bounded; none names a user.
+//! state. Labels come from closed sets, so that memory is bounded; none names a user. Figures of resources, peers and
+//! the process are read at each scrape (`figures`).
 
 use super::About;
+use super::figures::{PartyFigures, Process};
 use crate::notify::{Counts, Outbox};
-use crate::security::Provider;
+use crate::security::{Provider, wall_seconds};
+use crate::thread::PartyHandle;
 use bookahead_lrms::command::{ProgramUsage, Runner};
 use bookahead_plan::placement::Reason;
 use bookahead_protocol::{Answer, State, Why};
@@ -27,6 +30,10 @@ use std::time::Duration;
 const LATENCIES: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0, 60.0];
 
+/// Reasons of refusals because of load.
+const TURNED_AWAY: [&str; 8] =
+    ["address", "bodies", "concurrent", "inbox", "keys", "output", "rate", "watchers"];
+
 pub(super) struct Metrics {
     registry: Registry,
     requests: Family<Request, Counter>,
@@ -37,6 +44,8 @@ pub(super) struct Metrics {
     reservations: Family<InState, Gauge>,
     durable: Gauge,
     busy: Counter<f64, AtomicU64>,
+    reload_succeeded: Gauge,
+    reloaded: Gauge,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -71,11 +80,14 @@ struct InState {
 impl Metrics {
     pub(super) fn new(
         about: &About,
+        party: PartyHandle,
         commands: Option<Runner>,
         outbox: Option<Arc<Outbox>>,
         provider: Option<Arc<Provider>>,
     ) -> Metrics {
-        let mut registry = Registry::with_prefix("bookahead");
+        let mut whole = Registry::default();
+        whole.register_collector(Box::new(Process));
+        let registry = whole.sub_registry_with_prefix("bookahead");
         let latencies: fn() -> Histogram = || Histogram::new(LATENCIES);
         let metrics = Metrics {
             requests: Family::default(),
@@ -86,6 +98,8 @@ impl Metrics {
             reservations: Family::default(),
             durable: Gauge::default(),
             busy: Counter::default(),
+            reload_succeeded: Gauge::default(),
+            reloaded: Gauge::default(),
             registry: Registry::default(),
         };
         let itself = Info::new([("name", about.name.to_string()), ("version", about.version.clone())]);
@@ -97,10 +111,20 @@ impl Metrics {
         registry.register("no_room", "Calls refused for lack of room", metrics.no_room.clone());
         let help = "Requests refused because of load";
         registry.register("turned_away", help, metrics.turned_away.clone());
+        // A series that appears with its first refusal would hide that refusal from rates.
+        TURNED_AWAY.iter().for_each(|reason| drop(metrics.turned_away.get_or_create(&TurnedAway { reason })));
         registry.register("reservations", "Known reservations, by state", metrics.reservations.clone());
         registry.register("journal_sequence", "Last durable event", metrics.durable.clone());
         let help = "Busy time of the party thread since the start";
         registry.register_with_unit("party_busy", help, Unit::Seconds, metrics.busy.clone());
+        let help = "Whether the last reading of the configuration succeeded";
+        registry.register("config_last_reload_successful", help, metrics.reload_succeeded.clone());
+        metrics.reload_succeeded.set(1);
+        let help = "Time of the last successful reading of the configuration, since 1970";
+        let name = "config_last_reload_success_timestamp";
+        registry.register_with_unit(name, help, Unit::Seconds, metrics.reloaded.clone());
+        metrics.reloaded.set(wall_seconds());
+        registry.register_collector(Box::new(PartyFigures(party)));
         if let Some(commands) = commands {
             registry.register_collector(Box::new(Commands(commands)));
         }
@@ -110,7 +134,7 @@ impl Metrics {
         if let Some(provider) = provider {
             registry.register_collector(Box::new(IdentityProvider(provider)));
         }
-        Metrics { registry, ..metrics }
+        Metrics { registry: whole, ..metrics }
     }
 
     pub(super) fn answered(&self, route: &str, method: &'static str, status: u16, took: Duration) {
@@ -140,6 +164,14 @@ impl Metrics {
 
     pub(super) fn turned_away(&self, reason: &'static str) {
         self.turned_away.get_or_create(&TurnedAway { reason }).inc();
+    }
+
+    /// Records whether the configuration could be read again.
+    pub(super) fn reloaded(&self, succeeded: bool) {
+        self.reload_succeeded.set(i64::from(succeeded));
+        if succeeded {
+            self.reloaded.set(wall_seconds());
+        }
     }
 
     /// All metrics in the OpenMetrics text format.

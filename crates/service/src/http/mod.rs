@@ -13,6 +13,7 @@ pub(crate) mod answer;
 mod calendar;
 mod call;
 mod dashboard;
+mod figures;
 mod flexible;
 mod health;
 mod jobs;
@@ -61,7 +62,7 @@ use metrics::Metrics;
 use request::UnderWay;
 use requester::Rates;
 use shares::Shares;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tower_http::cors::CorsLayer;
@@ -106,27 +107,67 @@ pub struct About {
     pub identity: Option<Name>,
 }
 
+/// Settings of the routes that an operator can change while they serve.
+#[derive(Clone)]
+pub struct Settings {
+    /// Authenticates callers by token or certificate.
+    pub authenticator: Arc<Authenticator>,
+    /// Identifies callers on a Unix socket.
+    pub accounts: Arc<Accounts>,
+    /// Limits on load.
+    pub limits: Limits,
+    /// Users of projects, with which reservations are shared.
+    pub projects: Projects,
+}
+
 /// All routes of a party. Event streams end when it stops.
 pub fn router(served: Served, stop: Stop) -> Router {
-    let shared = Arc::new(Shared::new(served, stop));
-    // `route_layer` runs the guard only for paths that exist, so that an unknown path is 404 and not 401.
-    let guard = from_fn_with_state(shared.clone(), requester::guard);
-    let open = openapi::open_routes().layer(DefaultBodyLimit::max(MOST_OPEN_BODY));
-    let routes = open.merge(openapi::guarded_routes().route_layer(guard));
-    let origins = browser_origins(&shared.limits);
-    let router = Router::from(routes)
-        .merge(dashboard::routes())
-        .merge(sign_in::routes())
-        .fallback(answer::nothing_here)
-        .method_not_allowed_fallback(answer::not_that_method)
-        .layer(DefaultBodyLimit::max(shared.limits.most_body))
-        // Around the fallbacks, so that requests for unknown paths and methods are counted as well.
-        .layer(from_fn_with_state(shared.clone(), observe::observe))
-        .with_state(shared);
-    // Outermost: a browser sends its preflight request without a token, and no route has its method.
-    match origins {
-        Some(origins) => router.layer(origins),
-        None => router,
+    Routes::new(served, stop).router()
+}
+
+/// The routes of a party, with settings that can change.
+pub struct Routes(Arc<Shared>);
+
+impl Routes {
+    /// Event streams end when the party stops.
+    pub fn new(served: Served, stop: Stop) -> Routes {
+        Routes(Arc::new(Shared::new(served, stop)))
+    }
+
+    /// The routes with other settings. Requests in progress end with the old ones; counters, limits in use and event
+    /// streams carry on.
+    #[must_use]
+    pub fn with(&self, settings: Settings) -> Routes {
+        Routes(Arc::new(self.0.with(settings)))
+    }
+
+    /// Records for the metrics whether the configuration could be read again.
+    pub fn note_reload(&self, succeeded: bool) {
+        self.0.metrics.reloaded(succeeded);
+    }
+
+    /// The routes for a server.
+    pub fn router(&self) -> Router {
+        let shared = self.0.clone();
+        // `route_layer` runs the guard only for paths that exist, so that an unknown path is 404 and not 401.
+        let guard = from_fn_with_state(shared.clone(), requester::guard);
+        let open = openapi::open_routes().layer(DefaultBodyLimit::max(MOST_OPEN_BODY));
+        let routes = open.merge(openapi::guarded_routes().route_layer(guard));
+        let origins = browser_origins(&shared.limits);
+        let router = Router::from(routes)
+            .merge(dashboard::routes())
+            .merge(sign_in::routes())
+            .fallback(answer::nothing_here)
+            .method_not_allowed_fallback(answer::not_that_method)
+            .layer(DefaultBodyLimit::max(shared.limits.most_body))
+            // Around the fallbacks, so that requests for unknown paths and methods are counted as well.
+            .layer(from_fn_with_state(shared.clone(), observe::observe))
+            .with_state(shared);
+        // Outermost: a browser sends its preflight request without a token, and no route has its method.
+        match origins {
+            Some(origins) => router.layer(origins),
+            None => router,
+        }
     }
 }
 
@@ -177,10 +218,10 @@ struct Shared {
     nudged: Mutex<Option<Instant>>,
     stop: Stop,
     outbox: Option<Arc<Outbox>>,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     /// Keys of calls in progress.
     under_way: Arc<UnderWay>,
-    rates: Rates,
+    rates: Arc<Rates>,
     /// Slots for reading bodies.
     reading: Shares<Name>,
     /// Permit to parse a large body; one at a time.
@@ -216,10 +257,12 @@ impl Shared {
             outputs,
             projects,
         } = served;
+        let provider = authenticator.provider().cloned();
+        let metrics = Metrics::new(&about, party.clone(), commands, outbox.clone(), provider);
         Shared {
-            metrics: Metrics::new(&about, commands, outbox.clone(), authenticator.provider().cloned()),
+            metrics: Arc::new(metrics),
             under_way: Arc::default(),
-            rates: Rates::new(limits.requests_per_second, limits.burst),
+            rates: Arc::new(Rates::new(limits.requests_per_second, limits.burst)),
             reading: Shares::quarters(limits.concurrent.min(MOST_READING)),
             large_bodies: Arc::new(Semaphore::new(1)),
             places: Shares::quarters(limits.concurrent),
@@ -240,6 +283,46 @@ impl Shared {
             outputs,
             projects,
             output_reads: Shares::quarters(output::MOST_READS),
+        }
+    }
+
+    /// The same service with other settings.
+    fn with(&self, settings: Settings) -> Shared {
+        let Settings { authenticator, accounts, limits, projects } = settings;
+        self.reading.resize_quarters(limits.concurrent.min(MOST_READING));
+        self.places.resize_quarters(limits.concurrent);
+        self.watchers.resize_quarters(limits.watchers);
+        self.proxied.resize(usize::MAX, limits.connections_per_address);
+        let rate = |limits: &Limits| (limits.requests_per_second, limits.burst);
+        let rates = if rate(&limits) == rate(&self.limits) {
+            self.rates.clone()
+        } else {
+            Arc::new(Rates::new(limits.requests_per_second, limits.burst))
+        };
+        let nudged = *self.nudged.lock().unwrap_or_else(PoisonError::into_inner);
+        Shared {
+            party: self.party.clone(),
+            authenticator,
+            accounts,
+            limits,
+            about: self.about.clone(),
+            look_every: self.look_every,
+            nudged: Mutex::new(nudged),
+            stop: self.stop.clone(),
+            outbox: self.outbox.clone(),
+            metrics: self.metrics.clone(),
+            under_way: self.under_way.clone(),
+            rates,
+            reading: self.reading.clone(),
+            large_bodies: self.large_bodies.clone(),
+            places: self.places.clone(),
+            outputs: self.outputs.clone(),
+            projects,
+            output_reads: self.output_reads.clone(),
+            watchers: self.watchers.clone(),
+            proxied: self.proxied.clone(),
+            openapi: self.openapi.clone(),
+            docs: self.docs.clone(),
         }
     }
 }

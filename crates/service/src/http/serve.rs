@@ -17,6 +17,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
@@ -89,14 +90,36 @@ impl Default for Bounds {
     }
 }
 
+/// What a server needs, and an operator can change while it serves.
+#[derive(Clone)]
+pub struct Live {
+    /// The routes. Requests that have begun stay with those before.
+    pub router: Router,
+    /// Limits and timeouts. Connections that were accepted keep their timeouts.
+    pub bounds: Arc<Bounds>,
+    /// TLS for new connections of listeners with TLS, in place of that with which they were bound.
+    pub tls: Option<Arc<ServerConfig>>,
+}
+
 /// Serves until `stop` completes. Then accepts nothing new, and gives requests in progress [`Bounds::farewell`] to
 /// end.
 pub async fn serve(bounds: Bounds, listeners: Vec<Listener>, router: Router, stop: impl Future<Output = ()>) {
+    let (_unchanged, live) = watch::channel(Live { router, bounds: Arc::new(bounds), tls: None });
+    serve_live(live, listeners, stop).await;
+}
+
+/// The same with parts that can change. No connection is closed by a change.
+pub async fn serve_live(
+    mut live: watch::Receiver<Live>,
+    listeners: Vec<Listener>,
+    stop: impl Future<Output = ()>,
+) {
     let mut stop = pin!(stop);
     let (stopping, stopped) = watch::channel(false);
+    let bounds = live.borrow_and_update().bounds.clone();
     let shares = Shares::new(bounds.connections, bounds.connections_each);
-    let (most, farewell) = (bounds.connections, bounds.farewell);
-    let reception = Reception { bounds: Arc::new(bounds), router, stopped, shares };
+    let (mut most, farewell) = (bounds.connections, bounds.farewell);
+    let reception = Reception { live: live.clone(), stopped, shares };
     let (sender, mut accepted) = mpsc::channel(1);
     let mut accepting = JoinSet::new();
     for listener in listeners {
@@ -107,8 +130,14 @@ pub async fn serve(bounds: Bounds, listeners: Vec<Listener>, router: Router, sto
         tokio::select! {
             () = &mut stop => break,
             Some(_) = connections.join_next() => {}
+            Ok(()) = live.changed() => {
+                let bounds = live.borrow_and_update().bounds.clone();
+                most = bounds.connections;
+                reception.shares.resize(most, bounds.connections_each);
+            }
             // At the limit, connections wait in the backlog of the system. Reaping finished tasks frees a slot.
             Some((stream, address, tls)) = accepted.recv(), if connections.len() < most => {
+                let tls = tls.map(|bound| live.borrow().tls.clone().map_or(bound, TlsAcceptor::from));
                 connections.spawn(reception.clone().attend(stream, address, tls));
             }
         }
@@ -155,8 +184,7 @@ fn is_the_clients(fault: &io::Error) -> bool {
 
 #[derive(Clone)]
 struct Reception {
-    bounds: Arc<Bounds>,
-    router: Router,
+    live: watch::Receiver<Live>,
     stopped: watch::Receiver<bool>,
     shares: Shares<Source>,
 }
@@ -164,8 +192,9 @@ struct Reception {
 impl Reception {
     /// Handles a connection from its handshake to its end.
     async fn attend(self, stream: Accepted, address: PeerAddress, tls: Option<TlsAcceptor>) {
+        let bounds = self.live.borrow().bounds.clone();
         let is_proxy = matches!(address, PeerAddress::Tcp(address) if
-            self.bounds.proxies.contains(&address.ip().to_canonical()));
+            bounds.proxies.contains(&address.ip().to_canonical()));
         let place = self.shares.take(&address.into());
         if !is_proxy && place.as_ref().is_err_and(|full| *full == Full::Own) {
             tracing::debug!(%address, "connection closed: too many from this address");
@@ -179,7 +208,7 @@ impl Reception {
         // Answers are small, so delaying them to fill packets would only add latency.
         let _ = stream.set_nodelay(true);
         let Some(tls) = tls else { return self.converse(stream, peer, false).await };
-        match timeout(self.bounds.handshake, tls.accept(stream)).await {
+        match timeout(bounds.handshake, tls.accept(stream)).await {
             Err(_) => tracing::debug!(%address, "no handshake in time"),
             Ok(Err(fault)) => tracing::debug!(%address, %fault, "handshake failed"),
             Ok(Ok(stream)) => {
@@ -198,18 +227,19 @@ impl Reception {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let asked = Arc::new(AtomicBool::new(false));
-        let (router, patience, heard) =
-            (TowerToHyperService::new(self.router), self.bounds.body, asked.clone());
+        let bounds = self.live.borrow().bounds.clone();
+        let (live, patience, heard) = (self.live.clone(), bounds.body, asked.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             heard.store(true, Ordering::Relaxed);
             let mut request = request.map(|body| Body::new(Timed { body, patience, deadline: None }));
             request.extensions_mut().insert(ConnectInfo(peer));
-            router.call(request)
+            // At each request: a connection may live longer than the routes it began with.
+            TowerToHyperService::new(live.borrow().router.clone()).call(request)
         });
-        let builder = protocol(&self.bounds, http2);
-        let stream = TimedWrites { stream, patience: self.bounds.write, deadline: None };
+        let builder = protocol(&bounds, http2);
+        let stream = TimedWrites { stream, patience: bounds.write, deadline: None };
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        let mut first_request = pin!(sleep(self.bounds.head));
+        let mut first_request = pin!(sleep(bounds.head));
         let (mut waiting, mut stopping) = (true, false);
         loop {
             tokio::select! {

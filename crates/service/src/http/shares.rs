@@ -8,19 +8,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// One holder gets at most a quarter, so it takes at least four to exhaust the slots.
 const PARTS: usize = 4;
 
+/// Rounded up: with fewer than four slots a holder must still get one.
+fn quarter(most: usize) -> usize {
+    most.div_ceil(PARTS)
+}
+
 /// Slots by holder. Clones share their state.
 #[derive(Debug)]
 pub(super) struct Shares<K: Eq + Hash>(Arc<Inner<K>>);
 
 #[derive(Debug)]
 struct Inner<K: Eq + Hash> {
-    most: usize,
-    most_each: usize,
     taken: Mutex<Taken<K>>,
 }
 
 #[derive(Debug)]
 struct Taken<K> {
+    most: usize,
+    most_each: usize,
     all: usize,
     each: HashMap<K, usize>,
 }
@@ -50,26 +55,37 @@ impl<K: Eq + Hash> Clone for Shares<K> {
 impl<K: Eq + Hash + Clone> Shares<K> {
     /// `most` slots, of which each holder can have a quarter.
     pub(super) fn quarters(most: usize) -> Shares<K> {
-        // Rounded up: with fewer than four slots a holder must still get one.
-        Shares::new(most, most.div_ceil(PARTS))
+        Shares::new(most, quarter(most))
     }
 
     pub(super) fn new(most: usize, most_each: usize) -> Shares<K> {
-        Shares(Arc::new(Inner { most, most_each, taken: Mutex::new(Taken { all: 0, each: HashMap::new() }) }))
+        let taken = Taken { most, most_each, all: 0, each: HashMap::new() };
+        Shares(Arc::new(Inner { taken: Mutex::new(taken) }))
+    }
+
+    /// Changes the number of slots, and of one holder. Slots that are taken stay taken, even if there are more of them.
+    pub(super) fn resize(&self, most: usize, most_each: usize) {
+        let mut taken = self.0.taken();
+        (taken.most, taken.most_each) = (most, most_each);
+    }
+
+    /// Changes the number of slots, of which each holder can have a quarter.
+    pub(super) fn resize_quarters(&self, most: usize) {
+        self.resize(most, quarter(most));
     }
 
     /// Most slots of one holder.
     pub(super) fn most_each(&self) -> usize {
-        self.0.most_each
+        self.0.taken().most_each
     }
 
     pub(super) fn take(&self, key: &K) -> Result<Place<K>, Full> {
         let mut taken = self.0.taken();
         // Before the total: a client at its own limit should learn that, even if the service is full as well.
-        if taken.each.get(key).is_some_and(|own| *own >= self.0.most_each) {
+        if taken.each.get(key).is_some_and(|own| *own >= taken.most_each) {
             return Err(Full::Own);
         }
-        if taken.all >= self.0.most {
+        if taken.all >= taken.most {
             return Err(Full::All);
         }
         taken.all += 1;
@@ -112,6 +128,8 @@ mod tests {
         assert_eq!(take("dan").unwrap_err(), Full::All);
         places.remove(0);
         assert!(take("ada").is_ok() && take("dan").is_ok());
+        shares.resize_quarters(8);
+        assert!(take("eve").is_err() && take("dan").is_ok(), "more slots, but two of one holder as before");
         drop(places);
         let taken = shares.0.taken();
         assert_eq!((taken.all, taken.each.len()), (0, 0), "nothing is left of those who have gone");

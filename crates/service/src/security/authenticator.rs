@@ -1,9 +1,9 @@
 //! Authenticates requests by their headers and certificates. A broker names the user that it calls for in
 //! `Bookahead-User` and `Bookahead-Roles`; other callers may only name themselves there, and can only drop roles.
-//! Keeps no state of callers; keys can be reloaded while it is in use.
+//! Keeps no state of callers; a successor with other keys can replace it while it is in use.
 
 use super::claims::{Claims, TokenRules, wall_seconds};
-use super::error::TokenFault;
+use super::error::{SecurityError, TokenFault};
 use super::identity::{Identity, Role};
 use super::keys::Keys;
 use super::minted::TrustedBrokers;
@@ -18,7 +18,7 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use bookahead_api::{Code, Problem, header};
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// Value of `WWW-Authenticate` with status 401.
 pub(crate) const CHALLENGE: &str = "Bearer realm=\"bookahead\"";
@@ -37,13 +37,13 @@ struct Guard {
     peers: BTreeMap<Fingerprint, Identity>,
     brokers: TrustedBrokers,
     broker_passes_roles: bool,
-    sign_in: Option<SignIn>,
+    sign_in: Option<Arc<SignIn>>,
 }
 
 /// Origin of the keys.
 #[derive(Debug)]
 enum Source {
-    File(RwLock<Arc<Keys>>),
+    File(Arc<Keys>),
     Provider(Arc<Provider>),
 }
 
@@ -62,7 +62,7 @@ impl Authenticator {
 
     /// Accepts tokens that are valid by these keys and rules.
     pub fn new(keys: Keys, rules: TokenRules) -> Authenticator {
-        Authenticator::guarding(Source::File(RwLock::new(Arc::new(keys))), rules)
+        Authenticator::guarding(Source::File(Arc::new(keys)), rules)
     }
 
     /// Accepts tokens with keys of an identity provider, for this audience.
@@ -111,19 +111,19 @@ impl Authenticator {
     #[must_use]
     pub(super) fn with_sign_in(mut self, sign_in: SignIn) -> Authenticator {
         if let Some(guard) = &mut self.0 {
-            guard.sign_in = Some(sign_in);
+            guard.sign_in = Some(Arc::new(sign_in));
         }
         self
     }
 
     /// How users sign in at the identity provider, if they can.
     pub(crate) fn sign_in(&self) -> Option<&SignIn> {
-        self.0.as_ref().and_then(|guard| guard.sign_in.as_ref())
+        self.0.as_ref().and_then(|guard| guard.sign_in.as_deref())
     }
 
-    /// The same, to set the key of sessions.
+    /// The same, to set the key of sessions. None once the authenticator has a successor.
     pub(crate) fn sign_in_mut(&mut self) -> Option<&mut SignIn> {
-        self.0.as_mut().and_then(|guard| guard.sign_in.as_mut())
+        self.0.as_mut().and_then(|guard| guard.sign_in.as_mut()).and_then(Arc::get_mut)
     }
 
     /// Whether there is no authentication.
@@ -144,44 +144,24 @@ impl Authenticator {
         self.provider().map(|provider| provider.health())
     }
 
-    /// Reads the key files again. If that fails, the old keys stay in use, and the log says why. Returns whether
-    /// there are new keys. Those of an identity provider are fetched in the background.
-    pub fn reload(&self) -> bool {
-        let of_brokers = self.0.as_ref().is_some_and(|guard| guard.brokers.reload());
-        self.reload_keys() || of_brokers
-    }
-
-    fn reload_keys(&self) -> bool {
-        let keys = match &self.0 {
-            None => return false,
-            Some(Guard { keys: Source::Provider(provider), .. }) => {
+    /// Takes over from an authenticator in use, of the same service with a newer configuration: the identity provider
+    /// with its fetched keys and the sessions of users stay, and the provider is asked for new keys. Fails if a secret
+    /// would replace public keys, or the reverse: that is likely the wrong file.
+    pub fn succeeding(mut self, old: &Authenticator) -> Result<Authenticator, SecurityError> {
+        let (Some(new), Some(old)) = (&mut self.0, &old.0) else { return Ok(self) };
+        match (&new.keys, &old.keys) {
+            (Source::File(new), Source::File(old)) if new.secret().is_some() != old.secret().is_some() => {
+                let why = "changing between a secret and public keys in security.keys needs a restart";
+                return Err(SecurityError::Settings(why.into()));
+            }
+            (Source::Provider(_), Source::Provider(provider)) => {
                 provider.fetch_soon();
-                return false;
+                new.keys = Source::Provider(provider.clone());
+                new.sign_in = old.sign_in.clone();
             }
-            Some(Guard { keys: Source::File(keys), .. }) => keys,
-        };
-        let old = keys.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(path) = old.source() else { return false };
-        match Keys::read(path) {
-            // A secret in place of public keys, or the reverse, is likely the wrong file.
-            Ok(new) if new.secret().is_some() != old.secret().is_some() => {
-                tracing::error!(
-                    event = "keys_not_reloaded",
-                    path = %path.display(),
-                    "keys not reloaded: changing between a secret and public keys requires a restart"
-                );
-                false
-            }
-            Ok(new) => {
-                tracing::info!(event = "keys_reloaded", path = %path.display(), keys = new.len(), "keys reloaded");
-                *keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
-                true
-            }
-            Err(fault) => {
-                tracing::error!(event = "keys_not_reloaded", %fault, "keys not reloaded; the old ones stay in use");
-                false
-            }
+            _ => {}
         }
+        Ok(self)
     }
 
     /// Authenticates the caller. A token has precedence over a certificate, and a certificate never makes up for an
@@ -275,7 +255,7 @@ impl From<Problem> for Denial {
 impl Guard {
     fn keys(&self) -> Arc<Keys> {
         match &self.keys {
-            Source::File(keys) => keys.read().unwrap_or_else(PoisonError::into_inner).clone(),
+            Source::File(keys) => keys.clone(),
             Source::Provider(provider) => provider.keys().unwrap_or_default(),
         }
     }

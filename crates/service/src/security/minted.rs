@@ -23,7 +23,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// Lifetime of a token in seconds. A call takes at most 90 seconds; the rest allows for clock differences.
 const LIFETIME: i64 = 5 * 60;
@@ -141,9 +141,8 @@ pub(super) struct TrustedBrokers(Vec<Trusted>);
 struct Trusted {
     name: Name,
     audience: String,
-    path: PathBuf,
     /// Keys by `kid`. Several while one replaces another.
-    keys: RwLock<Arc<Vec<(String, Keys)>>>,
+    keys: Vec<(String, Keys)>,
 }
 
 impl TrustedBrokers {
@@ -163,36 +162,14 @@ impl TrustedBrokers {
             let Some(audience) = audience.clone().filter(|audience| !audience.is_empty()) else {
                 return fault("audience is empty; remove it to use the name of this service");
             };
-            let path = base.join(key);
-            let keys = read_keys(&path)?;
+            let keys = read_keys(&base.join(key))?;
             // The `kid` of a token alone selects the broker, so a key must belong to one only.
             if !keys.iter().all(|(id, _)| ids.insert(id.clone())) {
                 return fault("another broker has the same key; each broker needs its own key");
             }
-            brokers.push(Trusted { name: broker.clone(), audience, path, keys: RwLock::new(Arc::new(keys)) });
+            brokers.push(Trusted { name: broker.clone(), audience, keys });
         }
         Ok(TrustedBrokers(brokers))
-    }
-
-    /// Reads all keys again. If that fails, the old keys stay in use, and the log says why. Returns whether there
-    /// are new keys.
-    pub(super) fn reload(&self) -> bool {
-        let mut any = false;
-        for broker in &self.0 {
-            let (name, path) = (&broker.name, broker.path.display());
-            match read_keys(&broker.path) {
-                Ok(keys) => {
-                    tracing::info!(event = "broker_keys_read", broker = %name, %path, "keys read again");
-                    *broker.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
-                    any = true;
-                }
-                Err(fault) => {
-                    let event = "broker_keys_kept";
-                    tracing::error!(event, broker = %name, %fault, "the old keys stay in use");
-                }
-            }
-        }
-        any
     }
 
     /// Identifies the caller of a token. `None` if it names no key of a broker. `now` is in seconds since 1970.
@@ -208,8 +185,7 @@ impl TrustedBrokers {
         // The `kid` alone selects the key, so a token cannot fall back to the keys of other issuers.
         let id = key_id(token)?;
         self.0.iter().find_map(|broker| {
-            let keys = broker.keys.read().unwrap_or_else(PoisonError::into_inner).clone();
-            let (_, key) = keys.iter().find(|(known, _)| *known == id)?;
+            let (_, key) = broker.keys.iter().find(|(known, _)| *known == id)?;
             Some(signed_content(token, key).and_then(|content| broker.identity(&content, passes_roles, now)))
         })
     }

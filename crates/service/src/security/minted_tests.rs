@@ -194,22 +194,23 @@ fn a_token_cannot_choose_how_the_key_of_a_broker_is_used() {
 }
 
 #[test]
-fn keys_of_brokers_are_read_again_and_a_bad_file_changes_nothing() {
+fn keys_of_brokers_are_read_again_and_a_bad_file_is_refused() {
     let (grid, new) = (grid(), grid());
     let north = grid.trusted_by("north");
     let (old_token, new_token) =
         (grid.token("north", "ada", &["user"]), new.token("north", "ada", &["user"]));
     let path = grid.folder.path().join("grid.pub");
-    std::fs::write(&path, "502 Bad Gateway").unwrap();
-    assert!(!north.reload());
     assert!(identify(&north, &old_token, &[], NOW).is_ok());
+    std::fs::write(&path, "502 Bad Gateway").unwrap();
+    let trusted = TrustedBroker { name: "grid".into(), key: path.clone(), audience: Some("north".into()) };
+    assert!(TrustedBrokers::read(&[trusted], grid.folder.path()).is_err());
     std::fs::write(&path, grid.key.public_pem() + &new.key.public_pem()).unwrap();
-    assert!(north.reload());
+    let north = grid.trusted_by("north").succeeding(&north).unwrap();
     for token in [&old_token, &new_token] {
         assert!(identify(&north, token, &[], NOW).is_ok(), "both while one replaces the other");
     }
     std::fs::write(&path, new.key.public_pem()).unwrap();
-    assert!(north.reload());
+    let north = grid.trusted_by("north").succeeding(&north).unwrap();
     assert!(
         identify(&north, &old_token, &[], NOW).is_err() && identify(&north, &new_token, &[], NOW).is_ok()
     );

@@ -157,7 +157,7 @@ impl Provider {
     }
 
     /// Requests a fetch at once, regardless of the last one.
-    pub(super) fn fetch_soon(&self) {
+    pub fn fetch_soon(&self) {
         self.wanted.notify_one();
     }
 

@@ -5,7 +5,7 @@
 use bookahead_api as api;
 use bookahead_api::OutOfCalendar;
 use bookahead_party::Notice;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
 
@@ -56,6 +56,8 @@ pub struct Watch {
 #[derive(Debug, Default)]
 struct Last {
     notices: VecDeque<Numbered>,
+    /// Notices since the start by kind, of which there are few.
+    counts: BTreeMap<&'static str, u64>,
     /// Notices up to this event are no longer in memory.
     forgotten: u64,
 }
@@ -74,7 +76,7 @@ impl Watch {
     /// Starts without watchers. Notices up to `forgotten` are not in memory.
     pub fn new(forgotten: u64) -> Watch {
         let (sender, _) = broadcast::channel(WAITING);
-        Watch { sender, last: Mutex::new(Last { notices: VecDeque::new(), forgotten }) }
+        Watch { sender, last: Mutex::new(Last { forgotten, ..Last::default() }) }
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -88,9 +90,15 @@ impl Watch {
         {
             last.forgotten = oldest.sequence;
         }
+        *last.counts.entry(numbered.notice.kind).or_default() += 1;
         last.notices.push_back(numbered.clone());
         // Under the lock, so that a new watcher gets each notice either as missed or from the channel, never both.
         let _ = self.sender.send(numbered);
+    }
+
+    /// Number of notices since the start, by kind.
+    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.last().counts.clone()
     }
 
     /// Watches from now on, or after the last event seen.

@@ -158,7 +158,7 @@ async fn old_keys_stay_in_use_while_the_issuer_fails() {
     for fault in Fault::ALL {
         provider.publish(&[&new]);
         provider.fail(fault);
-        guarded.authenticator.reload();
+        guarded.authenticator.provider().unwrap().fetch_soon();
         guarded.until(ProviderState::Failing).await;
         assert_eq!(guarded.status(&old.sign(&ours)).await, 200, "{fault:?}");
         assert_eq!(guarded.status(&new.sign(&ours)).await, 401, "{fault:?}");
@@ -254,7 +254,7 @@ async fn keys_are_not_used_for_ever_while_the_issuer_fails() {
     let short = Timing { keep: Duration::from_secs(1), ..QUIET };
     let guarded = Guarded::new(&provider, short).await;
     provider.fail(Fault::Status(503));
-    guarded.authenticator.reload();
+    guarded.authenticator.provider().unwrap().fetch_soon();
     guarded.until(ProviderState::NoKeys).await;
     let token = signer.sign(&claims(&provider.issuer));
     let (status, detail) = guarded.ask(&token).await;

@@ -1,7 +1,7 @@
 //! Holds: how long they last, and what follows.
 
 use super::*;
-use bookahead_protocol::deadline::Adaptive;
+use bookahead_protocol::deadline::{Adaptive, HoldCounts};
 use bookahead_protocol::ledger::HoldRules;
 
 fn hold_longer(site: &mut Site, now: i64, id: u128, hold_for: i64) -> Answer {
@@ -121,4 +121,20 @@ fn holds_are_shorter_where_many_evaporate() {
     assert_eq!(site.ledger.observed().committed, 15);
     let held = site.hold(3_000_000, "ann", 99, fixed(3_500, 3_600, 1));
     assert!((15_000..25_000).contains(&held_for(&held)), "{}", held_for(&held));
+}
+
+#[test]
+fn holds_are_counted_by_outcome_and_never_less() {
+    let mut site = Site::new(rules());
+    site.hold(0, "ann", 1, fixed(100, 200, 8));
+    assert_eq!(problem(&site.hold(0, "bob", 2, fixed(100, 200, 1))).why.code(), "no-room");
+    site.commit(0, "ann", 1);
+    site.cancel(0, "ann", 1);
+    site.hold(0, "ann", 3, fixed(100, 200, 1));
+    site.cancel(0, "ann", 3);
+    site.hold(0, "ann", 4, fixed(100_000, 100_100, 1));
+    site.commit(90_000, "ann", 4);
+    let counts = site.ledger.hold_counts();
+    let expected = HoldCounts { granted: 3, refused: 1, committed: 2, expired: 1, cancelled: 1 };
+    assert_eq!(counts, expected, "a cancelled reservation is no cancelled hold; a late commit counts twice");
 }

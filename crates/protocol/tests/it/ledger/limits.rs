@@ -116,3 +116,39 @@ fn a_refusal_by_a_limit_says_what_would_be_within_it() {
     let wide = share.hold(0, "ann", 1, fixed(100, 200, 7));
     assert_eq!(problem(&wide).relaxations, [Fewer(Capacity(3))]);
 }
+
+#[test]
+fn new_limits_hold_for_later_requests_and_count_what_was_promised_before() {
+    let mut site = site(UserLimits::default());
+    site.book(0, "ann", 1, fixed(100, 200, 5));
+    let mut limited = rules();
+    limited.limits.default.share = Some(50);
+    site.ledger.set_rules(limited).unwrap();
+    refused(&site.hold(0, "ann", 2, fixed(150, 160, 1)), Limit::Share, 50, 75);
+    assert_eq!(site.hold(0, "bob", 3, fixed(150, 160, 1)).word(), "held");
+    assert_eq!(site.ledger.taken_at(&"cluster".into(), Time(150)), Capacity(6), "the promise to ann is kept");
+    let mut counted = rules();
+    counted.limits.default.count = Some(1);
+    site.ledger.set_rules(counted).unwrap();
+    refused(&site.hold(0, "ann", 4, fixed(300, 400, 8)), Limit::Count, 1, 2);
+    site.ledger.set_rules(rules()).unwrap();
+    assert_eq!(site.hold(0, "ann", 5, fixed(300, 400, 8)).word(), "held");
+}
+
+#[test]
+fn rules_from_which_state_is_derived_cannot_change() {
+    let mut site = site(UserLimits::default());
+    let changes: [fn(&mut Rules); 4] = [
+        |rules| rules.site = "south".into(),
+        |rules| rules.resources[0].resource.capacity = Capacity(4),
+        |rules| rules.retention = Seconds(1),
+        |rules| rules.consent = Some(Millis(1)),
+    ];
+    for change in changes {
+        let mut changed = rules();
+        changed.limits.default.count = Some(0);
+        change(&mut changed);
+        assert!(site.ledger.set_rules(changed).is_err());
+    }
+    assert_eq!(site.hold(0, "ann", 1, fixed(100, 200, 1)).word(), "held", "the old rules are in force");
+}
