@@ -99,9 +99,9 @@ pub enum Why {
     #[error("{}", short_of(.wanted, .free))]
     ShortOf {
         /// Requested amounts.
-        wanted: Tres,
+        wanted: Box<Tres>,
         /// The most of each that is free for the whole duration somewhere in the window.
-        free: Tres,
+        free: Box<Tres>,
     },
     /// Without the maintenance there would be a slot.
     #[error("maintenance `{name}` leaves no room in the window")]
@@ -377,6 +377,14 @@ impl Why {
             Why::Unsupported(_) => "unsupported",
             Why::Circle => "circle",
         }
+    }
+
+    /// Whether there is no room, which may be different a moment later.
+    pub fn is_full(&self) -> bool {
+        matches!(
+            self,
+            Why::NoSlot(_) | Why::ShortOf { .. } | Why::Maintenance { .. } | Why::NoCandidate { .. }
+        )
     }
 
     /// Whether nothing was decided. Such an answer is not recorded, and the same call may be repeated.

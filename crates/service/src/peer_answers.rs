@@ -131,7 +131,7 @@ fn problem(problem: &mut Problem) -> Result<(), Unfit> {
     at_most("blockers", blockers.len(), MOST_LISTED)?;
     at_most("relaxations", relaxations.len(), MOST_LISTED)?;
     match why {
-        Why::ShortOf { wanted, free } => [&*wanted, &*free].into_iter().try_for_each(tres)?,
+        Why::ShortOf { wanted, free } => [&**wanted, &**free].into_iter().try_for_each(tres)?,
         Why::NoSuchResource { kind, missing, .. } => {
             name("the kind of a resource", kind)?;
             missing.as_deref().map_or(Ok(()), offered_instead)?;

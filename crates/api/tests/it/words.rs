@@ -448,7 +448,8 @@ fn refused() -> impl Strategy<Value = Why> {
             Why::NoSuchResource { part, kind, several, missing: missing.map(Box::new) }
         }),
         select(reasons).prop_map(Why::NoSlot),
-        (tres(), tres()).prop_map(|(wanted, free)| Why::ShortOf { wanted, free }),
+        (tres(), tres())
+            .prop_map(|(wanted, free)| Why::ShortOf { wanted: Box::new(wanted), free: Box::new(free) }),
         (name(), time(), option::of(time())).prop_map(|(name, until, not_before)| Why::Maintenance {
             name,
             until,

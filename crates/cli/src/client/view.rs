@@ -16,11 +16,10 @@ use std::io::{self, Write};
 
 pub(crate) fn print_offers(offers: &Offers, dates: &Dates) -> io::Result<()> {
     offer_table(offers, dates).print()?;
-    for one in &offers.maintenance {
+    offers.maintenance.iter().try_for_each(|one| {
         let (begin, end) = (dates.short(one.begin), dates.short_end(one.begin, one.end));
-        writeln!(stdout(), "maintenance `{}` on {}: {begin} until {end}", one.name, one.resource)?;
-    }
-    Ok(())
+        writeln!(stdout(), "maintenance `{}` on {}: {begin} until {end}", one.name, one.resource)
+    })
 }
 
 fn offer_table(offers: &Offers, dates: &Dates) -> Table {
@@ -100,8 +99,7 @@ fn place(slot: &Slot, dates: &Dates) -> [String; 5] {
 
 /// The capacity, and things beside it: `4 gres/gpu:a100=2`.
 fn with_tres(capacity: u32, tres: &BTreeMap<Name, u32>) -> String {
-    let all = tres.iter().map(|(name, amount)| format!(" {name}={amount}"));
-    all.fold(count(u64::from(capacity)), |text, more| text + &more)
+    tres.iter().fold(count(u64::from(capacity)), |text, (name, amount)| format!("{text} {name}={amount}"))
 }
 
 fn ratings(slot: &Slot) -> [String; 4] {

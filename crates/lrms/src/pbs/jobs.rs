@@ -17,6 +17,15 @@ use std::cmp::Reverse;
 pub(super) const CLAIMS: &str = "BOOKAHEAD_CLAIMS";
 pub(super) const GO: &str = "bookahead_go";
 
+/// Jobs of a server.
+pub(super) struct Listed {
+    /// Those that concern a resource.
+    pub(super) jobs: Vec<JobFact>,
+    /// What running ones use beside cores and nodes.
+    pub(super) tres: Vec<TresJob>,
+    pub(super) unreadable: Vec<Unreadable>,
+}
+
 /// All jobs that concern a resource, running ones first, and the unreadable ones. Waiting jobs are sorted by their
 /// own priority, then by queue time: other criteria of the scheduler (formulas, fair shares, priorities of queues)
 /// are not reported.
@@ -25,21 +34,21 @@ pub(super) fn list(
     places: &[Place],
     vnodes: &Vnodes,
     reservations: &[Known],
-) -> Result<(Vec<JobFact>, Vec<TresJob>, Vec<Unreadable>), LrmsError> {
+) -> Result<Listed, LrmsError> {
     let command = tools.command("qstat").args(["-t", "-f", "-F", "dsv"]);
     let listed = records::read(&tools.ask(&command)?, &JOB);
     let listed = listed.ok_or_else(|| unreadable(&command, "it lists no jobs"))?;
-    let (mut ranked, mut used, mut odd) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ranked, mut tres, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
     for job in listed.iter().filter(|job| !is_left_out(job)) {
         let Some(fact) = fact(job, places, vnodes, reservations) else {
-            odd.push(Unreadable::Job(job.id.clone()));
+            unreadable.push(Unreadable::Job(job.id.clone()));
             continue;
         };
         let waits = fact.state != FactState::Running;
-        let tres = tres::of_chunks(job.text("exec_vnode").unwrap_or_default());
-        if !waits && !tres.is_empty() {
+        let used = tres::of_chunks(job.text("exec_vnode").unwrap_or_default());
+        if !waits && !used.is_empty() {
             let ends = fact.started.zip(fact.limit).map(|(start, limit)| start + limit);
-            used.push(TresJob { tres, ends, reservations: fact.reservations.clone() });
+            tres.push(TresJob { tres: used, ends, reservations: fact.reservations.clone() });
         }
         let priority = job.number("Priority").unwrap_or(0);
         ranked.push(((waits, Reverse(priority), fact.submitted, sequence(&job.id)), fact));
@@ -47,7 +56,7 @@ pub(super) fn list(
     ranked.retain(|(_, fact)| !fact.resources.is_empty());
     // The id is the last key, so that jobs of equal rank have the same order in every look.
     ranked.sort_by_key(|(rank, _)| *rank);
-    Ok((ranked.into_iter().map(|(_, fact)| fact).collect(), used, odd))
+    Ok(Listed { jobs: ranked.into_iter().map(|(_, fact)| fact).collect(), tres, unreadable })
 }
 
 /// An array itself, as its subjobs are listed; and finished jobs, or those at another server.

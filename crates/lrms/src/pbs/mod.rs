@@ -115,15 +115,15 @@ impl BatchSystem for Pbs {
         let (vnodes, mut unreadable) = Vnodes::ask(&tools, &self.settings.places)?;
         let (reservations, odd) = reservations::list(&tools, &vnodes, clock)?;
         unreadable.extend(odd);
-        let (jobs, used, odd) = jobs::list(&tools, &self.settings.places, &vnodes, &reservations)?;
-        unreadable.extend(odd);
+        let listed = jobs::list(&tools, &self.settings.places, &vnodes, &reservations)?;
+        unreadable.extend(listed.unreadable);
         let reserved = reservations.iter().filter(|known| !known.tres.is_empty());
         let reserved = reserved.map(|known| (known.reserved.handle.clone(), known.tres.clone())).collect();
-        let tres = TresPicture { totals: Tres::default(), nodes: vnodes.tres(), reserved, jobs: used };
+        let tres = TresPicture { totals: Tres::default(), nodes: vnodes.tres(), reserved, jobs: listed.tres };
         let reservations = reservations.into_iter().map(|known| known.reserved).collect();
         let nodes = vnodes.nodes().cloned().collect();
         *self.vnodes.lock().unwrap_or_else(PoisonError::into_inner) = Some(vnodes);
-        Ok(Picture { clock: Some(clock), nodes, reservations, jobs, unreadable, tres })
+        Ok(Picture { clock: Some(clock), nodes, reservations, jobs: listed.jobs, unreadable, tres })
     }
 
     fn examine(&self) -> Vec<Finding> {

@@ -308,16 +308,6 @@ impl Site {
         }
     }
 
-    /// Whether the first look may change the answer to a read-only call, because existing reservations may be
-    /// adopted.
-    fn may_find(&self, call: &Call) -> bool {
-        match call {
-            Call::Probe { .. } => true,
-            Call::Show { id } => self.ledger.entry(*id).is_none(),
-            _ => false,
-        }
-    }
-
     /// Whether a call requests something new, which cannot be placed before the first look.
     fn needs_look(&self, envelope: &Envelope) -> bool {
         match &envelope.call {

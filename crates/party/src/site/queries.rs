@@ -85,6 +85,16 @@ impl Site {
         }
     }
 
+    /// Whether the first look may change the answer to a read-only call, because existing reservations may be
+    /// adopted.
+    fn may_find(&self, call: &Call) -> bool {
+        match call {
+            Call::Probe { .. } => true,
+            Call::Show { id } => self.ledger.entry(*id).is_none(),
+            _ => false,
+        }
+    }
+
     /// Publishes the state found by a look.
     pub(super) fn note_look(&mut self, at: Moment, look: &Look, step: &mut Step) {
         self.facts.silent = None;

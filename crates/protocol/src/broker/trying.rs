@@ -425,7 +425,7 @@ impl Broker {
 
 /// Whether a refusal is due to competition or load, and may be different a moment later.
 fn is_taken(why: &Why) -> bool {
-    matches!(why, Why::NoSlot(_) | Why::ShortOf { .. } | Why::NoCandidate { .. }) || why.is_passing()
+    why.is_full() || why.is_passing()
 }
 
 /// A pseudo-random number below `bound`. It depends only on the booking and the round, so that a broker is

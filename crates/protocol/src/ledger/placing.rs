@@ -280,7 +280,8 @@ pub(super) fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -
             Some(all) => all.or(one),
         });
     }
-    let Some(Refusal { reason, too_soon, short_of, maintenance, blockers, busy_for, relaxations }) = all else {
+    let Some(Refusal { reason, too_soon, short_of, maintenance, blockers, busy_for, relaxations }) = all
+    else {
         return Problem::new(Why::NoSlot(Reason::NoRoom));
     };
     let too_soon = too_soon.filter(|_| reason == Reason::NoWindow);

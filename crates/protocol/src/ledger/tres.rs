@@ -133,7 +133,8 @@ impl Free<'_> {
         let wanted = self.tres.iter().map(|one| (one.name.clone(), one.amount));
         let most = |one: &TresNeed<'_>| one.most(from, need.length, deadline);
         let free = self.tres.iter().map(|one| (one.name.clone(), most(one)));
-        Some(Why::ShortOf { wanted: Tres(wanted.collect()), free: Tres(free.collect()) })
+        let (wanted, free) = (Box::new(Tres(wanted.collect())), Box::new(Tres(free.collect())));
+        Some(Why::ShortOf { wanted, free })
     }
 }
 

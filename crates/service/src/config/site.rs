@@ -2,7 +2,8 @@
 
 use super::batch::BatchConfig;
 use super::common::*;
-use super::error::{self, ConfigError, Wrong, no_user, percentage};
+use super::error::{self, ConfigError, Wrong, no_user};
+use super::holds::Holds;
 use super::local_jobs::LocalJobs;
 use super::maintenance::MaintenanceConfig;
 use super::notify::NotifyConfig;
@@ -11,8 +12,8 @@ use crate::http;
 use crate::security::{Role, Security, user_name};
 use bookahead_api::{AttributeValue, Length};
 use bookahead_protocol::description::check_class;
-use bookahead_protocol::ledger::{Class, HoldRules, Priorities, Reveal, Rules, UserLimits};
-use bookahead_protocol::{Millis, Name, deadline, ledger};
+use bookahead_protocol::ledger::{Class, Priorities, Reveal, Rules, UserLimits};
+use bookahead_protocol::{Millis, Name, ledger};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -97,46 +98,6 @@ pub struct SubmittedJobs {
 
 fn default_answers() -> usize {
     Rules::new("", Vec::new()).most_answers
-}
-
-/// Duration of holds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[allow(missing_docs, reason = "reference/*.toml describes the fields")]
-pub struct Holds {
-    pub longest: Length,
-    pub late_commits: bool,
-    pub adaptive: Option<Adaptive>,
-}
-
-/// Adapts the duration of holds to the share of holds that are never committed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Adaptive {
-    /// Percentage of requests that should find room.
-    pub target: f64,
-    /// Lower bound of the duration.
-    pub shortest: Length,
-}
-
-impl Default for Holds {
-    fn default() -> Holds {
-        let usual = HoldRules::default();
-        Holds { longest: Length(usual.longest), late_commits: usual.late_commits, adaptive: None }
-    }
-}
-
-impl Holds {
-    /// Converts to the rules of a ledger whose clock has this speed.
-    pub fn rules(&self, speed: u32) -> Result<HoldRules, Wrong> {
-        let longest = in_its_time(self.longest, speed);
-        let adaptive = self.adaptive.as_ref().map(|adaptive| {
-            let target = percentage("holds.adaptive.target", adaptive.target)?;
-            let target = (target * 10_000.0).round() as u32;
-            Ok(deadline::Adaptive { target, shortest: in_its_time(adaptive.shortest, speed), longest })
-        });
-        Ok(HoldRules { longest, adaptive: adaptive.transpose()?, late_commits: self.late_commits })
-    }
 }
 
 /// Limits of one user. A missing field means no limit.

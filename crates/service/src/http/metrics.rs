@@ -150,6 +150,7 @@ impl Metrics {
                 problem.why,
                 Why::NoSlot(Reason::NoRoom | Reason::NotAdmitted)
                     | Why::ShortOf { .. }
+                    | Why::Maintenance { .. }
                     | Why::NoCandidate { .. }
             )
         {

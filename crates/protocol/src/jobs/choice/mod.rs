@@ -253,9 +253,7 @@ impl Choice {
         if refused == 0 {
             return Why::Silence;
         }
-        let is_full = |why: &Why| {
-            matches!(why, Why::NoSlot(_) | Why::ShortOf { .. } | Why::NoCandidate { .. }) || why.is_passing()
-        };
+        let is_full = |why: &Why| why.is_full() || why.is_passing();
         // Where no site is merely full, the reason of the best one helps more.
         if let Some(first) = self.refused.first().filter(|_| !self.refused.iter().any(is_full)) {
             return first.clone();
