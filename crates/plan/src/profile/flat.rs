@@ -111,7 +111,7 @@ impl Flat {
         at + 1 + self.times[at + 1..].partition_point(|&time| time < end)
     }
 
-    /// Each time from the origin on at which less is free than ever before, with what is free there.
+    /// Each time from the origin on at which less is free than before, and the free capacity then.
     pub(crate) fn drops(&self) -> impl Iterator<Item = (Time, u32)> {
         let mut least = self.free_now();
         let steps = self.times[self.head..].iter().zip(&self.free[self.head..]);
