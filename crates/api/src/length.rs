@@ -168,7 +168,7 @@ impl fmt::Display for Length {
         if rest == 0 {
             return f.write_str("0s");
         }
-        // Weeks are read, but nobody thinks of ten days as a week and three days.
+        // Weeks are read but not written: ten days are clearer than a week and three days.
         for (names, unit) in UNITS.into_iter().skip(1) {
             let unit = unit.unsigned_abs();
             if rest >= unit {
@@ -190,7 +190,7 @@ impl Length {
         }
     }
 
-    /// So many seconds.
+    /// This number of seconds.
     pub const fn of_seconds(seconds: i64) -> Length {
         Length(Millis::seconds(seconds))
     }

@@ -22,7 +22,7 @@ pub fn complete(described: &OpenApi) -> Result<Value, serde_json::Error> {
         let unions: Vec<String> =
             schemas.keys().filter(|name| tag(&schemas[*name]).is_some()).cloned().collect();
         unions.iter().for_each(|name| name_variants(schemas, name));
-        // Requests are closed; there, null is accepted for what is missing.
+        // Requests are closed; there, null is accepted for a missing field.
         let answers =
             schemas.values_mut().filter(|schema| schema.get("additionalProperties") != Some(&json!(false)));
         answers.for_each(never_null);

@@ -132,7 +132,7 @@ pub enum Comparison {
 pub enum Agreement {
     /// Not at all, or nothing was measured.
     No,
-    /// On average only: the interval includes the opposite, or there is no interval.
+    /// On average only: the interval includes the opposite, or is missing.
     OnAverage,
     /// In full.
     Full,

@@ -115,12 +115,14 @@ pub fn freeze(site: Site, jobs: &[Job], now: Time) -> Frozen {
             Fate::Ran(_) | Fate::TooWide => {}
         }
     }
-    let usage = usage_at(now, submitted, &outcome.jobs);
+    // Most orders do not look at it.
+    let usage = site.policy.order().needs_usage().then(|| usage_at(now, submitted, &outcome.jobs));
+    let told = |job: Waiting| usage.as_ref().map_or(job, |usage| usage.told(job));
     Frozen {
         now,
         capacity: site.capacity,
         running_now: running.iter().map(|(_, _, running)| *running).collect(),
-        waiting_now: waiting.iter().map(|&at| usage.told(submitted[at].asked)).collect(),
+        waiting_now: waiting.iter().map(|&at| told(submitted[at].asked)).collect(),
         running,
         waiting,
     }

@@ -61,7 +61,7 @@ impl Results {
     fn per_seed(&self, matching: impl Fn(&Batch) -> bool, value: impl Fn(&Finding) -> f64) -> Vec<f64> {
         let mean =
             |found: Vec<f64>| (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64);
-        // Without runs there is no value, and none is invented.
+        // Without runs the value is missing.
         (1..=self.seeds).filter_map(|seed| mean(self.of_seed(seed, &matching, &value))).collect()
     }
 

@@ -134,7 +134,7 @@ impl Batch {
         self.system.warn(&native)
     }
 
-    /// Cancels a waiting or running job. An unknown or finished one is no error.
+    /// Cancels a waiting or running job. An unknown or finished one is not an error.
     pub fn cancel(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
         self.meet(now, id)?;
         let Some(native) = self.state().live_native(id) else { return Ok(()) };

@@ -57,7 +57,7 @@ pub trait ReservationSystem {
         Err(LrmsError::Refused { what: format!("to share {handle}"), said })
     }
 
-    /// Deletes a reservation and cancels its waiting and running jobs. A missing reservation is no error.
+    /// Deletes a reservation and cancels its waiting and running jobs. A missing reservation is not an error.
     fn delete(&self, handle: &Handle) -> Result<(), LrmsError>;
 
     /// Moves all jobs of a reservation to another reservation of the same account; running jobs continue on their
@@ -83,7 +83,7 @@ pub trait JobSystem {
     fn go(&self, native: &str) -> Result<(), LrmsError>;
 
     /// Puts a job that was submitted as [`Submission::restartable`] and is over back into the queue, outside of
-    /// reservations. One that is in the queue is no error. Called only with [`Traits::requeues_jobs`].
+    /// reservations. One that is in the queue is not an error. Called only with [`Traits::requeues_jobs`].
     fn requeue(&self, native: &str) -> Result<(), LrmsError> {
         let said = "it cannot run a job again".into();
         Err(LrmsError::Refused { what: format!("to put the job {native} back into the queue"), said })
@@ -95,7 +95,7 @@ pub trait JobSystem {
         Err(LrmsError::Refused { what: format!("to warn the job {native}"), said })
     }
 
-    /// Cancels a waiting or running job. A finished or unknown one is no error.
+    /// Cancels a waiting or running job. A finished or unknown one is not an error.
     fn cancel(&self, native: &str) -> Result<(), LrmsError>;
 
     /// The state of a job that [`BatchSystem::look`] no longer shows; None if it is unknown.

@@ -70,7 +70,7 @@ pub(crate) fn undone(what: String, handle: &Handle, why: &str, deleted: Result<(
 /// Waits some seconds until a deleted item is gone.
 pub(crate) fn wait_until_gone(mut is_gone: impl FnMut() -> Result<bool, LrmsError>) -> Result<(), LrmsError> {
     let began = Instant::now();
-    // Still there after the timeout is no error: the deletion was accepted, and the next look shows the rest.
+    // Still there after the timeout is not an error: the deletion was accepted, and the next look shows the rest.
     while !is_gone()? && began.elapsed() < GONE_WITHIN {
         std::thread::sleep(GONE_POLL);
     }

@@ -91,7 +91,7 @@ fn rebind(tools: &Tools, id: i64, names: &[&str]) -> Result<(Command, Outcome), 
 }
 
 /// Moves all jobs of a reservation to another, including those submitted after the last look. A job that ended
-/// meanwhile is no error. In a job with several reservations only this one is replaced.
+/// meanwhile is not an error. In a job with several reservations only this one is replaced.
 pub(super) fn move_jobs(tools: &Tools, from: &Handle, to: &Handle) -> Result<(), LrmsError> {
     for (id, named) in jobs_in(tools, from)? {
         let (command, outcome) = rebind(tools, id, &instead(&named, from, to))?;

@@ -1,8 +1,8 @@
 //! A copy of a [`Profile`] in two plain arrays, for planning: many searches and additions in a row, and no removals.
 //! The copy is dropped when something must be taken back.
 //!
-//! A plan has some hundred breakpoints at most of the time, and then a scan is several times as fast as the tree
-//! (`cargo bench --bench simulate`, the rows of conservative backfilling). Everything here is O(n).
+//! A plan mostly has some hundred breakpoints, and then scans of arrays are faster than the tree. Everything here is O(n);
+//! plans of many thousand breakpoints were not measured.
 
 use super::{Need, Profile};
 use crate::queue::amount;
@@ -111,7 +111,7 @@ impl Flat {
         at + 1 + self.times[at + 1..].partition_point(|&time| time < end)
     }
 
-    /// Each time from the origin on at which less is free than ever before, with what is free there.
+    /// Each time from the origin on at which less is free than before, and the free capacity then.
     pub(crate) fn drops(&self) -> impl Iterator<Item = (Time, u32)> {
         let mut least = self.free_now();
         let steps = self.times[self.head..].iter().zip(&self.free[self.head..]);

@@ -134,13 +134,16 @@ impl Scheduler {
         if i64::from(job.capacity.0) > self.profile.free_now() {
             return false;
         }
-        let now = self.now();
-        let plan = &mut self.ahead.plan;
-        if plan.is_empty() {
-            plan.copy_from(&self.profile);
+        self.update_plan();
+        self.ahead.plan.fits_now(job.need())
+    }
+
+    /// Lets the plan begin now, with the known places.
+    fn update_plan(&mut self) {
+        if self.ahead.plan.is_empty() {
+            self.ahead.plan.copy_from(&self.profile);
         }
-        plan.advance(now);
-        plan.fits_now(job.need())
+        self.ahead.plan.advance(self.profile.origin());
     }
 
     /// The first job from a place of the queue on that fits now beside all known places. Every job that starts now is
@@ -149,11 +152,8 @@ impl Scheduler {
         let now = self.now();
         let room = Room::new(amount(self.profile.free_now()));
         from = self.queue.candidate(from, &room)?;
-        if self.ahead.plan.is_empty() {
-            self.ahead.plan.copy_from(&self.profile);
-        }
-        let plan = &mut self.ahead.plan;
-        plan.advance(now);
+        self.update_plan();
+        let plan = &self.ahead.plan;
         let mut room = Room::new(plan.free_now());
         plan.drops().for_each(|(time, free)| room.drop_to(cut_off((time - now).0), free));
         while let Some(at) = self.queue.candidate(from, &room) {

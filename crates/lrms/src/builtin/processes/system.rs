@@ -25,7 +25,7 @@ pub(super) enum Signal {
 pub(super) fn processes(jobs: &Path) -> BTreeMap<JobId, Vec<i32>> {
     let mut found: BTreeMap<JobId, Vec<i32>> = BTreeMap::new();
     let Ok(entries) = fs::read_dir("/proc") else { return found };
-    // A process may end while the folder is read; its missing entry is no error.
+    // A process may end while the folder is read; its missing entry is not an error.
     for entry in entries.flatten() {
         let process = entry.file_name().to_str().and_then(|name| name.parse().ok());
         if let Some((process, id)) = process.and_then(|process| Some((process, job_of(process, jobs)?))) {
@@ -126,7 +126,7 @@ pub(super) fn tell_group(leader: i32, signal: Signal) {
     }
 }
 
-/// Signals one process. A missing process is no error.
+/// Signals one process. A missing process is not an error.
 #[cfg(unix)]
 pub(super) fn tell(process: i32, signal: Signal) {
     if let Some(process) = one_process(process) {

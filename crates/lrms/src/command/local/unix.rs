@@ -112,7 +112,7 @@ impl Started {
             .unwrap_or_else(|_| Err(io::Error::other("the thread that waits for the process failed")))
     }
 
-    /// Kills the whole group. It is no error if some processes are gone or belong to another account.
+    /// Kills the whole group. It is not an error if some processes are gone or belong to another account.
     fn kill(self) {
         if let Some(group) = self.group {
             let _gone = kill_process_group(group, Signal::KILL);
