@@ -87,7 +87,7 @@ impl Site {
 
     /// Whether the first look may change the answer to a read-only call, because existing reservations may be
     /// adopted.
-    fn may_find(&self, call: &Call) -> bool {
+    pub(super) fn may_find(&self, call: &Call) -> bool {
         match call {
             Call::Probe { .. } => true,
             Call::Show { id } => self.ledger.entry(*id).is_none(),
