@@ -195,6 +195,21 @@ fn now() -> Moment {
     at(i64::try_from(since.as_secs()).unwrap())
 }
 
+fn for_physics(interval: Interval) -> Wanted {
+    Wanted {
+        name: "ba.one".into(),
+        place: cores(),
+        interval,
+        amount: 1,
+        account: ADA.into(),
+        others: Vec::new(),
+        attract: false,
+        project: Some("physics".into()),
+        nodes: Vec::new(),
+        tres: Default::default(),
+    }
+}
+
 #[test]
 fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
     let all = Accounted::with(&cores(), &["AccountingStorageEnforce=associations,limits", "MinJobAge=2"]);
@@ -206,18 +221,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
     let slurm = speaking(&all, Some(fakes.bin()), BTreeMap::new());
     let picture = slurm.look().unwrap();
     let interval = Interval::starting(picture.clock.unwrap() + Seconds(1000), Seconds(60));
-    let terms = Wanted {
-        name: "ba.one".into(),
-        place: cores(),
-        interval,
-        amount: 1,
-        account: ADA.into(),
-        others: Vec::new(),
-        attract: false,
-        project: Some("physics".into()),
-        nodes: Vec::new(),
-        tres: Default::default(),
-    };
+    let terms = for_physics(interval);
     refusal(slurm.create(&terms, &picture));
     // As in the how-to.
     all.accounts(&["modify", "user", OPERATOR, "set", "adminlevel=Operator"]);

@@ -152,6 +152,7 @@ fn keep(site: &mut Site, id: u128, from: i64, amount: u32, amounts: &[(&str, u32
         shared_with: Default::default(),
         spans: vec![span],
         tres: tres(amounts),
+        attract: false,
         replaces: false,
     };
     (Moment::of(now), backing)
@@ -220,7 +221,7 @@ fn of_fifty_orders_at_once_no_two_get_the_same_node_or_licence() {
     let batch = batch(&site, &place, 3, &[(A100, 6), (QPU, 3)]);
     let orders: Vec<(Moment, Backing)> = (0..50)
         .map(|number: u32| {
-            let amounts = [(A100, number % 3), (QPU, u32::from(number % 2 == 0) * 2)];
+            let amounts = [(A100, number % 3), (QPU, u32::from(number.is_multiple_of(2)) * 2)];
             let amounts: Vec<_> = amounts.into_iter().filter(|(_, amount)| *amount > 0).collect();
             keep(&mut site, u128::from(number) + 1, 3_600, 1, &amounts)
         })
