@@ -4,12 +4,13 @@ import { api } from './api.js';
 import { fill, h } from './dom.js';
 import { hashOf, replaceRoute, route } from './route.js';
 import { describe } from './lane-table.js';
+import { withTres } from './request.js';
 import { stateBadge } from './badges.js';
 import { change, resourceNamed, tell } from './state.js';
 import { amount, length, range, seconds } from './time.js';
 
-// `64 processors of north/cluster`
-export const slotText = ({ resource, capacity }) => `${amount(capacity, resourceNamed(resource)?.kind || '')} of ${resource}`;
+// `64 processors of north/cluster with gres/gpu=2`
+export const slotText = ({ resource, capacity, tres }) => `${amount(capacity, resourceNamed(resource)?.kind || '')} of ${resource}${withTres(tres)}`;
 
 export function detailsOf(selected) {
   if (!selected) return null;

@@ -7,13 +7,16 @@ import { clockRate, plural } from './time.js';
 const WHEN = [['together', 'begins together with'], ['any', 'at any time, as'], ['after', 'begins after the end of'], ['before', 'ends before the begin of']];
 const WHERE = [['any', 'at any site'], ['same', 'at the same site'], ['other', 'at another site'], ['joins', 'joins the sites of the others']];
 
+// Countable things of the resources, such as `gres/gpu=1, mem=1`; the field is left out where there are none.
+const tresOffered = () => [...new Set(state.resources.flatMap((one) => Object.keys(one.tres || {})))].map((name) => `${name}=1`).join(', ');
+
 // In accelerated time "now" has passed before a form is sent.
 const soon = () => (clockRate() > 1 ? 'in 2 hours' : 'now');
 
 function fresh(first) {
   return {
     capacity: first ? '10' : '64', what: first ? '' : 'kind:processors', length: first?.length || '2h', from: first?.from || soon(),
-    until: first?.until || '+1d', attributes: '', machine: '', priority: '', when: 'together', where: 'any', to: '0',
+    until: first?.until || '+1d', attributes: '', tres: '', machine: '', priority: '', when: 'together', where: 'any', to: '0',
   };
 }
 
@@ -64,8 +67,9 @@ export function requestForm(onSend) {
       h('p.error', { 'data-error': at, role: 'alert', hidden: true }),
       at > 0 && h('div.row.joined', null, pick('when', WHEN, `Time of part ${at + 1}`), others.length > 1 ? pick('to', others, 'Other part') : h('span', null, 'part 1'),
         pick('where', parts.length > 2 ? WHERE : WHERE.slice(0, 3), `Place of part ${at + 1}`)),
-      h('details.attributes', { open: open || !!(part.attributes || part.machine || part.priority) }, h('summary', null, 'Attributes'),
+      h('details.attributes', { open: open || !!(part.attributes || part.tres || part.machine || part.priority) }, h('summary', null, 'Attributes'),
         field('Needs', input('attributes', { required: false, placeholder: 'gpus>=4, mhz>=2600' })),
+        (tresOffered() || part.tres) && field('GPUs, memory, licences', input('tres', { required: false, placeholder: tresOffered() })),
         field('Length measured on', input('machine', { required: false, placeholder: 'mhz=2600' })),
         at === 0 && field('Priority class', input('priority', { required: false }))));
   }

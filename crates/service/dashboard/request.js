@@ -28,6 +28,20 @@ export function writeRequirements(requirements = []) {
   }).join(', ');
 }
 
+// `gres/gpu:a100=2, mem=64G, license/qpu=1`; memory in MiB.
+const MEBIBYTES = { '': 1, M: 1, G: 1024, T: 1048576 };
+export function readTres(text) {
+  return Object.fromEntries(text.split(',').map((one) => one.trim()).filter(Boolean).map((one) => {
+    const [, name, number, unit] = /^([\w.\-/:]+)\s*=\s*([1-9]\d*)([MGT]?)$/.exec(one) || [];
+    if (!name || (unit && name !== 'mem')) throw new Error(`'${one}' is not an amount; write gres/gpu:a100=2, mem=64G or license/qpu=1`);
+    return [name, Number(number) * MEBIBYTES[unit]];
+  }));
+}
+
+export const writeTres = (tres) => Object.entries(tres || {}).map(([name, number]) => `${name}=${number}`).join(', ');
+
+export const withTres = (tres) => (writeTres(tres) ? ` with ${writeTres(tres)}` : '');
+
 // Reads a field; a refusal names the field, so that the form can show it there.
 async function read(text, kind, name, at) {
   try {
@@ -39,7 +53,7 @@ async function read(text, kind, name, at) {
   }
 }
 
-// `form`: {name, objective, parts: [{capacity, what, length, from, until, attributes, when, where, to}]}
+// `form`: {name, objective, parts: [{capacity, what, length, from, until, attributes, tres, when, where, to}]}
 export async function makeRequest(form) {
   const parts = await Promise.all(form.parts.map(async (part, at) => {
     // `64`, or `32..64` for as much as there is; the same for lengths.
@@ -50,19 +64,22 @@ export async function makeRequest(form) {
     const lengths = part.length.split('..').slice(0, 2).map((one) => read(one, 'length', 'length', at));
     const [from, until, duration, longest = duration] = await Promise.all([
       read(part.from, 'time', 'from', at), read(part.until, 'time', 'until', at), ...lengths]);
-    let requirements;
-    try {
-      requirements = readRequirements(part.attributes || '');
-    } catch (error) {
-      throw Object.assign(error, { field: 'attributes', part: at });
-    }
+    const typed = (field, reader) => {
+      try {
+        return reader(part[field] || '');
+      } catch (error) {
+        throw Object.assign(error, { field, part: at });
+      }
+    };
+    const [requirements, tres] = [typed('attributes', readRequirements), typed('tres', readTres)];
     const [, attribute, value] = /^\s*([\w.\-/]+)\s*=\s*([1-9]\d*)\s*$/.exec(part.machine || '') || [];
     if (part.machine?.trim() && !attribute) throw Object.assign(new Error('name a machine by an attribute, such as mhz=2600'), { field: 'machine', part: at });
     const [sort, name] = [part.what.slice(0, part.what.indexOf(':')), part.what.slice(part.what.indexOf(':') + 1)];
     return {
       ...(sort === 'resource' ? { resource: name, kind: part.kindOf } : { kind: name }),
       capacity, duration_seconds: duration, earliest_start: from, latest_end: until,
-      ...(requirements.length ? { requirements } : {}), ...(attribute ? { measured_on: { attribute, value: Number(value) } } : {}),
+      ...(requirements.length ? { requirements } : {}), ...(Object.keys(tres).length ? { tres } : {}),
+      ...(attribute ? { measured_on: { attribute, value: Number(value) } } : {}),
       ...(most > capacity || longest > duration ? { up_to: { capacity: most, duration_seconds: longest } } : {}),
     };
   }));
@@ -94,7 +111,7 @@ export function formOf(request) {
   const parts = request.parts.map((part) => ({
     capacity: String(part.capacity), what: part.resource ? `resource:${part.resource}` : `kind:${part.kind || 'processors'}`,
     length: length(part.duration_seconds), from: short(seconds(part.earliest_start)), until: short(seconds(part.latest_end)),
-    attributes: writeRequirements(part.requirements), when: 'any', where: 'any', to: '0',
+    attributes: writeRequirements(part.requirements), tres: writeTres(part.tres), when: 'any', where: 'any', to: '0',
   }));
   for (const one of request.constraints || []) {
     const part = parts[one.type === 'joins' ? one.link : one.type === 'ends-before' ? one.first : one.second];

@@ -7,6 +7,7 @@ import { busy, fill, h, refill, table } from './dom.js';
 import { jobTable, shortId } from './jobs.js';
 import { timed, leftOf } from './live.js';
 import { slotText } from './details.js';
+import { withTres, writeTres } from './request.js';
 import { hashOf } from './route.js';
 import { on, resourceNamed, state } from './state.js';
 import { amount, count, countdown, length, moment, range, seconds, short, shortEnd } from './time.js';
@@ -71,7 +72,7 @@ export function showReservation(main, id) {
       (reservation.replaced || []).map((one) => h('p.soft', null, `part ${one.part + 1}, at ${short(seconds(one.at))}: ${one.was.resource} was ${LOST[one.why] || one.why}`)),
       h('dl.facts.flow', null, facts.filter(([, value]) => value).map(([key, value]) => h('div', null, h('dt', null, key), h('dd', null, value)))),
       reservation.request && [h('h2', null, 'Asked for'), h('ul.plain', null, reservation.request.parts.map((part) => h('li', null,
-        `${amount(part.capacity, part.kind || 'processors')}${part.resource ? ` of ${part.resource}` : ''} for ${length(part.duration_seconds)}, within ${range(seconds(part.earliest_start), seconds(part.latest_end))}`)))],
+        `${amount(part.capacity, part.kind || 'processors')}${part.resource ? ` of ${part.resource}` : ''}${withTres(part.tres)} for ${length(part.duration_seconds)}, within ${range(seconds(part.earliest_start), seconds(part.latest_end))}`)))],
       jobs.length > 0 && [h('h2', null, 'Jobs'), jobTable(jobs)],
       h('h2', null, 'History'), past);
   }
@@ -97,6 +98,7 @@ export function showReservation(main, id) {
       slots.length > 1 && ['part', (_, at) => `part ${at + 1}`], ['resource', (slot) => slot.resource], ['capacity', (slot) => amount(slot.capacity, kind(slot))],
       [`begin (${state.zone})`, ({ begin }) => short(seconds(begin))], ['end', ({ begin, end }) => shortEnd(seconds(begin), seconds(end))],
       ['length', ({ begin, end }) => length(seconds(end) - seconds(begin))],
+      slots.some(({ tres }) => writeTres(tres)) && ['beside it', ({ tres }) => writeTres(tres) || '–'],
       missing.some(Boolean) && ['missing', (_, at) => (missing[at] ? h('span.warn', null, `⚠ ${count(missing[at])}`) : '–')],
       slots.some((slot) => slot.cost > 0) && [['cost'], ({ cost }) => (cost > 0 ? cost.toFixed(2) : '–')]].filter(Boolean);
     return table('Parts', columns.map(([head]) => head), slots.map((slot, at) => columns.map(([, value]) => value(slot, at))), { id: 'parts' });

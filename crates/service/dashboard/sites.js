@@ -45,7 +45,7 @@ export function showSites(main) {
       const name = state.service.role === 'broker' ? `${site.name}/${one.name}` : one.name;
       return [h('a', { href: hashOf('timeline', { resource: name }) }, one.name), `${count(one.capacity)} ${one.kind}`,
         load?.running_jobs || load?.waiting_jobs ? `${count(load.running_jobs)} running, ${count(load.waiting_jobs)} waiting` : '–',
-        load?.requested ? bar(load.requested / one.capacity) : '–', words(one.attributes) || '–', one.price > 0 ? String(one.price) : '–'];
+        load?.requested ? bar(load.requested / one.capacity) : '–', words({ ...one.attributes, ...one.tres }) || '–', one.price > 0 ? String(one.price) : '–'];
     });
     return h('section.card.site', { 'data-site': site.name }, h('div.title-row', null, h('h2', null, site.name), status),
       h('dl.facts.flow', null, facts.filter(([, value]) => value).map(([key, value]) => h('div', null, h('dt', null, key), h('dd', null, value)))),

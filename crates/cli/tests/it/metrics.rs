@@ -90,11 +90,14 @@ fn prometheus(folder: &Folder, urls: &[String]) -> (Killed, String) {
     let child =
         Killed(command.stdout(Stdio::null()).stderr(log).spawn().expect("the Debian package prometheus"));
     let until = Instant::now() + PATIENCE;
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+    let url = format!("http://127.0.0.1:{port}");
+    // It listens before it can answer.
+    let connects = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    while !(connects() && get(&url, "/-/ready", "").contains("is Ready")) {
         assert!(Instant::now() < until, "{}", folder.text("prometheus.log"));
         std::thread::sleep(Duration::from_millis(20));
     }
-    (child, format!("http://127.0.0.1:{port}"))
+    (child, url)
 }
 
 /// The result of a query, or why it failed.

@@ -236,7 +236,8 @@ fn a_site_and_a_broker_start_from_the_package_and_their_state_outlives_it() {
         assert!(Instant::now() < until, "the broker does not see the site");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    let at = |hours: i64| (jiff::Timestamp::now() + jiff::SignedDuration::from_hours(hours)).to_string();
+    let now = jiff::Timestamp::now().as_second();
+    let at = |hours: i64| jiff::Timestamp::from_second(now + hours * 3_600).unwrap().to_string();
     let part = format!(
         r#"{{"capacity":2,"duration_seconds":3600,"earliest_start":"{}","latest_end":"{}"}}"#,
         at(1),

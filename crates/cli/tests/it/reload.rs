@@ -62,7 +62,8 @@ fn client(folder: &Folder, url: &str, user: &str, authority: &str) -> Client {
 }
 
 fn request(hours: i64) -> api::Reserve {
-    let at = |hours: i64| (jiff::Timestamp::now() + jiff::SignedDuration::from_hours(hours)).to_string();
+    let now = jiff::Timestamp::now().as_second();
+    let at = |hours: i64| jiff::Timestamp::from_second(now + hours * 3_600).unwrap().to_string();
     let (from, until) = (at(hours), at(hours + 48));
     let part = json!({"capacity": 1, "duration_seconds": 3600, "earliest_start": from, "latest_end": until});
     serde_json::from_value(json!({"request": {"parts": [part]}, "hold_for_seconds": 300})).unwrap()

@@ -1,3 +1,5 @@
+//! Days of rules, windows over changes of the clocks, and what is refused.
+
 use super::*;
 use jiff::civil::date;
 use proptest::prelude::*;

@@ -1,12 +1,12 @@
 //! Slurm's trackable resources (TRES) beside cores and nodes, by Slurm's own names: `gres/gpu:a100`, `mem` in MiB,
-//! `license/qpu`.
+//! `license/qpu`; and features of nodes as `feature/NAME`.
 //!
 //! A reservation has licences by number (`Licenses=qpu:1`), in all versions; Slurm checks them against other
 //! reservations, not against running jobs. It has GPUs and memory only with whole nodes: 22.05 refuses
 //! `TRES=gres/gpu=2` ("couldn't identify configured TRES") and `TRES=mem=100` ("not supported with reservations").
 //! Nodes are therefore chosen so that they have enough of everything together.
 
-use super::formats::{field, number};
+use super::formats::{field, list, number};
 use super::json::SlurmJob;
 use super::reservations::Booked;
 use crate::batch::{Handle, Node, Picture, Share, TresJob, Unit, Wanted};
@@ -23,7 +23,8 @@ fn license(name: &Name) -> Option<&str> {
     name.as_str().strip_prefix(LICENSE)
 }
 
-/// The things of a node, from its line: its memory, and its GRES both by name and by name and type.
+/// The things of a node, from its line: its memory, its GRES both by name and by name and type, and one of each
+/// feature, so that `feature/ib=2` on two nodes is what a constraint is to a job.
 pub(super) fn of_node(line: &str) -> Tres {
     let mut tres: BTreeMap<Name, Capacity> = BTreeMap::new();
     let mut add = |name: String, count: u32| {
@@ -37,6 +38,7 @@ pub(super) fn of_node(line: &str) -> Tres {
         add(format!("gres/{name}"), count);
     }
     number(line, "RealMemory").into_iter().for_each(|mebibytes| add("mem".into(), mebibytes));
+    list(line, "ActiveFeatures").into_iter().for_each(|feature| add(format!("feature/{feature}"), 1));
     Tres(tres.into_iter().filter(|(_, amount)| *amount > Capacity::ZERO).collect())
 }
 
@@ -190,11 +192,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gres_and_memory_of_a_node_are_read_by_name_and_by_type() {
-        let line = "NodeName=n1 Gres=gpu:a100:4(S:0,1),gpu:v100:2,shard:8 RealMemory=16000 Sockets=1";
-        let expected =
-            [("gres/gpu", 6), ("gres/gpu:a100", 4), ("gres/gpu:v100", 2), ("gres/shard", 8), ("mem", 16_000)];
-        assert_eq!(of_node(line), expected.into_iter().collect());
+    fn gres_memory_and_features_of_a_node_are_read() {
+        let line =
+            "NodeName=n1 ActiveFeatures=ib,fast Gres=gpu:a100:4(S:0,1),gpu:v100:2,shard:8 RealMemory=16000";
+        let gres = [("gres/gpu", 6), ("gres/gpu:a100", 4), ("gres/gpu:v100", 2), ("gres/shard", 8)];
+        let others = [("feature/fast", 1), ("feature/ib", 1), ("mem", 16_000)];
+        assert_eq!(of_node(line), gres.into_iter().chain(others).collect());
         assert_eq!(of_node("NodeName=n1 Gres=(null) RealMemory=1"), [("mem", 1)].into_iter().collect());
         for odd in ["Gres=gpu", "Gres=gpu:a100", "Gres=:::", "Gres=gpu:(", "Gres=gpu:-1", "Gres=,,", ""] {
             assert!(of_node(&format!("NodeName=n1 {odd} x=1")).is_empty(), "{odd}");

@@ -90,9 +90,8 @@ mod tests {
         let text = format!("{SITE}[limits]\ncount = 3\n[user_limits.ada]\ncount = 4\n[server]\nburst = 5\n");
         let changed = ["limits.count", "server.burst", "user_limits.ada"].map(String::from);
         assert_eq!(changes(&text), (changed.to_vec(), vec![]));
-        let text =
-            SITE.replace("64", "32").replace("north", "south") + "[clock]\nspeed = 1\n[calls]\nmint = true\n";
-        let fixed = ["calls.mint", "name", "resource"].map(String::from);
+        let text = SITE.replace("64", "32").replace("north", "south") + "[clock]\nspeed = 2\n";
+        let fixed = ["clock.speed", "name", "resource"].map(String::from);
         assert_eq!(changes(&text), (vec![], fixed.to_vec()));
     }
 }

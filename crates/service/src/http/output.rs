@@ -163,10 +163,20 @@ impl Shared {
         let read = read.ok_or_else(|| {
             Refusal::new(api::Code::Silence, format!("{site}, the site of the job, is not known any more"))
         })?;
-        let output = read.map_err(|why| of_peer(&site, &why))?;
+        let output = match read {
+            // The broker has chosen the site, and its submission is still on the way.
+            Err(why) if is_unknown(&why) && !job.state.is_over() => {
+                return Ok(answer(Vec::new(), from, 0, false));
+            }
+            read => read.map_err(|why| of_peer(&site, &why))?,
+        };
         let next = from.saturating_add(output.bytes.len() as u64);
         Ok(answer(output.bytes, next, output.size, output.ended))
     }
+}
+
+fn is_unknown(why: &ClientError) -> bool {
+    matches!(why, ClientError::Refused(problem) if api::Code::named(&problem.code) == Some(api::Code::UnknownJob))
 }
 
 /// A refusal of a peer. Its code is passed on if it is about the output; a refusal of our own call is not the

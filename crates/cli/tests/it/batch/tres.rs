@@ -44,7 +44,7 @@ fn gpus_memory_and_a_qpu_are_booked_with_nodes_from_the_command_line_and_read_ba
         assert_eq!(slot["tres"], json!({GPU: 4, "mem": 30_720, QPU: 1}));
         assert_eq!(slot["free_tres"], json!({GPU: 6, "mem": 64_000, QPU: 2}));
         let told = ada.run(&[&["probe", "--capacity", "2", "--tres", &both], &when[..]].concat());
-        assert!(told.err.contains(&format!("--tres {both}").replace("30G", "30720")), "{told:?}");
+        assert!(told.err.contains(&format!("--tres {GPU}=4,{QPU}=1,mem=30720")), "{told:?}");
 
         let held = ada.document(&[&["reserve", "--capacity", "2", "--tres", &both], &when[..]].concat());
         let id = held["id"].as_str().unwrap().to_owned();
@@ -129,21 +129,76 @@ fn what_a_job_or_another_reservation_has_is_not_offered() {
                 other => panic!("{other:?}"),
             }
         };
-        let both: Tres = [(GPU, 2), (QPU, 1)].into_iter().collect();
-        let mut seen = Err(String::new());
-        for _ in 0..400 {
-            seen = free(&[(GPU, 1), (QPU, 1)]).await;
-            if seen.as_ref() == Ok(&both) {
-                break;
+        // The site looks at Slurm once a second.
+        let once = async |amounts: &[(&str, u32)], is: &dyn Fn(&Result<Tres, String>) -> bool| {
+            let mut seen = free(amounts).await;
+            for _ in 0..400 {
+                if is(&seen) {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                seen = free(amounts).await;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
+            seen
+        };
+        let both: Tres = [(GPU, 2), (QPU, 1)].into_iter().collect();
+        let seen = once(&[(GPU, 1), (QPU, 1)], &|seen| seen.as_ref() == Ok(&both)).await;
         assert_eq!(seen, Ok(both));
         let why = free(&[(GPU, 1), (QPU, 2)]).await.unwrap_err();
         assert!(why.contains("2 requested, at most 1 free"), "{why}");
         ada.get(book(new_id(), asks(&[(GPU, 1), (QPU, 1)]))).await;
-        let why = free(&[(GPU, 1)]).await.unwrap_err();
+        // The other GPU of the booked node is of no use to anybody else.
+        let why = once(&[(GPU, 1)], &|seen| seen.is_err()).await.unwrap_err();
         assert!(why.contains("not enough gres/gpu:a100"), "{why}");
+    });
+}
+
+#[test]
+fn nodes_with_a_feature_are_asked_for_by_number_and_what_if_counts_the_nodes() {
+    runtime().block_on(async {
+        let cluster = Cluster::of_gpus(4, 2, &[(2, 2), (3, 2), (4, 2)], "qpu:2");
+        cluster.tell(&["scontrol", "update", "nodename=n[3-4]", "availablefeatures=ib", "activefeatures=ib"]);
+        let resource = format!("method = \"what-if\"\ntres = {{ \"{GPU}\" = 6, \"feature/ib\" = 2 }}");
+        let text = cluster.site("north", "", &resource);
+        let text = text
+            .replace("capacity = 8", "capacity = 4")
+            .replace("\"main\" }", "\"main\", unit = \"nodes\" }");
+        let mut grid = Grid::new();
+        grid.start("site", "north", &text, None).await;
+        let url = grid.of("north").url();
+        // All nodes are busy for a minute; a job on all of them waits behind.
+        for job in ["-t1", "-t30"] {
+            cluster.tell(&["sbatch", "--output=/dev/null", "-N4", "--exclusive", job, "--wrap=sleep 50"]);
+        }
+        let ada = Terminal::at(&url);
+        let wanted = format!("{GPU}=2,feature/ib=1");
+        let asked = ["--capacity", "1", "--tres", &wanted, "--from", "+10m", "--duration", "30m"];
+        until(|| {
+            match ada.document(&[&["probe"], &asked[..]].concat())["offers"][0]["slots"][0]["impact"].clone()
+            {
+                impact if impact["delayed_jobs"] == 1 => Ok(()),
+                other => Err(other.to_string()),
+            }
+        });
+        let id =
+            ada.document(&[&["reserve", "--commit"], &asked[..]].concat())["id"].as_str().unwrap().to_owned();
+        let kept = cluster.one_for("north", id.parse().unwrap());
+        assert!(["n3", "n4"].contains(&&*kept.nodes), "{kept:?}");
+        let refused = ada.run(&[
+            "probe",
+            "--capacity",
+            "2",
+            "--tres",
+            "feature/ib=2",
+            "--from",
+            "+10m",
+            "--duration",
+            "30m",
+        ]);
+        assert!(
+            refused.err.contains("not enough feature/ib") && refused.err.contains("at most 1 free"),
+            "{refused:?}"
+        );
     });
 }
 

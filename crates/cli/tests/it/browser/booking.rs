@@ -4,7 +4,7 @@ use super::driver::{ENTER, SELECT_ALL, TAB};
 use super::{Browser, demo, site};
 use crate::folder::Folder;
 use crate::service::{PATIENCE, Service};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Instant;
 
 /// State of a reservation, as the command line shows it.
@@ -73,6 +73,27 @@ fn ranges_a_machine_and_a_priority_class_are_asked_for_and_the_reservation_has_t
     let id = browser.hold_first();
     let held = state(&folder, &url, &id);
     assert_eq!((&held["slots"][0]["capacity"], &held["priority"]), (&16.into(), &"urgent".into()), "{held}");
+    browser.quit();
+}
+
+#[test]
+fn gpus_and_a_licence_are_asked_for_with_the_nodes_and_shown() {
+    let tres = "tres = { \"gres/gpu:a100\" = 8, \"license/qpu\" = 1 }\n";
+    let folder = Folder::with("site.toml", format!("{}{tres}", site(0, "")));
+    let service = Service::start(&folder, "site --config site.toml");
+    let browser = Browser::start();
+    browser.be(&service.url(), "ada");
+    browser.click("details.attributes summary");
+    browser.fill("#ask-tres", "gres/gpu:a100=four");
+    browser.click("#ask-send");
+    browser.until_says("[data-error]", "is not an amount");
+    browser.fill("#ask-tres", "gres/gpu:a100=4, license/qpu=1");
+    browser.ask("4", "1h", ("in 2 hours", "+20h"));
+    let id = browser.hold_first();
+    let held = state(&folder, &service.url(), &id);
+    assert_eq!(held["slots"][0]["tres"], json!({"gres/gpu:a100": 4, "license/qpu": 1}), "{held}");
+    browser.open(&format!("{}/#/reservation/{id}", service.url()));
+    browser.until_says("#parts", "gres/gpu:a100=4, license/qpu=1");
     browser.quit();
 }
 
