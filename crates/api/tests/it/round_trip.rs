@@ -114,7 +114,7 @@ proptest! {
         let document = api::Problem::from(Problem::new(why.clone()));
         prop_assert_eq!(&document.code, why.code());
         // With the instant in front, where there is one; for maintenance the sentence has its end.
-        let whole = matches!(&why, Why::Maintenance { name, .. } if document.detail.starts_with(&format!("maintenance `{name}` until ")));
+        let whole = matches!(&why, Why::Maintenance { name, .. } if document.detail.contains(&format!("maintenance `{name}` until ")));
         prop_assert!(whole || document.detail.ends_with(&why.to_string()), "{}", document.detail);
         prop_assert_eq!(document.status, api::Problem::status(&why));
         prop_assert_eq!(document.kind, format!("/problems/{}", why.code()));

@@ -240,9 +240,9 @@ impl BatchConfig {
         let nodes = resource.batch.as_ref().is_some_and(|place| place.unit == UnitName::Nodes);
         let wrong = |name: &Name| match self.system {
             SystemName::Slurm if name.as_str().starts_with("license/") => None,
-            SystemName::Slurm if name.as_str() != "mem" && !name.as_str().starts_with("gres/") => Some(
-                format!("Slurm cannot reserve {name}; use gres/NAME, gres/NAME:TYPE, mem or license/NAME"),
-            ),
+            SystemName::Slurm if !on_slurm_nodes(name.as_str()) => Some(format!(
+                "Slurm cannot reserve {name}; use gres/NAME, gres/NAME:TYPE, mem, feature/NAME or license/NAME"
+            )),
             SystemName::Slurm if nodes => None,
             SystemName::Slurm => Some(format!(
                 "Slurm reserves {name} only with whole nodes; write batch = {{ unit = \"nodes\" }}, or remove it"
@@ -278,6 +278,11 @@ impl BatchConfig {
         }
         Ok(())
     }
+}
+
+/// Whether nodes of Slurm have something of this name.
+fn on_slurm_nodes(name: &str) -> bool {
+    name == "mem" || name.starts_with("gres/") || name.starts_with("feature/")
 }
 
 impl PlaceConfig {

@@ -75,8 +75,8 @@ mod tests {
     use crate::config::SiteConfig;
     use std::path::Path;
 
-    const SITE: &str =
-        "name = \"north\"\n\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\ncapacity = 64\n";
+    const SITE: &str = "name = \"north\"\nattributes = { country = \"no\" }\n\n\
+        [[resource]]\nname = \"cluster\"\nkind = \"processors\"\ncapacity = 64\n";
 
     fn changes(text: &str) -> (Vec<String>, Vec<String>) {
         let read = |text: &str| SiteConfig::parse(Path::new("site.toml"), text).unwrap();
@@ -90,8 +90,8 @@ mod tests {
         let text = format!("{SITE}[limits]\ncount = 3\n[user_limits.ada]\ncount = 4\n[server]\nburst = 5\n");
         let changed = ["limits.count", "server.burst", "user_limits.ada"].map(String::from);
         assert_eq!(changes(&text), (changed.to_vec(), vec![]));
-        let text = SITE.replace("64", "32").replace("north", "south") + "[clock]\nspeed = 2\n";
-        let fixed = ["clock.speed", "name", "resource"].map(String::from);
+        let text = SITE.replace("64", "32").replace("north", "south").replace("\"no\"", "\"ch\"");
+        let fixed = ["attributes.country", "name", "resource"].map(String::from);
         assert_eq!(changes(&text), (vec![], fixed.to_vec()));
     }
 }

@@ -67,7 +67,7 @@ pub(crate) struct Wanted {
     require: Vec<Required>,
 
     /// Things beside the capacity, in total: 'gres/gpu:a100=2,mem=64G,license/qpu=1' (Slurm), 'ngpus=2,mem=64G' (PBS);
-    /// `bookahead status` lists what a resource has
+    /// `bookahead sites` lists what a resource has
     #[arg(long, value_name = "NAME=N", help_heading = "Request")]
     tres: Option<TresText>,
 

@@ -53,7 +53,7 @@ fn gpus_memory_and_a_qpu_are_booked_with_nodes_from_the_command_line_and_read_ba
         assert!(shown.contains("Licenses=qpu:1 ") && shown.contains("Nodes=n[2-3] "), "{shown}");
         let text = ada.run(&["show", &id]).out;
         assert!(text.contains(&format!("2 {GPU}=4 {QPU}=1 mem=30720")), "{text}");
-        let listed = ada.run(&["status"]).out;
+        let listed = ada.run(&["sites"]).out;
         assert!(listed.contains(&format!("{GPU}=6")), "{listed}");
 
         // Two GPUs are left, on one node; one QPU.
@@ -166,13 +166,13 @@ fn nodes_with_a_feature_are_asked_for_by_number_and_what_if_counts_the_nodes() {
         let mut grid = Grid::new();
         grid.start("site", "north", &text, None).await;
         let url = grid.of("north").url();
-        // All nodes are busy for a minute; a job on all of them waits behind.
-        for job in ["-t1", "-t30"] {
+        // All nodes are busy; the next job on all of them has a promise, and the one after it has none.
+        for job in ["-t1", "-t30", "-t30"] {
             cluster.tell(&["sbatch", "--output=/dev/null", "-N4", "--exclusive", job, "--wrap=sleep 50"]);
         }
         let ada = Terminal::at(&url);
         let wanted = format!("{GPU}=2,feature/ib=1");
-        let asked = ["--capacity", "1", "--tres", &wanted, "--from", "+10m", "--duration", "30m"];
+        let asked = ["--capacity", "1", "--tres", &wanted, "--from", "+35m", "--duration", "30m"];
         until(|| {
             match ada.document(&[&["probe"], &asked[..]].concat())["offers"][0]["slots"][0]["impact"].clone()
             {
@@ -181,7 +181,7 @@ fn nodes_with_a_feature_are_asked_for_by_number_and_what_if_counts_the_nodes() {
             }
         });
         let id =
-            ada.document(&[&["reserve", "--commit"], &asked[..]].concat())["id"].as_str().unwrap().to_owned();
+            ada.document(&[&["reserve", "--book"], &asked[..]].concat())["id"].as_str().unwrap().to_owned();
         let kept = cluster.one_for("north", id.parse().unwrap());
         assert!(["n3", "n4"].contains(&&*kept.nodes), "{kept:?}");
         let refused = ada.run(&[
@@ -191,7 +191,7 @@ fn nodes_with_a_feature_are_asked_for_by_number_and_what_if_counts_the_nodes() {
             "--tres",
             "feature/ib=2",
             "--from",
-            "+10m",
+            "+35m",
             "--duration",
             "30m",
         ]);

@@ -45,8 +45,8 @@ fn totals_and_the_licences_of_reservations_and_jobs_are_read() {
     site.local_job(&["-w", "n3", "-n1", "-t", "10", "-L", "qpu:2"]);
     let picture = site.look().tres;
     assert_eq!(picture.totals, tres(&[("license/matlab", 10), (QPU, 3)]));
-    assert_eq!(picture.nodes["n1"], tres(&[("mem", 16_000)]));
-    assert_eq!(picture.nodes["n2"], tres(&[("gres/gpu", 4), (A100, 4), ("mem", 16_000)]));
+    assert_eq!(picture.nodes["n1"], tres(&[("feature/n1", 1), ("mem", 16_000)]));
+    assert_eq!(picture.nodes["n2"], tres(&[("feature/n2", 1), ("gres/gpu", 4), (A100, 4), ("mem", 16_000)]));
     let reserved: Vec<String> =
         picture.reserved.iter().map(|(name, tres)| format!("{name} {tres}")).collect();
     assert_eq!(reserved, ["theirs license/qpu=1"]);
