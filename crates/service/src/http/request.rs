@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(super) struct Document<T>(pub(super) T);
 
-/// A document whose fields all have defaults: an empty body, or null, is the same as an empty object.
+/// A document whose fields all have defaults: an empty body is the same as an empty object.
 pub(super) struct OrNothing<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Checked + Send + 'static> FromRequest<Arc<Shared>> for Document<T> {
@@ -45,7 +45,7 @@ impl<T: DeserializeOwned + Checked + Send + 'static> FromRequest<Arc<Shared>> fo
         let said = must_be_json(request.headers());
         let bytes = arrived(request, shared).await?;
         // A body of spaces only is neither empty nor JSON.
-        if bytes.is_empty() || bytes.trim_ascii() == b"null" {
+        if bytes.is_empty() {
             return parse_now(b"{}", shared).map(OrNothing);
         }
         said?;

@@ -11,7 +11,7 @@ use super::log::Tally;
 use bookahead_party::{Backing, BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen, Tagged};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use bookahead_protocol::ledger::less;
-use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId};
+use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId, Tres};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ const MOST_NEEDLESS: u32 = 4;
 pub struct Batch {
     pub(super) clusters: BTreeMap<Name, Cluster>,
     pub(super) external: Option<External>,
+    /// The things beside the capacity of each backing.
+    pub(super) tres: BTreeMap<ReservationId, Tres>,
     /// In process: the newest order per reservation, to skip an older one that arrives later.
     newest: BTreeMap<ReservationId, OrderId>,
     /// In process: sum of the cluster versions that the site was last told.
@@ -179,7 +181,7 @@ impl Batch {
                 owner: None,
                 resource: name.clone(),
                 spans: spans.clone(),
-                tres: Default::default(),
+                tres: self.tres.get(&id).cloned().unwrap_or_default(),
             };
             cluster.reserved.iter().map(tag)
         });
@@ -286,6 +288,9 @@ impl Batch {
                 if fate == Fate::UnknownDone {
                     self.carry_out(order, false);
                 }
+                if let BatchOrder::Keep { backing, .. } = order {
+                    self.forget_what_the_site_knows(|id| id == backing.id);
+                }
                 let late = if let Fate::UnknownLate(late) = fate { Some(late) } else { None };
                 (failed(order, &unknown()), late)
             }
@@ -295,7 +300,7 @@ impl Batch {
     /// Carries out an order if there is room. `late` if a newer order may have been carried out before.
     fn carry_out(&mut self, order: &BatchOrder, late: bool) -> BatchReport {
         let BatchOrder::Keep { order: number, backing } = order else { return self.about_a_job(order) };
-        let Backing { resource, id, spans, replaces, .. } = backing;
+        let Backing { resource, id, spans, tres, replaces, .. } = backing;
         let (order, id) = (*number, *id);
         let Some(cluster) = self.clusters.get_mut(resource) else {
             let why = BatchError::Refused("there is no such resource".to_owned());
@@ -307,8 +312,9 @@ impl Batch {
         }
         let native = cluster.reserved.get(&id).cloned().unwrap_or_default();
         let same = covers(spans, &native, cluster.now()) && covers(&native, spans, cluster.now());
+        let same_tres = self.tres.get(&id).map_or(tres.is_empty(), |kept| kept == tres);
         *self.needless.entry(id).or_default() += 1;
-        if !same || *replaces {
+        if !same || !same_tres || *replaces {
             self.needless.remove(&id);
         }
         if *replaces {
@@ -316,8 +322,18 @@ impl Batch {
         }
         let fits =
             if same { !replaces || cluster.try_move(id) } else { cluster.try_reserve(id, spans.clone()) };
+        if fits {
+            self.tres.insert(id, tres.clone());
+        }
         let outcome = if fits { Ok(()) } else { Err(BatchError::Refused("there is no room".to_owned())) };
         BatchReport::Kept { order, id, outcome }
+    }
+
+    /// Polls do not show things beside the capacity, so a site that restarts or gets no answer has to order such a
+    /// backing once more.
+    pub(super) fn forget_what_the_site_knows(&mut self, of: impl Fn(ReservationId) -> bool) {
+        let has_tres = |id: &ReservationId| self.tres.get(id).is_some_and(|tres| !tres.is_empty());
+        self.needless.retain(|id, _| !of(*id) || !has_tres(id));
     }
 
     /// Whether an order would give up a promised backing while its nodes are away.

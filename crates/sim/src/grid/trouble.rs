@@ -139,6 +139,9 @@ impl Grid {
             self.parties[at].up = true;
             self.troubles.count("restarts");
             self.log.row(self.now, || What::Restart { party: at });
+            if let Role::Site(site) = &mut self.parties[at].role {
+                site.batch.forget_what_the_site_knows(|_| true);
+            }
             self.start(at);
             self.witness.restarted(self.local(at), &self.parties[at], at);
         }

@@ -77,7 +77,13 @@ impl Grid {
                         reached.add("refusals", u64::from(refused));
                     }
                 }
-                Role::Site(site) => reached.add_all(&site.host.remarks),
+                Role::Site(site) => {
+                    reached.add_all(&site.host.remarks);
+                    let with_tres =
+                        |(_, entry): &(_, &Entry)| !entry.tres().is_empty() && entry.state.is_standing();
+                    reached
+                        .add("promised_with_tres", site.ledger().entries().filter(with_tres).count() as u64);
+                }
                 Role::Client(_) => {}
             }
         }

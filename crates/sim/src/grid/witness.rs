@@ -240,6 +240,12 @@ impl Witness {
             let what = format!("{}: {} is said to be {} and is not kept", party.name, said.id, said.state);
             self.violated(Rule::Backed, now, what);
         }
+        let tres = site.batch.tres.get(&said.id).cloned().unwrap_or_default();
+        if let Some((name, amount)) = tres.lacks(entry.tres()) {
+            let what =
+                format!("{}: {} is said to have {amount} of {name}, and has {tres}", party.name, said.id);
+            self.violated(Rule::Backed, now, what);
+        }
     }
 
     /// Checks the ledger and the waiting calls of a party after a step.
@@ -265,6 +271,12 @@ impl Witness {
             if let Some((when, over)) = overbooked(site, name, capacity, latest, self.failed.contains(&at)) {
                 let what = format!("{}: {name} is overbooked by {over} at {when}", party.name);
                 self.violated(Rule::Capacity, now, what);
+            }
+            for (thing, total) in offered.resource.tres.iter() {
+                if let Some((when, over)) = overbooked_tres(site, name, (thing, total), latest) {
+                    let what = format!("{}: {thing} of {name} is overbooked by {over} at {when}", party.name);
+                    self.violated(Rule::Capacity, now, what);
+                }
             }
         }
         let limit = site.rules().consent.unwrap_or_default() + MARGIN;
@@ -369,6 +381,22 @@ fn overbooked(
     let cluster = site.clusters().get(resource).filter(|_| !failed && !site.asks());
     for job in cluster.map(Cluster::running).unwrap_or_default() {
         room.add(Span { interval: Interval::new(now, job.expected_end), capacity: job.capacity });
+    }
+    room.first_below(now, 0).map(|(when, free)| (when, -free))
+}
+
+/// Like [`overbooked`], for a thing beside the capacity. Old and new terms of a change in progress count no more than the
+/// old ones.
+fn overbooked_tres(
+    site: &Site,
+    resource: &Name,
+    (thing, total): (&Name, Capacity),
+    now: Time,
+) -> Option<(Time, i64)> {
+    let mut room = Profile::new(total, now);
+    let live = |entry: &&Entry| entry.resource == *resource && entry.is_live();
+    for entry in site.ledger().entries().map(|(_, entry)| entry).filter(live) {
+        room.add(Span { interval: entry.interval(), capacity: entry.tres().of(thing) });
     }
     room.first_below(now, 0).map(|(when, free)| (when, -free))
 }

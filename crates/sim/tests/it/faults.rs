@@ -87,7 +87,8 @@ const INJECTED: [&str; 32] = [
 ];
 
 /// Situations that the schedules must reach.
-const REACHED: [&str; 27] = [
+const REACHED: [&str; 28] = [
+    "promised_with_tres",
     "commits",
     "rollbacks",
     "expiries",

@@ -16,7 +16,7 @@ use bookahead_protocol::broker::Rules as BrokerRules;
 use bookahead_protocol::deadline::Scheme;
 use bookahead_protocol::jobs::{JobRequest, Mode, Rerun};
 use bookahead_protocol::ledger::{Offered, Rules as SiteRules};
-use bookahead_protocol::{Constraint, Millis, Moment, Name, OnLoss, Part, Request, Resource};
+use bookahead_protocol::{Constraint, Millis, Moment, Name, OnLoss, Part, Request, Resource, Tres};
 use bookahead_workload::streams::Stream;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -46,11 +46,11 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
     let top = parties[parties.len() - 1].name.clone();
     for at in 0..draw.whole(1, 3) {
         let wishes = (0..draw.whole(1, 4)).map(|_| of_a_broker(draw, kinds, sites)).collect();
-        parties.push(client(at, &top, wishes));
+        parties.push(client(at, &top, wishes, seed));
     }
     if kinds.jobs {
         for at in 20..20 + draw.whole(1, 2) {
-            let mut party = client(at, &top, Vec::new());
+            let mut party = client(at, &top, Vec::new(), seed);
             if let Role::Client(client) = &mut party.role {
                 client.want_jobs((0..draw.whole(1, 4)).map(|_| placed(draw)).collect());
             }
@@ -63,7 +63,7 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
         for at in 10..10 + users {
             let asks = Name::from(format!("site{}", draw.whole(0, sites - 1)));
             let wishes = (0..draw.whole(1, most)).map(|_| of_a_site(draw, kinds)).collect();
-            let mut party = client(at, &asks, wishes);
+            let mut party = client(at, &asks, wishes, seed);
             if let (Role::Client(client), true) = (&mut party.role, kinds.jobs) {
                 let jobs = (0..draw.whole(0, 4)).map(|_| in_a_queue(draw)).collect();
                 client.want_jobs(jobs);
@@ -74,8 +74,38 @@ pub(super) fn draw(draw: &mut Draw, kinds: &Kinds, seed: u64) -> Vec<Party> {
     parties
 }
 
-fn client(at: i64, asks: &Name, wishes: Vec<crate::grid::Wish>) -> Party {
+/// GPUs and licences, with these probabilities in per cent.
+fn things(chance: &mut Stream, percent: &[i64; 2], most: i64) -> Tres {
+    let names = ["gres/gpu", "license/qpu"].into_iter().zip(percent);
+    let drawn = names.filter_map(|(name, percent)| {
+        let (is_there, amount) = (chance.whole(1, 100) <= *percent, chance.whole(1, most));
+        is_there.then_some((name, amount as u32))
+    });
+    drawn.collect()
+}
+
+/// What requests want beside their capacity. From an own stream, like [`holding`].
+fn with_things(mut wishes: Vec<Wish>, user: &str, seed: u64) -> Vec<Wish> {
+    let mut chance = Stream::new(seed, &format!("things/{user}"));
+    let mut add = |request: &mut Request| {
+        for part in request.parts.iter_mut().filter(|part| part.kind.as_str() == "processors") {
+            part.tres = things(&mut chance, &[25, 15], 2);
+        }
+    };
+    for wish in &mut wishes {
+        add(&mut wish.request);
+        for (_, step) in &mut wish.steps {
+            if let Step::Change(request) = step {
+                add(request);
+            }
+        }
+    }
+    wishes
+}
+
+fn client(at: i64, asks: &Name, wishes: Vec<Wish>, seed: u64) -> Party {
     let user = format!("user{at}");
+    let wishes = with_things(wishes, &user, seed);
     let client = Client::new(asks.clone(), &user, 2_000 + u128::from(at.unsigned_abs()), wishes);
     Party::new(user.into(), Role::Client(Box::new(client)))
 }
@@ -90,7 +120,9 @@ fn disk(draw: &mut Draw, kinds: &Kinds) -> Disk {
 fn site(draw: &mut Draw, kinds: &Kinds, at: i64, seed: u64) -> Party {
     let name = format!("site{at}");
     let capacity = draw.whole(2, 6) as u32;
-    let mut resources = vec![offered(draw, Resource::new(&name, "cluster", "processors", capacity))];
+    let mut cluster = Resource::new(&name, "cluster", "processors", capacity);
+    cluster.tres = things(&mut Stream::new(seed, &format!("things/{name}")), &[60, 40], 4);
+    let mut resources = vec![offered(draw, cluster)];
     if draw.percent(40) {
         let mut link = Resource::new(&name, "link", "bandwidth", draw.whole(1, 4) as u32);
         link.joins = Some([name.as_str().into(), Name::from(format!("site{}", (at + 1) % 2))]);
