@@ -9,7 +9,7 @@ use super::cluster::{Cluster, covers};
 use super::external::{External, Fate, Work, Worked, failed, unknown};
 use super::log::Tally;
 use bookahead_party::{Backing, BatchError, BatchOrder, BatchReport, Clocks, Look, OrderId, Seen, Tagged};
-use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
+use bookahead_plan::{Capacity, Interval, Profile, Seconds, Span, Time};
 use bookahead_protocol::ledger::less;
 use bookahead_protocol::{JobId, Millis, Moment, Name, ReservationId, Tres};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +26,8 @@ pub struct Batch {
     pub(super) external: Option<External>,
     /// The things beside the capacity of each backing.
     pub(super) tres: BTreeMap<ReservationId, Tres>,
+    /// How much there is of each thing, by resource.
+    pub(super) totals: BTreeMap<Name, Tres>,
     /// In process: the newest order per reservation, to skip an older one that arrives later.
     newest: BTreeMap<ReservationId, OrderId>,
     /// In process: sum of the cluster versions that the site was last told.
@@ -302,7 +304,8 @@ impl Batch {
         let BatchOrder::Keep { order: number, backing } = order else { return self.about_a_job(order) };
         let Backing { resource, id, spans, tres, replaces, .. } = backing;
         let (order, id) = (*number, *id);
-        let Some(cluster) = self.clusters.get_mut(resource) else {
+        let (Some(cluster), Some(total)) = (self.clusters.get_mut(resource), self.totals.get(resource))
+        else {
             let why = BatchError::Refused("there is no such resource".to_owned());
             return BatchReport::Kept { order, id, outcome: Err(why) };
         };
@@ -312,6 +315,10 @@ impl Batch {
         }
         let native = cluster.reserved.get(&id).cloned().unwrap_or_default();
         let same = covers(spans, &native, cluster.now()) && covers(&native, spans, cluster.now());
+        if self.external.is_some() && !spans.is_empty() && lacks_tres(cluster, &self.tres, total, backing) {
+            let why = BatchError::Refused("there are not enough things beside the capacity".to_owned());
+            return BatchReport::Kept { order, id, outcome: Err(why) };
+        }
         let same_tres = self.tres.get(&id).map_or(tres.is_empty(), |kept| kept == tres);
         *self.needless.entry(id).or_default() += 1;
         if !same || !same_tres || *replaces {
@@ -389,4 +396,24 @@ impl Batch {
             }
         }
     }
+}
+
+/// Whether other backings leave less of a thing than a backing wants, which has it from its begin to its end.
+fn lacks_tres(
+    cluster: &Cluster,
+    kept: &BTreeMap<ReservationId, Tres>,
+    total: &Tres,
+    wanted: &Backing,
+) -> bool {
+    let whole =
+        |spans: &[Span]| Some(Interval::new(spans.first()?.interval.begin, spans.last()?.interval.end));
+    let Some(interval) = whole(&wanted.spans) else { return false };
+    wanted.tres.iter().any(|(name, amount)| {
+        let mut free = Profile::new(total.of(name), Time::MIN);
+        for (id, spans) in cluster.reserved.iter().filter(|(id, _)| **id != wanted.id) {
+            let capacity = kept.get(id).map_or(Capacity::ZERO, |tres| tres.of(name));
+            whole(spans).into_iter().for_each(|interval| free.add(Span { interval, capacity }));
+        }
+        free.min_free(interval) < i64::from(amount.0)
+    })
 }

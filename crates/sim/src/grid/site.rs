@@ -46,7 +46,12 @@ impl Site {
             let idle = || Cluster::new(placement.policy, resource.capacity, Vec::new());
             clusters.entry(resource.name.clone()).or_insert_with(idle);
         }
-        let batch = Batch::new(clusters, external.map(|(temper, chance)| External::new(temper, chance)));
+        let mut batch = Batch::new(clusters, external.map(|(temper, chance)| External::new(temper, chance)));
+        let totals = rules
+            .resources
+            .iter()
+            .map(|offered| (offered.resource.name.clone(), offered.resource.tres.clone()));
+        batch.totals = totals.collect();
         let about = about(&rules.site, Role::Site);
         let host = Host::new(Party::new(rules, about, options)?, disk);
         Ok(Site { host, batch, lies: 0, flaw: None, repeats: 0 })
