@@ -96,9 +96,9 @@ export function showReservation(main, id) {
     // Columns that would be empty are left out.
     const columns = [
       slots.length > 1 && ['part', (_, at) => `part ${at + 1}`], ['resource', (slot) => slot.resource], ['capacity', (slot) => amount(slot.capacity, kind(slot))],
+      slots.some(({ tres }) => writeTres(tres)) && ['GPUs, memory, licences', ({ tres }) => writeTres(tres) || '–'],
       [`begin (${state.zone})`, ({ begin }) => short(seconds(begin))], ['end', ({ begin, end }) => shortEnd(seconds(begin), seconds(end))],
       ['length', ({ begin, end }) => length(seconds(end) - seconds(begin))],
-      slots.some(({ tres }) => writeTres(tres)) && ['beside it', ({ tres }) => writeTres(tres) || '–'],
       missing.some(Boolean) && ['missing', (_, at) => (missing[at] ? h('span.warn', null, `⚠ ${count(missing[at])}`) : '–')],
       slots.some((slot) => slot.cost > 0) && [['cost'], ({ cost }) => (cost > 0 ? cost.toFixed(2) : '–')]].filter(Boolean);
     return table('Parts', columns.map(([head]) => head), slots.map((slot, at) => columns.map(([, value]) => value(slot, at))), { id: 'parts' });
