@@ -61,6 +61,16 @@ pub(crate) struct Options {
     )]
     duration: Length,
 
+    /// Longest time from a request to its earliest start; 0s for starts at once
+    #[arg(
+        long,
+        value_name = "LENGTH",
+        default_value = "4h",
+        requires = "sites",
+        help_heading = "Generated grid"
+    )]
+    ahead: Length,
+
     /// Parts of a request, which start together
     #[arg(long, value_name = "N", default_value_t = 1, requires = "sites", help_heading = "Generated grid")]
     parts: usize,
@@ -190,6 +200,7 @@ impl Options {
             brokers: self.brokers.clone(),
             requests_per_hour: self.requests_per_hour,
             duration: self.duration.0,
+            ahead: self.ahead.0,
             parts: self.parts,
             rules: Rules { probe_first: self.probe_first, slots: self.slots, ..Rules::default() },
             latency: (Millis(latency / 2), Millis(latency + latency / 2)),
@@ -207,6 +218,7 @@ struct Figures {
     requests_per_hour: f64,
     duration: f64,
     seed: u64,
+    ahead: f64,
     parts: usize,
     probe_first: Option<usize>,
     latency: f64,
@@ -304,6 +316,7 @@ fn figures(scale: &Scale, outcome: &Outcome, options: &Options, simulation: Simu
         requests_per_hour: scale.requests_per_hour,
         duration,
         seed: scale.seed,
+        ahead: seconds(scale.ahead),
         parts: scale.parts,
         probe_first: scale.rules.probe_first,
         latency: seconds(options.latency.0),

@@ -18,8 +18,8 @@ const PROCESSORS: u32 = 256;
 const SIZES: [u32; 5] = [1, 2, 4, 8, 16];
 /// Shortest and longest duration of a request, in minutes.
 const MINUTES: (i64, i64) = (5, 30);
-/// A request begins at most this many seconds after it was made, if there is room; and at most as much later.
-const AHEAD: i64 = 4 * 3_600;
+/// How much later than its earliest start a request may begin, in seconds.
+const LATER: i64 = 4 * 3_600;
 /// Clients that share the requests: each repeats its own unanswered calls, which it has to look through.
 const CLIENTS: usize = 100;
 /// Finished reservations are remembered longer than any run, for the witness.
@@ -40,6 +40,8 @@ pub struct Scale {
     pub requests_per_hour: f64,
     /// Requests arrive for this long.
     pub duration: Millis,
+    /// The earliest start of a request is at most this long after the request; zero for a start at once.
+    pub ahead: Millis,
     /// Parts of each request. They start together.
     pub parts: usize,
     /// Rules of all brokers; each gets its own maker.
@@ -178,8 +180,8 @@ impl Scale {
 
     fn wish(&self, at: Moment, chance: &mut Stream) -> Wish {
         let duration = Seconds(60 * chance.whole(MINUTES.0, MINUTES.1));
-        let earliest_start = at.second() + Seconds(1 + chance.whole(0, AHEAD));
-        let latest_end = earliest_start + duration + Seconds(AHEAD);
+        let earliest_start = at.second() + Seconds(chance.whole(0, self.ahead.0 / 1_000));
+        let latest_end = earliest_start + duration + Seconds(LATER);
         let mut part = || {
             let size = SIZES[chance.whole(0, SIZES.len() as i64 - 1) as usize];
             let wanted = Wanted { earliest_start, latest_end, duration, capacity: Capacity(size) };
