@@ -91,7 +91,9 @@ impl Broker {
     pub(super) fn ask_around(&mut self, mut survey: Survey, step: &mut Step) {
         if survey.reach == 0 {
             survey.order = mixed(self.rules.maker as u64 ^ mixed(self.next_survey));
-            survey.reach = self.rules.probe_first.unwrap_or(usize::MAX).max(1);
+            // Next to parts that stand there are few possible slots, so all peers are probed.
+            let first = self.rules.probe_first.filter(|_| survey.standing.iter().all(Option::is_none));
+            survey.reach = first.unwrap_or(usize::MAX).max(1);
         }
         self.ask_peers(survey, 0, step);
     }
@@ -226,15 +228,15 @@ impl Broker {
 
     fn surveyed_all(&mut self, number: u64, step: &mut Step) {
         let Some(mut survey) = self.surveys.remove(&number) else { return };
-        // Among equal candidates the search prefers the first. The order must not depend on which peer
-        // answers first.
-        survey.found.iter_mut().for_each(|found| found.sort_by_cached_key(tie_rule));
-        survey.beside_what_stands();
         survey.booking().and_then(|id| self.booking_surveys.remove(&id));
         self.calls.forget(About::probes(number));
         if survey.unprobed && survey.found.iter().any(Vec::is_empty) {
             return self.ask_others(survey, step);
         }
+        // Among equal candidates the search prefers the first. The order must not depend on which peer
+        // answers first.
+        survey.found.iter_mut().for_each(|found| found.sort_by_cached_key(tie_rule));
+        survey.beside_what_stands();
         if let Some(problem) = self.nothing_found(&survey) {
             return self.no_offers(survey.purpose, problem, step);
         }
