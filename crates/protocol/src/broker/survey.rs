@@ -90,10 +90,10 @@ impl Broker {
     /// Probes the first peers for each part, or again those that were probed before.
     pub(super) fn ask_around(&mut self, mut survey: Survey, step: &mut Step) {
         if survey.reach == 0 {
-            survey.order = mixed(self.rules.maker as u64 ^ mixed(self.next_survey));
             // Next to parts that stand there are few possible slots, so all peers are probed.
             let first = self.rules.probe_first.filter(|_| survey.standing.iter().all(Option::is_none));
             survey.reach = first.unwrap_or(usize::MAX).max(1);
+            survey.order = first.map_or(0, |_| mixed(self.rules.maker as u64 ^ mixed(self.next_survey)));
         }
         self.ask_peers(survey, 0, step);
     }
