@@ -85,6 +85,7 @@ pub(crate) fn pages() -> Vec<PathBuf> {
     let mut pages = vec![readme];
     pages.extend(markdown_in(&root().join("docs")));
     pages.extend(markdown_in(&root().join(HOW_TO)));
+    pages.extend(markdown_in(&root().join("docs/explanation")));
     pages
 }
 

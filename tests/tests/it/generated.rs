@@ -74,31 +74,82 @@ pub(crate) fn assert_kept(kept: &str, current: &[u8]) {
     assert!(same, "{kept} is out of date; run this test with BOOKAHEAD_UPDATE=1");
 }
 
-/// Pictures of the table under "Growth" in docs/performance.md: the file, its title, and the columns that it shows.
-const GROWTH: [(&str, &str, std::ops::Range<usize>); 2] = [
-    ("docs/images/growth-profile.svg", "Operations on a profile", 1..4),
-    ("docs/images/growth-ledger.svg", "Operations at a site", 4..7),
+/// A picture of the table under a heading of a page: the first column is x, the others are the series.
+struct Picture {
+    page: &'static str,
+    heading: &'static str,
+    kept: &'static str,
+    title: &'static str,
+    labels: [&'static str; 2],
+    columns: std::ops::Range<usize>,
+    /// Upper end of the y axis, if it is not the highest value.
+    highest: Option<f64>,
+}
+
+const GROWTH: Picture = Picture {
+    page: "docs/performance.md",
+    heading: "### Growth",
+    kept: "docs/images/growth-profile.svg",
+    title: "Operations on a profile",
+    labels: ["spans or reservations", "µs"],
+    columns: 1..4,
+    highest: None,
+};
+
+const SCALE: Picture = Picture {
+    page: "docs/explanation/scale.md",
+    heading: "### The knee",
+    kept: "docs/images/scale-latency.svg",
+    title: "99% of the requests are answered within",
+    labels: ["requests an hour", "s"],
+    columns: 1..4,
+    highest: Some(3.0),
+};
+
+const PICTURES: [Picture; 5] = [
+    GROWTH,
+    Picture { kept: "docs/images/growth-ledger.svg", title: "Operations at a site", columns: 4..7, ..GROWTH },
+    SCALE,
+    Picture {
+        kept: "docs/images/scale-busy.svg",
+        title: "The first broker is busy",
+        labels: ["requests an hour", "% of the time"],
+        columns: 4..7,
+        highest: Some(100.0),
+        ..SCALE
+    },
+    Picture {
+        heading: "### More sites",
+        kept: "docs/images/scale-sites.svg",
+        title: "Time of the first broker for a request",
+        labels: ["sites", "ms"],
+        highest: None,
+        ..SCALE
+    },
 ];
 
 #[test]
-fn the_pictures_of_growth_are_drawn_from_their_table() {
-    let text = fs::read_to_string(root().join("docs/performance.md")).unwrap();
-    let table = text.split_once("### Growth").unwrap().1.split_once("![").unwrap().0;
-    let row = |line: &str| -> Vec<String> {
-        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
-    };
-    let mut rows = table.lines().filter(|line| line.starts_with('|')).map(row);
-    let heads = rows.next().unwrap();
-    let rows: Vec<Vec<String>> = rows.skip(1).collect();
-    for (kept, title, columns) in GROWTH {
-        let series = columns.map(|column| {
+fn the_pictures_of_growth_are_drawn_from_their_tables() {
+    for picture in PICTURES {
+        let text = fs::read_to_string(root().join(picture.page)).unwrap();
+        let table = text.split_once(picture.heading).unwrap().1.split_once("![").unwrap().0;
+        let row = |line: &str| -> Vec<String> {
+            line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+        };
+        let mut rows = table.lines().filter(|line| line.starts_with('|')).map(row);
+        let heads = rows.next().unwrap();
+        let rows: Vec<Vec<String>> = rows.skip(1).collect();
+        let series = picture.columns.map(|column| {
             let points = rows.iter().filter(|row| !row[column].is_empty()).map(|row| {
-                let number = |at: usize| row[at].parse::<f64>().unwrap();
+                let number = |at: usize| row[at].replace(',', "").parse::<f64>().unwrap();
                 LinePoint { x: number(0), y: number(column), margin: None }
             });
-            LineSeries::new(heads[column].clone(), points.collect())
+            let head = heads[column].split(':').next_back().unwrap_or_default().trim();
+            LineSeries::new(head.to_owned(), points.collect())
         });
-        let chart = Lines::new(title, "spans or reservations", "µs", series.collect());
-        assert_kept(kept, Lines { x_log: true, ..chart }.to_svg().as_bytes());
+        let [x, y] = picture.labels;
+        let chart = Lines::new(picture.title, x, y, series.collect());
+        let chart = Lines { x_log: true, y_maximum: picture.highest, ..chart };
+        assert_kept(picture.kept, chart.to_svg().as_bytes());
     }
 }

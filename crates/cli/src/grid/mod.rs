@@ -3,11 +3,13 @@
 //! - [`config`]: the description; [`parties`], [`trouble`]: the grid built from it
 //! - [`results`], [`tables`]: the results
 //! - [`diagram`]: the messages as a sequence diagram
+//! - [`scale`]: generated grids under load
 
 mod config;
 pub(crate) mod diagram;
 mod parties;
 pub(crate) mod results;
+mod scale;
 pub(crate) mod tables;
 mod trouble;
 
@@ -28,10 +30,10 @@ const TO_SETTLE: Millis = Millis::seconds(3_600);
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Description of the grid, in TOML; see docs/grid.md
-    #[arg(value_name = "CONFIG")]
-    config: PathBuf,
+    #[arg(value_name = "CONFIG", required_unless_present = "sites")]
+    config: Option<PathBuf>,
 
-    /// Random seed [default: from the description]
+    /// Random seed [default: from the description, or 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -54,16 +56,29 @@ pub(crate) struct Arguments {
     /// End of the diagram [default: the last message]
     #[arg(long, value_name = "LENGTH", help_heading = "Output")]
     until: Option<Length>,
+
+    #[command(flatten)]
+    generated: scale::Options,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let wanted = arguments.trace_events || arguments.trace_svg.is_some();
     let ranged = arguments.until.is_some() || arguments.from != Length::default();
     ensure!(wanted || !ranged, "--from and --until apply to the diagram; add --trace-events or --trace-svg");
-    let name = arguments.config.display().to_string();
-    let mut config = read(&arguments.config)?;
+    let Some(path) = &arguments.config else {
+        ensure!(!wanted, "a generated grid has too many messages for a diagram; use a description");
+        let seed = arguments.seed.unwrap_or(0);
+        return scale::run(
+            &arguments.generated,
+            arguments.generated.sites.unwrap_or(0),
+            seed,
+            arguments.json,
+        );
+    };
+    let name = path.display().to_string();
+    let mut config = read(path)?;
     config.seed = arguments.seed.unwrap_or(config.seed);
-    let folder = arguments.config.parent().unwrap_or(Path::new(""));
+    let folder = path.parent().unwrap_or(Path::new(""));
     let mut grid = build(&config, folder).with_context(|| name.clone())?;
     if wanted {
         // Only for a diagram: the rows of a long simulation would take much memory.
@@ -77,8 +92,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let settled_at = settled.then(|| grid.now());
     let violations = grid.verdict(settled);
     // Shown also for a run with violations, which it helps to understand.
-    show_diagram(arguments, &grid)?;
-    let description = file_name(&arguments.config);
+    show_diagram(arguments, path, &grid)?;
+    let description = file_name(path);
     let seed = config.seed;
     let run = results::Run { description, seed, end, settled_at, grid: &grid, violations: &violations };
     let results = run.results();
@@ -157,10 +172,10 @@ fn check_links(config: &Config, names: &Names) -> Result<()> {
     Ok(())
 }
 
-fn show_diagram(arguments: &Arguments, grid: &Grid) -> Result<()> {
+fn show_diagram(arguments: &Arguments, path: &Path, grid: &Grid) -> Result<()> {
     let until = arguments.until.map_or(Moment::MAX, Length::moment);
     let range = arguments.from.moment()..=until;
-    let sequence = || diagram::sequence(&file_name(&arguments.config), grid, &range);
+    let sequence = || diagram::sequence(&file_name(path), grid, &range);
     if arguments.trace_events {
         print_text(&sequence().to_text())?;
     }

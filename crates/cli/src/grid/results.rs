@@ -163,7 +163,7 @@ fn asked(grid: &Grid, client: &Client, name: &str, record: &Record) -> Asked {
     let asked_party = grid.place(client.asks()).map(|place| &grid.parties()[place].role);
     let (outcome, attempts) = match asked_party {
         Some(Role::Broker(broker)) => {
-            let booking = broker.head().bookings().find(|booking| booking.id == record.id);
+            let booking = broker.head().booking(record.id);
             let outcome = booking.map(|booking| word(booking.outcome.as_ref(), booking.state));
             (outcome, Some(booking.map_or(0, |booking| booking.attempts)))
         }

@@ -210,3 +210,52 @@ fn a_circle_of_brokers_is_told_by_name() {
         "[[broker]]\nname = \"x\"\npeers = [\"y\"]\n[[broker]]\nname = \"y\"\npeers = [\"a\", \"x\"]\n";
     folder(&format!("{SMALL}\n{more}")).fail("simulate-grid grid.toml", &["x asks y asks x"]);
 }
+
+#[test]
+fn a_generated_grid_with_given_costs_gives_the_same_figures_each_time() {
+    let folder = Folder::new();
+    let run = || {
+        let line = "simulate-grid --sites 12 --brokers 3 --requests-per-hour 7200 --duration 10s";
+        let mut results =
+            folder.succeed(&format!("{line} --cost-per-input broker=1ms,site=100us --json")).json();
+        let simulation = results["simulation"].take();
+        assert!(simulation["processor_time"].as_f64().unwrap() > 0.0);
+        results
+    };
+    let results = run();
+    assert_eq!(results, run());
+    assert_eq!(results["booked"], results["requests"]);
+    let levels = results["levels"].as_array().unwrap();
+    assert_eq!(levels.len(), 3, "two levels of brokers, and the sites");
+    assert!(levels[0]["busiest"].as_f64().unwrap() > levels[2]["busiest"].as_f64().unwrap());
+    assert_eq!(levels[0]["kinds"]["book"]["microseconds"], 1000.0);
+}
+
+#[test]
+fn the_cost_of_decisions_in_a_generated_grid_can_be_measured() {
+    let line = "simulate-grid --sites 5 --duration 30s --requests-per-hour 3600 --probe-first 2";
+    let out = Folder::new().succeed(&format!("{line} --cost-per-input measured --cost-per-event 20us")).out;
+    for words in ["5 sites, 1 broker", "answered after p50", "messages and 1.00 tries", "the invariants hold"]
+    {
+        assert!(out.contains(words), "'{words}' is missing in:\n{out}");
+    }
+}
+
+#[test]
+fn impossible_generated_grids_are_refused() {
+    let folder = folder(SMALL);
+    for (options, words) in [
+        ("", &["CONFIG"][..]),
+        ("--sites 0", &["--sites", "10000"]),
+        ("--sites 10 --brokers 20", &["--brokers", "at most as many as sites"]),
+        ("--sites 10 --requests-per-hour 1e9", &["1000000", "shorter duration"]),
+        ("--sites 10 --cost-per-input 5", &["20us"]),
+        ("--sites 10 --cost-per-input client=5us", &["broker=TIME"]),
+        ("--sites 10 --probe-first 0", &["--probe-first", "at least 1"]),
+        ("--sites 10 --trace-events", &["diagram"]),
+        ("grid.toml --sites 10", &["--sites"]),
+        ("grid.toml --parts 2", &["--sites"]),
+    ] {
+        folder.fail(&format!("simulate-grid {options}"), words);
+    }
+}

@@ -68,6 +68,9 @@ pub struct Rules {
     pub maker: u128,
     /// Most probes of one survey in flight at once.
     pub probes_at_once: usize,
+    /// Number of peers that are probed first for each part, chosen at random for each survey; more only if these
+    /// offer no candidate. None probes all suitable peers.
+    pub probe_first: Option<usize>,
     /// Timeout of a survey for a site. A broker gets this much more for each level of brokers between it and
     /// its sites.
     pub survey_time: Millis,
@@ -119,6 +122,7 @@ impl Default for Rules {
         Rules {
             maker: 0,
             probes_at_once: 64,
+            probe_first: None,
             survey_time: Millis::seconds(5),
             enough_slots: None,
             slots: 20,

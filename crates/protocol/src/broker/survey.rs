@@ -1,7 +1,12 @@
 //! Surveys. Every peer that could serve a part is probed, in parallel and bounded, until all have answered,
 //! enough slots are known or the time is up. Identical parts share one probe.
+//!
+//! With [`Rules::probe_first`](super::Rules::probe_first) only some peers are probed at first, chosen at random for
+//! each survey, so that its cost does not grow with the number of peers and requests spread over them. If these offer
+//! nothing, twice as many others are probed, and so on until all have been.
 
 use super::calls::About;
+use super::trying::mixed;
 use super::{Booking, Broker, Client, Outgoing, Step, name_here};
 use crate::candidates::{Candidate, Found};
 use crate::clock::Moment;
@@ -12,6 +17,7 @@ use crate::missing::Missing;
 use crate::problem::{Problem, Why};
 use crate::request::{Constraint, Part, Request};
 use bookahead_plan::{Capacity, Seconds, Time};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -59,6 +65,12 @@ pub(super) struct Survey {
     pub(super) not_at: Vec<Option<(Name, Name)>>,
     /// Peers that did not answer. They are not probed again.
     pub(super) silent: BTreeSet<Name>,
+    /// Seed of the order in which peers are probed, if not all at once.
+    order: u64,
+    /// Number of peers, in this order, that were probed for each part.
+    reach: usize,
+    /// Whether a part has suitable peers beyond them.
+    unprobed: bool,
 }
 
 impl Broker {
@@ -75,22 +87,46 @@ impl Broker {
         self.ask_around(survey, step);
     }
 
+    /// Probes the first peers for each part, or again those that were probed before.
     pub(super) fn ask_around(&mut self, mut survey: Survey, step: &mut Step) {
+        if survey.reach == 0 {
+            // Next to parts that stand there are few possible slots, so all peers are probed.
+            let first = self.rules.probe_first.filter(|_| survey.standing.iter().all(Option::is_none));
+            survey.reach = first.unwrap_or(usize::MAX).max(1);
+            survey.order = first.map_or(0, |_| mixed(self.rules.maker as u64 ^ mixed(self.next_survey)));
+        }
+        self.ask_peers(survey, 0, step);
+    }
+
+    /// Probes twice as many peers as so far, in addition to them.
+    fn ask_others(&mut self, mut survey: Survey, step: &mut Step) {
+        let from = survey.reach;
+        survey.reach = from.saturating_mul(3);
+        self.ask_peers(survey, from, step);
+    }
+
+    fn ask_peers(&mut self, mut survey: Survey, from: usize, step: &mut Step) {
         survey.since = step.now;
+        survey.unprobed = false;
         for (at, part) in survey.request.parts.iter().enumerate() {
             if survey.standing[at].is_some() || survey.same_as(at).next() != Some(at) {
                 continue;
             }
-            let before = survey.to_ask.len();
             let heard = |peer: &&Name| !survey.silent.contains(*peer);
-            survey.to_ask.extend(self.suitable(part).filter(heard).map(|peer| (peer.clone(), at)));
-            if survey.to_ask.len() == before {
+            let mut peers: Vec<&Name> = self.suitable(part).filter(heard).collect();
+            if peers.is_empty() {
                 // Without a suitable peer for one part the whole request fails; probing for the others would
                 // be a waste.
                 let nobody = self.no_such_resource(&survey, at);
                 let why = if survey.silent.is_empty() { nobody } else { Why::Silence };
                 return self.no_offers(survey.purpose, Problem::new(why), step);
             }
+            if survey.reach < peers.len() || from > 0 {
+                survey.unprobed |= survey.reach < peers.len();
+                first_in_order(&mut peers, survey.order, survey.reach);
+                peers.drain(..from.min(peers.len()));
+            }
+            survey.to_ask.extend(peers.into_iter().map(|peer| (peer.clone(), at)));
         }
         let number = self.next_survey;
         self.next_survey += 1;
@@ -123,7 +159,8 @@ impl Broker {
         while survey.under_way < self.rules.probes_at_once
             && let Some((peer, at)) = survey.to_ask.pop_front()
         {
-            let Some(mut there) = part_at(&peer, &survey.request.parts[at]) else { continue };
+            let Some(there) = part_at(&peer, &survey.request.parts[at]) else { continue };
+            let mut there = there.into_owned();
             there.replaces = replaced_at(&self.bookings, there.replaces);
             there.changes = replaced_at(&self.bookings, there.changes);
             let (objective, attract) = (survey.request.objective, survey.request.attract);
@@ -191,12 +228,15 @@ impl Broker {
 
     fn surveyed_all(&mut self, number: u64, step: &mut Step) {
         let Some(mut survey) = self.surveys.remove(&number) else { return };
+        survey.booking().and_then(|id| self.booking_surveys.remove(&id));
+        self.calls.forget(About::probes(number));
+        if survey.unprobed && survey.found.iter().any(Vec::is_empty) {
+            return self.ask_others(survey, step);
+        }
         // Among equal candidates the search prefers the first. The order must not depend on which peer
         // answers first.
         survey.found.iter_mut().for_each(|found| found.sort_by_cached_key(tie_rule));
         survey.beside_what_stands();
-        survey.booking().and_then(|id| self.booking_surveys.remove(&id));
-        self.calls.forget(About::probes(number));
         if let Some(problem) = self.nothing_found(&survey) {
             return self.no_offers(survey.purpose, problem, step);
         }
@@ -226,11 +266,15 @@ impl Broker {
         problem: Problem,
         step: &mut Step,
     ) {
-        if survey.aligned || !survey.align(&found, self.rules.slots as usize) {
-            return self.no_offers(survey.purpose, problem, step);
+        if !survey.aligned && survey.align(&found, self.rules.slots as usize) {
+            survey.found = found;
+            return self.ask_around(survey, step);
         }
-        survey.found = found;
-        self.ask_around(survey, step);
+        if survey.unprobed {
+            survey.found = found;
+            return self.ask_others(survey, step);
+        }
+        self.no_offers(survey.purpose, problem, step);
     }
 
     fn no_offers(&mut self, purpose: Purpose, problem: Problem, step: &mut Step) {
@@ -282,6 +326,9 @@ impl Survey {
             standing: vec![None; parts],
             not_at: vec![None; parts],
             silent: BTreeSet::new(),
+            order: 0,
+            reach: 0,
+            unprobed: false,
         }
     }
 
@@ -407,10 +454,26 @@ pub(super) fn offer(candidate: &Candidate, slack: &[Seconds]) -> Offer {
 
 /// A part as it is sent to a peer: the resource without the peer's prefix. None if the part names a resource
 /// of another peer.
-fn part_at(peer: &Name, part: &Part) -> Option<Part> {
-    let Some(resource) = &part.resource else { return Some(part.clone()) };
+fn part_at<'a>(peer: &Name, part: &'a Part) -> Option<Cow<'a, Part>> {
+    let Some(resource) = &part.resource else { return Some(Cow::Borrowed(part)) };
     let there = resource.as_str().strip_prefix(peer.as_str())?.strip_prefix('/')?;
-    Some(Part { resource: Some(there.into()), ..part.clone() })
+    Some(Cow::Owned(Part { resource: Some(there.into()), ..part.clone() }))
+}
+
+/// Keeps the first `most` of these peers in the order that `seed` gives them. The order does not depend on which other
+/// peers there are.
+fn first_in_order(peers: &mut Vec<&Name>, seed: u64, most: usize) {
+    let rank = |peer: &Name| {
+        let bytes = peer.as_str().bytes();
+        mixed(bytes.fold(seed, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))
+    };
+    let mut ranked: Vec<(u64, &Name)> = peers.drain(..).map(|peer| (rank(peer), peer)).collect();
+    if most < ranked.len() {
+        ranked.select_nth_unstable(most);
+        ranked.truncate(most);
+    }
+    ranked.sort_unstable();
+    peers.extend(ranked.into_iter().map(|(_, peer)| peer));
 }
 
 /// The id at the peer, if the reservation to replace or change is one of this broker's bookings. The part

@@ -431,10 +431,14 @@ fn is_taken(why: &Why) -> bool {
 /// A pseudo-random number below `bound`. It depends only on the booking and the round, so that a broker is
 /// deterministic.
 fn drawn(id: ReservationId, round: u32, bound: i64) -> i64 {
-    // SplitMix64: neighbouring ids give numbers far apart.
-    let mut mixed = (id.0 as u64) ^ ((id.0 >> 64) as u64) ^ (u64::from(round) << 32);
-    mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = mixed((id.0 as u64) ^ ((id.0 >> 64) as u64) ^ (u64::from(round) << 32));
+    i64::try_from(mixed % bound.unsigned_abs().max(1)).unwrap_or(0)
+}
+
+/// SplitMix64: neighbouring numbers give numbers far apart.
+pub(super) fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    i64::try_from((mixed ^ (mixed >> 31)) % bound.unsigned_abs().max(1)).unwrap_or(0)
+    mixed ^ (mixed >> 31)
 }

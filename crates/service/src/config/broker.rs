@@ -77,6 +77,7 @@ pub struct BrokerRules {
     pub watch_every: Length,
     pub heal_after: Length,
     pub probes_at_once: usize,
+    pub probe_first: Option<usize>,
     pub enough_slots: Option<usize>,
     pub slots: u32,
     pub search_work: u64,
@@ -97,6 +98,7 @@ impl Default for BrokerRules {
             watch_every: Length(usual.watch_every.unwrap_or(Millis::ZERO)),
             heal_after: Length(usual.heal_after),
             probes_at_once: usual.probes_at_once,
+            probe_first: usual.probe_first,
             enough_slots: usual.enough_slots,
             slots: usual.slots,
             search_work: usual.search.work,
@@ -112,6 +114,7 @@ impl BrokerRules {
         Rules {
             maker,
             probes_at_once: self.probes_at_once,
+            probe_first: self.probe_first,
             survey_time: in_its_time(self.survey_time, speed),
             enough_slots: self.enough_slots,
             slots: self.slots,
@@ -137,6 +140,7 @@ impl BrokerRules {
         };
         match self {
             BrokerRules { probes_at_once: 0, .. } => nothing("probes_at_once", "asks no peer"),
+            BrokerRules { probe_first: Some(0), .. } => nothing("probe_first", "asks no peer"),
             BrokerRules { slots: 0, .. } => nothing("slots", "asks for no slots"),
             BrokerRules { attempts: 0, .. } => nothing("attempts", "tries no candidate"),
             _ => Ok(()),

@@ -5,6 +5,7 @@ use super::external::{Work, Worked};
 use super::host::{Asker, Driven};
 use super::network::{About, Fate, Message, Packet};
 use super::witness::Rule;
+use super::work::kind_of;
 use super::{CrashPoint, Flaw, Grid, Happening, Role, What};
 use bookahead_party::{
     BatchOrder, CallId, Heartbeat, Input, JobCall, Origin, PeerCall, PeerRequest, Queries, Reply,
@@ -33,7 +34,9 @@ impl Grid {
     }
 
     /// Turns a message into an input. `from` is None for commands without a caller that waits.
-    fn hand(&mut self, to: usize, from: Option<usize>, name: &Name, message: Message) {
+    pub(super) fn hand(&mut self, to: usize, from: Option<usize>, name: &Name, message: Message) {
+        self.has_jobs |= matches!(message, Message::Job { .. });
+        let Some(message) = self.message_waits(to, from, name, message) else { return };
         let since = self.local(to);
         let Some(host) = self.parties[to].driven() else { return };
         let about = message.about();
@@ -81,6 +84,8 @@ impl Grid {
     }
 
     pub(super) fn give(&mut self, at: usize, input: Input) {
+        let Some(input) = self.input_waits(at, input) else { return };
+        let kind = kind_of(&input);
         let local = self.local(at);
         self.parties[at].latest = self.parties[at].latest.max(local);
         match &mut self.parties[at].role {
@@ -88,7 +93,9 @@ impl Grid {
             Role::Broker(broker) => drop(broker.host.step(local, input)),
             Role::Client(_) => {}
         }
-        self.write(at);
+        if !self.occupy(at, kind) {
+            self.write(at);
+        }
     }
 
     /// Starts a party, at the beginning or after a crash.
@@ -107,7 +114,9 @@ impl Grid {
         let Some(host) = self.parties[at].driven() else { return self.arrange_waking(at) };
         let life = host.life();
         match host.begin_write() {
-            Some(takes) if takes.0 > 0 => self.push(self.now + takes, Happening::Durable(at, life)),
+            Some(takes) if takes.0 > 0 => {
+                self.push_at((self.now + takes, self.nanos), Happening::Durable(at, life));
+            }
             Some(_) => return self.durable(at, life),
             None => {}
         }
@@ -199,7 +208,7 @@ impl Grid {
                     self.travelling += 1;
                     let (sent, message) = (self.now, message.clone());
                     let packet = Packet { from, to, sent, message, copy: nth > 0 };
-                    self.push(at, Happening::Arrival(Box::new(packet)));
+                    self.push_at((at, self.nanos), Happening::Arrival(Box::new(packet)));
                 }
             }
             Fate::Lost | Fate::CutOff => {
@@ -285,6 +294,30 @@ impl Grid {
         }
     }
 
+    /// Starts heartbeats of all peers, spread evenly over the interval as those of independent daemons are.
+    pub fn begin_heartbeats(&mut self, every: Millis) {
+        let brokers = self.parties.iter().enumerate().filter_map(|(at, party)| match &party.role {
+            Role::Broker(broker) => Some((at, &broker.peers)),
+            _ => None,
+        });
+        let mut first = Vec::new();
+        for (at, peers) in brokers {
+            let number = i64::try_from(peers.len()).unwrap_or(i64::MAX);
+            let places = peers.keys().filter_map(|peer| self.place(peer));
+            first.extend((0..).zip(places).map(|(nth, peer)| (Millis(every.0 * nth / number), at, peer)));
+        }
+        for (after, at, peer) in first {
+            self.push(self.now + after, Happening::Heartbeat(at, peer, every));
+        }
+    }
+
+    pub(super) fn heartbeat(&mut self, at: usize, peer: usize, every: Millis) {
+        self.push(self.now + every, Happening::Heartbeat(at, peer, every));
+        if let Some(heartbeat) = self.says(peer).filter(|_| self.parties[at].up).map(Box::new) {
+            self.give(at, Input::Heard { call: None, heartbeat, round_trip: Some(50) });
+        }
+    }
+
     /// The heartbeat of a party that is up.
     fn says(&self, at: usize) -> Option<Heartbeat> {
         let known = match &self.parties[at].role {
@@ -322,6 +355,7 @@ impl Grid {
         self.log.row(self.now, || What::Crash { party: at, point });
         let party = &mut self.parties[at];
         party.up = false;
+        party.server.clear();
         if let Role::Site(site) = &mut party.role {
             site.batch.site_crashes();
         }

@@ -4,6 +4,7 @@
 
 use super::log::{CrashPoint, Tally};
 use super::network::About;
+use super::work::Clock;
 use bookahead_party::broker::Broker;
 use bookahead_party::site::{Site, SiteFlaw};
 use bookahead_party::{BatchOrder, CallId, Input, Output, Party, PeerCall, Reply};
@@ -74,6 +75,12 @@ pub struct Host<P: Party> {
     pub(super) misread: Option<Misread<P>>,
     /// The deliberate defect, applied again after each restart.
     alter: Option<Alter<P>>,
+    /// Measures the decisions.
+    clock: Option<Clock>,
+    /// Nanoseconds and events of the decisions since they were last taken.
+    spent: (u64, u64),
+    /// Number of events decided so far, lost ones included.
+    events: u64,
 }
 
 type Misread<P> = fn(&<P as Party>::Event) -> <P as Party>::Event;
@@ -103,6 +110,12 @@ pub(super) trait Driven {
     /// Answers a call with the present view of a job, once all earlier decisions are durable.
     fn show_job(&mut self, call: CallId, id: JobId);
     fn life(&self) -> u32;
+    /// [`Party::deadline`].
+    fn deadline(&self) -> Option<Moment>;
+    /// Measures all further decisions.
+    fn measure(&mut self, clock: Option<Clock>);
+    /// Nanoseconds and events of the decisions since the last call.
+    fn take_spent(&mut self) -> (u64, u64);
 }
 
 impl<P: Party> Host<P> {
@@ -123,6 +136,9 @@ impl<P: Party> Host<P> {
             life: 0,
             misread: None,
             alter: None,
+            clock: None,
+            spent: (0, 0),
+            events: 0,
         }
     }
 
@@ -159,8 +175,15 @@ impl<P: Party> Host<P> {
         self.writing.is_none() && self.decided.is_empty()
     }
 
+    /// The present life, and the number of events decided in all lives.
+    pub(super) fn decided(&self) -> (u32, u64) {
+        (self.life, self.events)
+    }
+
     fn absorb(&mut self, output: Output<P::Event>) -> Vec<BatchOrder> {
         let Output { events, replies, calls, batch, batch_now, remarks, stop, .. } = output;
+        self.events += events.len() as u64;
+        self.spent.1 += events.len() as u64;
         self.decided.events.extend(events);
         self.decided.replies.extend(replies);
         self.decided.calls.extend(calls);
@@ -208,7 +231,12 @@ where
     P::Event: Worded,
 {
     fn step(&mut self, now: Moment, input: Input) -> Vec<BatchOrder> {
+        let before = self.clock.map(|clock| (clock.now)());
         let output = self.party.step(now, input);
+        if let Some((clock, before)) = self.clock.zip(before) {
+            let took = (clock.now)().saturating_sub(before);
+            self.spent.0 += took.saturating_sub(clock.reading);
+        }
         self.absorb(output)
     }
 
@@ -282,6 +310,18 @@ where
 
     fn life(&self) -> u32 {
         self.life
+    }
+
+    fn deadline(&self) -> Option<Moment> {
+        self.party.deadline()
+    }
+
+    fn measure(&mut self, clock: Option<Clock>) {
+        (self.clock, self.spent) = (clock, (0, 0));
+    }
+
+    fn take_spent(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.spent)
     }
 }
 

@@ -5,9 +5,10 @@
 //! - [`site`], [`client`]: the parties; [`host`]: runs a party like the daemon's threads, and deliberate defects
 //! - [`batch`], [`external`], [`cluster`], `guests`: the batch system of a site, and its jobs
 //! - [`network`], [`drive`]: messages and their delivery; [`trouble`]: faults
+//! - [`work`]: the time that parties need for their decisions, none by default
 //! - [`log`]: rows and counts for diagrams and tables
 //! - [`witness`], `verdict`: the invariants, checked during and after a run
-//! - [`faults`]: random grids with random faults
+//! - [`faults`]: random grids with random faults; [`scale`]: large grids under load
 //!
 //! A run depends only on the description and one seed.
 
@@ -22,10 +23,12 @@ mod healing;
 pub mod host;
 pub mod log;
 pub mod network;
+pub mod scale;
 pub mod site;
 pub mod trouble;
 mod verdict;
 pub mod witness;
+pub mod work;
 
 pub use batch::Batch;
 pub use client::{Client, Record, Step, Wish};
@@ -36,12 +39,14 @@ pub use network::Message;
 pub use site::{Broker, Site};
 pub use trouble::Trouble;
 pub use witness::{Violation, Witness};
+pub use work::{Clock, Cost, Load, PerInput, Spent};
 
 use bookahead_protocol::{Millis, Moment, Name};
 use external::Work;
 use host::Driven;
 use network::{Network, Packet};
 use std::collections::BTreeMap;
+use work::Server;
 
 /// The three kinds of parties.
 pub enum Role {
@@ -68,6 +73,8 @@ pub struct Party {
     ahead: Millis,
     /// Latest time that its clock has shown.
     latest: Moment,
+    /// Its waiting inputs, if inputs take time.
+    server: Server,
 }
 
 enum Happening {
@@ -75,25 +82,34 @@ enum Happening {
     Wake(usize),
     /// The write of a party is durable; the number is the life in which it began, to ignore it after a crash.
     Durable(usize, u32),
+    /// A party has spent the time that its last input takes; with the life in which it began.
+    Handled(usize, u32),
     Batch(usize, Box<Work>),
     /// A broker exchanges heartbeats with its peers.
     Beat(usize),
+    /// A broker gets the heartbeat of one peer, and the next one after this interval.
+    Heartbeat(usize, usize, Millis),
     Trouble(Trouble),
 }
 
 /// A grid and its event queue.
 pub struct Grid {
     now: Moment,
+    /// The time since the millisecond of `now`, in nanoseconds; zero unless inputs take time.
+    nanos: u32,
+    cost: Option<Cost>,
     parties: Vec<Party>,
     places: BTreeMap<Name, usize>,
     network: Network,
     /// Ordered by time, then by the order of scheduling.
-    to_come: BTreeMap<(Moment, u64), Happening>,
+    to_come: BTreeMap<((Moment, u32), u64), Happening>,
     arranged: u64,
     /// Messages in transit.
     travelling: usize,
     /// Number of executions of jobs when their programs were last counted.
     executions: u32,
+    /// Whether a client has sent a call about a job.
+    has_jobs: bool,
     /// Counts of injected faults.
     troubles: Tally,
     flaw: Option<Flaw>,
@@ -106,7 +122,16 @@ pub struct Grid {
 impl Party {
     /// A party that is up, with an exact clock.
     pub fn new(name: Name, role: Role) -> Party {
-        Party { name, role, up: true, armed: None, wakes: None, ahead: Millis(0), latest: Moment(0) }
+        Party {
+            name,
+            role,
+            up: true,
+            armed: None,
+            wakes: None,
+            ahead: Millis(0),
+            latest: Moment(0),
+            server: Server::default(),
+        }
     }
 
     fn driven(&mut self) -> Option<&mut dyn Driven> {
@@ -132,6 +157,7 @@ impl Party {
     /// Whether it is up and has nothing in progress.
     fn is_settled(&self) -> bool {
         self.up
+            && self.server.is_idle()
             && match &self.role {
                 Role::Site(site) => site.host.is_durable() && site.party().is_settled(),
                 Role::Broker(broker) => broker.host.is_durable() && broker.head().is_settled(),
@@ -146,6 +172,8 @@ impl Grid {
         let places = parties.iter().enumerate().map(|(at, party)| (party.name.clone(), at)).collect();
         let mut grid = Grid {
             now: Moment(0),
+            nanos: 0,
+            cost: None,
             witness: Witness::default(),
             parties,
             places,
@@ -154,6 +182,7 @@ impl Grid {
             arranged: 0,
             travelling: 0,
             executions: 0,
+            has_jobs: false,
             troubles: Tally::default(),
             flaw: None,
             log: Log::default(),
@@ -224,11 +253,16 @@ impl Grid {
     }
 
     fn next_at(&self) -> Option<Moment> {
-        self.to_come.first_key_value().map(|((at, _), _)| *at)
+        self.to_come.first_key_value().map(|(((at, _), _), _)| *at)
     }
 
     fn push(&mut self, at: Moment, what: Happening) {
-        self.to_come.insert((at.max(self.now), self.arranged), what);
+        self.push_at((at, 0), what);
+    }
+
+    /// Schedules with a fraction of a millisecond, in nanoseconds.
+    fn push_at(&mut self, at: (Moment, u32), what: Happening) {
+        self.to_come.insert((at.max((self.now, self.nanos)), self.arranged), what);
         self.arranged += 1;
     }
 
@@ -237,7 +271,9 @@ impl Grid {
         while self.next_at().is_some_and(|next| next <= until) {
             self.step();
         }
-        self.now = self.now.max(until);
+        if until > self.now {
+            (self.now, self.nanos) = (until, 0);
+        }
     }
 
     /// Runs until all parties are settled, at most until `until`; returns whether they are.
@@ -265,7 +301,7 @@ impl Grid {
 
     fn step(&mut self) {
         let Some(((at, _), next)) = self.to_come.pop_first() else { return };
-        self.now = at;
+        (self.now, self.nanos) = at;
         match next {
             Happening::Arrival(packet) => {
                 self.travelling -= 1;
@@ -279,8 +315,10 @@ impl Grid {
                 }
             }
             Happening::Durable(at, life) => self.durable(at, life),
+            Happening::Handled(at, life) => self.handled(at, life),
             Happening::Batch(at, work) => self.batch_works(at, *work),
             Happening::Beat(at) => self.beat(at),
+            Happening::Heartbeat(at, peer, every) => self.heartbeat(at, peer, every),
             Happening::Trouble(trouble) => self.suffer(trouble),
         }
     }

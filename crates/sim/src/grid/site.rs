@@ -25,7 +25,13 @@ pub struct Site {
     pub(super) lies: u32,
     pub(super) flaw: Option<Flaw>,
     repeats: u128,
+    /// State at the last check of the witness: up, failed, changes.
+    pub(super) looked: Option<(bool, bool, Changes)>,
 }
+
+/// Everything that can change the room of a site: its life, decided events, whether all are durable, versions of its
+/// clusters, and lost capacity.
+pub(super) type Changes = (u32, u64, bool, u64, u64);
 
 impl Site {
     /// A site with an in-process batch system and an instant disk. `clusters` have local jobs; other resources are
@@ -54,7 +60,7 @@ impl Site {
         batch.totals = totals.collect();
         let about = about(&rules.site, Role::Site);
         let host = Host::new(Party::new(rules, about, options)?, disk);
-        Ok(Site { host, batch, lies: 0, flaw: None, repeats: 0 })
+        Ok(Site { host, batch, lies: 0, flaw: None, repeats: 0, looked: None })
     }
 
     /// Its reservations.
@@ -75,6 +81,14 @@ impl Site {
     /// Its rules, as configured.
     pub fn rules(&self) -> &Rules {
         self.host.party().rules()
+    }
+
+    pub(super) fn changes(&self) -> Changes {
+        let (life, events) = self.host.decided();
+        let versions = self.batch.clusters.values().map(|cluster| cluster.version).sum();
+        let resources = self.rules().resources.iter().map(|offered| &offered.resource.name);
+        let lost = resources.map(|name| u64::from(self.ledger().lost_capacity(name).0)).sum();
+        (life, events, self.host.is_durable(), versions, lost)
     }
 
     /// Whether its batch system is external.

@@ -147,6 +147,7 @@ impl Grid {
     fn broken_bookings(&mut self) -> Vec<(Rule, String)> {
         let (mut broken, mut unseen) = (Vec::new(), 0);
         for (party, broker) in self.brokers() {
+            let picks = picks(broker);
             for booking in broker.head().bookings() {
                 let standing = booking.state.is_standing();
                 let parts = booking.asked.as_ref().map_or(0, |asked| asked.request.parts.len());
@@ -155,7 +156,8 @@ impl Grid {
                     broken.push((Rule::AllOrNothing, what));
                 }
                 if !standing {
-                    let parts = self.standing_parts(&party.name, booking, broker);
+                    let picks = picks.get(&booking.id).map_or(&[][..], Vec::as_slice);
+                    let parts = self.standing_parts(&party.name, booking, picks);
                     broken.extend(parts.into_iter().map(|what| (Rule::AllOrNothing, what)));
                 }
                 for (part, child) in booking.children.iter().enumerate() {
@@ -256,13 +258,7 @@ impl Grid {
     }
 
     /// Parts that stand although their booking does not.
-    fn standing_parts(&self, party: &Name, booking: &Booking, broker: &Broker) -> Vec<String> {
-        let picks = broker.bookings_journal().filter(|event| event.id() == Some(booking.id));
-        let picks = picks.map(|event| match event {
-            Event::Trying { picks, .. } => picks.iter().collect(),
-            Event::Replacing { picks, .. } => picks.iter().map(|(_, pick)| pick).collect(),
-            _ => Vec::new(),
-        });
+    fn standing_parts(&self, party: &Name, booking: &Booking, picks: &[&Pick]) -> Vec<String> {
         let stands = |pick: &&Pick| match self.state_at(&pick.peer, pick.child) {
             // A part that ended before the rest was given up, or before its site could be told, cannot be given back.
             Some(State::Completed) => {
@@ -273,7 +269,7 @@ impl Grid {
         };
         // After a lost disk a site adopts backings as committed, so these parts stand legitimately.
         let found = |pick: &&Pick| self.has_lost_disk(&pick.peer);
-        let standing = picks.flatten().filter(stands).filter(|pick| !found(pick));
+        let standing = picks.iter().copied().filter(stands).filter(|pick| !found(pick));
         let what = |pick: &Pick| {
             let Booking { id, state, .. } = booking;
             format!("{party}: {id} is {state}, its part {} at {} stands", pick.child, pick.peer)
@@ -406,6 +402,9 @@ impl Grid {
 
     /// Checks, whenever a job has started, that no job runs twice at the same time.
     pub(super) fn check_runs(&mut self) {
+        if !self.has_jobs {
+            return;
+        }
         let clusters = self.sites().flat_map(|(_, site)| site.clusters().values());
         let executions = clusters.flat_map(|cluster| cluster.executions.values()).sum();
         if executions == self.executions {
@@ -450,6 +449,21 @@ impl Grid {
         });
         repeated.map(|(id, times)| format!("{id} ran {times} times")).collect()
     }
+}
+
+/// All parts that a broker has tried to hold, by booking.
+fn picks(broker: &Broker) -> BTreeMap<ReservationId, Vec<&Pick>> {
+    let mut all: BTreeMap<ReservationId, Vec<&Pick>> = BTreeMap::new();
+    for event in broker.bookings_journal() {
+        match event {
+            Event::Trying { id, picks, .. } => all.entry(*id).or_default().extend(picks),
+            Event::Replacing { id, picks, .. } => {
+                all.entry(*id).or_default().extend(picks.iter().map(|(_, pick)| pick));
+            }
+            _ => {}
+        }
+    }
+    all
 }
 
 /// Whether replaying the journal of a party gives a state that differs from its present one.

@@ -8,6 +8,7 @@ mod faults;
 mod invariants;
 mod known_answers;
 mod reference;
+mod scale;
 
 use bookahead_plan::{Capacity, Owner, Policy, Seconds, Time, Waiting};
 use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Overrun, Site, simulate};

@@ -216,3 +216,85 @@ fn offer_at(site: &Name, interval: Interval, capacity: Capacity) -> Answer {
     };
     Answer::Offers(vec![Offer { slots: vec![slot] }])
 }
+
+/// A broker over twenty sites that probes three of them first.
+fn large_broker() -> Broker {
+    let mut broker = Broker::new(Rules { probe_first: Some(3), maker: 7, ..Rules::default() });
+    for at in 0..20 {
+        let peer = format!("site{at:02}");
+        broker.register(name(&peer), vec![Resource::new(&peer, "cluster", "processors", 8)], None);
+    }
+    broker.resume(Moment(0));
+    broker
+}
+
+fn probe_with_key(broker: &mut Broker, key: u128, request: Request) -> Vec<Outgoing> {
+    let call = Call::Probe { request, most: 1, starts: Vec::new() };
+    let caller = Caller { user: name("ada"), roles: Vec::new() };
+    broker.handle(Moment(0), &name("ada"), &Envelope { key: Key(key), caller, call }).send
+}
+
+#[test]
+fn a_broker_that_probes_a_few_peers_first_asks_no_more_if_they_have_room_and_others_each_time() {
+    let mut broker = large_broker();
+    let mut asked = std::collections::BTreeSet::new();
+    for key in 0..20 {
+        let calls = probe_with_key(&mut broker, key, one());
+        assert_eq!(calls.len(), 3);
+        let mut replies = 0;
+        for call in &calls {
+            let effects = broker.on_answer(Moment(10), &call.to, call.envelope.key, &offer(&call.to, call));
+            assert!(effects.send.is_empty(), "nobody else is asked");
+            replies += effects.replies.len();
+            asked.insert(call.to.clone());
+        }
+        assert_eq!(replies, 1);
+    }
+    assert!(asked.len() > 15, "requests are spread over the sites: {asked:?}");
+}
+
+#[test]
+fn all_peers_are_probed_in_the_end_if_those_before_have_no_room() {
+    let mut broker = large_broker();
+    let mut rounds = Vec::new();
+    let mut calls = probe_with_key(&mut broker, 1, one());
+    let mut asked = std::collections::BTreeSet::new();
+    let mut last = Effects::default();
+    while !calls.is_empty() {
+        rounds.push(calls.len());
+        let mut next = Vec::new();
+        for call in &calls {
+            assert!(asked.insert(call.to.clone()), "{} is asked twice", call.to);
+            last = broker.on_answer(Moment(10), &call.to, call.envelope.key, &refused(no_room()));
+            next.extend(last.send.clone());
+        }
+        calls = next;
+    }
+    assert_eq!(rounds, [3, 6, 11]);
+    assert_eq!(told(&mut broker, last).why, no_room());
+}
+
+#[test]
+fn parts_whose_first_offers_do_not_match_are_looked_for_at_other_peers() {
+    let mut broker = large_broker();
+    let parts = vec![part("processors", 4, 100, 900, 100), part("processors", 8, 100, 900, 100)];
+    let mut calls = probe_with_key(&mut broker, 1, together(parts));
+    let (mut asked, mut replies) = (0, Vec::new());
+    while let Some(call) = calls.pop() {
+        asked += 1;
+        let Call::Probe { request, .. } = &call.envelope.call else { panic!("{call:?}") };
+        let wanted = request.parts[0].wanted;
+        // The first ones have room for one part early and for the other late; all others at any time.
+        let interval = match (asked, wanted.capacity) {
+            (..13, Capacity(4)) => Interval::new(Time(100), Time(200)),
+            (..13, _) => Interval::new(Time(300), Time(400)),
+            _ => Interval::new(Time(500), Time(600)),
+        };
+        let answer = offer_at(&call.to, interval, wanted.capacity);
+        let effects = broker.on_answer(Moment(10), &call.to, call.envelope.key, &answer);
+        calls.extend(effects.send);
+        replies.extend(effects.replies);
+    }
+    assert!(matches!(replies[0].answer, Answer::Offers(_)), "{replies:?}");
+    assert!(asked > 12, "{asked}");
+}
