@@ -143,15 +143,18 @@ impl Batch {
             // A requeued chunk continues behind the last run in its log.
             let command = self.command("sbatch").args(["--parsable", "--requeue"]).args([
                 format!("--array=0-{last}"),
-                "--job-name=bookahead-sweep".to_owned(),
+                format!("--job-name={}", store.job_name()),
                 format!("--cpus-per-task={}", self.settings.cpus),
                 format!("--output={}/slurm-%A_%a.out", text_of(&store.work())?),
             ]);
             let command = command.args(self.settings.options.clone()).input(script);
-            let submitted = self.run(&command).with_context(|| match &jobs[..] {
-                [] => "cannot submit the chunks".to_owned(),
-                jobs => format!("cannot submit all chunks; cancel the first with scancel {}", jobs.join(" ")),
-            })?;
+            let submitted = self.run(&command).inspect_err(|_| {
+                // All or none: a part of the chunks would have to be found again.
+                if !jobs.is_empty() {
+                    let _ = self.run(&self.command("scancel").args(jobs.clone()));
+                }
+            });
+            let submitted = submitted.context("cannot submit the chunks")?;
             // `--parsable` prints the number, and the name of the cluster behind a semicolon.
             let number = submitted.trim().split(';').next().unwrap_or_default().to_owned();
             ensure!(number.parse::<u64>().is_ok(), "sbatch printed no job number: {}", submitted.trim());
@@ -165,7 +168,7 @@ impl Batch {
             "--output-mode=json".to_owned(),
             "submit".to_owned(),
             format!("--array=0-{}", store.chunks().saturating_sub(1)),
-            "--name=bookahead-sweep".to_owned(),
+            format!("--name={}", store.job_name()),
             format!("--cpus={}", self.settings.cpus),
             "--stdout=none".to_owned(),
             format!("--stderr={}/hq-%{{TASK_ID}}.err", text_of(&store.work())?),
@@ -179,29 +182,22 @@ impl Batch {
         Ok(id.to_string())
     }
 
-    /// Whether one of the jobs waits or runs.
-    pub(crate) fn is_alive(&self, jobs: &[String]) -> Result<bool> {
-        for job in jobs {
-            let alive = match self.system {
-                System::Slurm => self.is_array_alive(job)?,
-                System::HyperQueue => self.are_tasks_alive(job)?,
-            };
-            if alive {
-                return Ok(true);
+    /// Whether a job of the plan waits or runs.
+    pub(crate) fn is_alive(&self, store: &Store, submitted: &Submitted) -> Result<bool> {
+        match self.system {
+            System::Slurm => self.is_array_alive(store),
+            System::HyperQueue => {
+                let alive = submitted.jobs.iter().map(|job| self.are_tasks_alive(job));
+                Ok(alive.collect::<Result<Vec<bool>>>()?.contains(&true))
             }
         }
-        Ok(false)
     }
 
-    fn is_array_alive(&self, job: &str) -> Result<bool> {
-        let command = self.command("squeue").args(["--noheader", "--format=%T", &format!("--jobs={job}")]);
-        let outcome = self.runner.run(&command)?;
-        if outcome.is_success() {
-            return Ok(!outcome.out.trim().is_empty());
-        }
-        // A job that ended some minutes ago is forgotten.
-        ensure!(outcome.said().contains("Invalid job id"), "squeue: {}", outcome.said());
-        Ok(false)
+    /// By name: if we were killed while `sbatch` ran, its job number is unknown.
+    fn is_array_alive(&self, store: &Store) -> Result<bool> {
+        let name = format!("--name={}", store.job_name());
+        let jobs = self.run(&self.command("squeue").args(["--noheader", "--format=%T", &name]))?;
+        Ok(!jobs.trim().is_empty())
     }
 
     fn are_tasks_alive(&self, job: &str) -> Result<bool> {
@@ -229,7 +225,7 @@ impl Batch {
             let now = store.count_ended() as u64;
             progress.add(now.saturating_sub(ended));
             ended = ended.max(now);
-            match self.is_alive(&submitted.jobs) {
+            match self.is_alive(store, submitted) {
                 Ok(true) => (failed, after_end) = (0, 0),
                 Ok(false) => {
                     (failed, after_end) = (0, after_end + 1);

@@ -20,6 +20,7 @@ pub(crate) mod values;
 use crate::output::{Progress, plural, print_json, say, threads};
 use anyhow::{Context, Result, bail, ensure};
 use batch::{Batch, System};
+use bookahead_lrms::LrmsError;
 use chunk::{Failure, failures, run_chunks, unfinished};
 use clap::{Args, Subcommand, ValueEnum};
 use description::Sweep;
@@ -145,7 +146,7 @@ fn running(sweep: &Sweep, identity: u128) -> Result<Option<Store>> {
         return Ok(None);
     };
     let jobs = submitted.jobs.join(" ");
-    let alive = Batch::new(system, &store)?.is_alive(&submitted.jobs).with_context(|| {
+    let alive = Batch::new(system, &store)?.is_alive(&store, submitted).with_context(|| {
         format!("cannot find out whether jobs {jobs} of an earlier start still run; delete sweep.json if they do not")
     })?;
     if !alive {
@@ -188,11 +189,29 @@ fn start(
         Place::Slurm => System::Slurm,
         Place::Hyperqueue => System::HyperQueue,
     };
-    let jobs = Batch::new(system, &store)?.submit(&store)?;
-    let chunks = plural(store.chunks() as u64, "chunk");
-    say!("submitted {chunks} to {} as {}", system.name(), jobs.join(" "));
-    store.set_submitted(Submitted { on: system.name().to_owned(), jobs })?;
+    submit(&mut store, system)?;
     Ok(store)
+}
+
+fn submit(store: &mut Store, system: System) -> Result<()> {
+    let batch = Batch::new(system, store)?;
+    let on = system.name().to_owned();
+    // Before the jobs exist: if we are killed now, the next start looks for them.
+    store.set_submitted(Some(Submitted { on: on.clone(), jobs: Vec::new() }))?;
+    match batch.submit(store) {
+        Ok(jobs) => {
+            let chunks = plural(store.chunks() as u64, "chunk");
+            say!("submitted {chunks} to {on} as {}", jobs.join(" "));
+            store.set_submitted(Some(Submitted { on, jobs }))
+        }
+        Err(error) => {
+            // A command that did not answer may have submitted a job.
+            if !error.chain().any(|cause| matches!(cause.downcast_ref(), Some(LrmsError::Silent { .. }))) {
+                store.set_submitted(None)?;
+            }
+            Err(error)
+        }
+    }
 }
 
 /// Tells what was done and what failed.

@@ -257,7 +257,11 @@ impl Results {
             });
             Bars::new(title, with_unit(metric), x.names(), series.collect()).to_svg()
         };
-        Section::Figure { file: format!("{metric}-curves.svg"), caption: self.caption(&axes), svg }
+        Section::Figure {
+            file: format!("{metric}-curves.svg"),
+            caption: self.caption(&axes, " with its 95% confidence interval"),
+            svg,
+        }
     }
 
     fn heat_maps(
@@ -277,7 +281,7 @@ impl Results {
         // One scale for all maps of a result, so that they can be compared.
         let means = || estimates.values().map(|estimate| estimate.mean);
         let range = (means().fold(f64::INFINITY, f64::min), means().fold(f64::NEG_INFINITY, f64::max));
-        let caption = self.caption(&axes);
+        let caption = self.caption(&axes, "");
         let map = |at: Option<usize>| {
             let cell = |row: usize, column: usize| {
                 let places: Vec<usize> = [Some(column), Some(row), at].into_iter().flatten().collect();
@@ -308,7 +312,7 @@ impl Results {
     }
 
     /// What a value of a figure is the mean of.
-    fn caption(&self, axes: &[&Axis<'_>]) -> String {
+    fn caption(&self, axes: &[&Axis<'_>], interval: &str) -> String {
         let parameters = self.store.sweep.parameters.iter().enumerate();
         let others = parameters
             .filter(|(at, parameter)| parameter.values.len() > 1 && axes.iter().all(|axis| axis.at != *at));
@@ -316,7 +320,7 @@ impl Results {
         let mut parts = Vec::new();
         if let Some((_, seed)) = seeds.first() {
             let seeds = plural(seed.values.len() as u64, "seed");
-            parts.push(format!("Mean over {seeds} with its 95% confidence interval"));
+            parts.push(format!("Mean over {seeds}{interval}"));
         }
         if !others.is_empty() {
             let names: Vec<&str> = others.iter().map(|(_, parameter)| &*parameter.name).collect();

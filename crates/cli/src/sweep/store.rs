@@ -139,9 +139,14 @@ impl Store {
     }
 
     /// Records which jobs run the chunks.
-    pub(crate) fn set_submitted(&mut self, submitted: Submitted) -> Result<()> {
-        self.plan.submitted = Some(submitted);
+    pub(crate) fn set_submitted(&mut self, submitted: Option<Submitted>) -> Result<()> {
+        self.plan.submitted = submitted;
         self.save()
+    }
+
+    /// The name of its jobs.
+    pub(crate) fn job_name(&self) -> String {
+        format!("bookahead-{}", self.id)
     }
 
     /// Whether it is the plan of this description, on these inputs.

@@ -1,7 +1,7 @@
 //! The what-if workloads on a real Slurm, here and over ssh, and on a real HyperQueue: bit for bit the results of this
 //! machine.
 
-use super::{files, logged, rows, until, what_if, what_if_jobs};
+use super::{files, logged, rows, until, what_if};
 use crate::batch::cluster::Cluster;
 use crate::batch::sshd::Sshd;
 use crate::folder::Folder;
@@ -17,8 +17,8 @@ fn slurm(cluster: &mut Cluster, more: &str) -> String {
 }
 
 /// The what-if workloads on this machine.
-fn locally(folder: &Folder, jobs: usize) {
-    folder.write("local.toml", what_if("local", jobs, ""));
+fn locally(folder: &Folder, seeds: usize) {
+    folder.write("local.toml", what_if("local", seeds, ""));
     folder.succeed("sweep local.toml");
 }
 
@@ -26,10 +26,10 @@ fn locally(folder: &Folder, jobs: usize) {
 fn the_what_if_workloads_on_slurm_are_bit_identical_to_those_of_this_machine() {
     let folder = Folder::new();
     let mut cluster = Cluster::of(2, 2);
-    folder.write("slurm.toml", what_if("slurm", what_if_jobs(), &slurm(&mut cluster, "cpus = 1\n")));
+    folder.write("slurm.toml", what_if("slurm", 1, &slurm(&mut cluster, "cpus = 1\n")));
     let ran = folder.succeed("sweep slurm.toml --on slurm");
     assert!(ran.err.contains("submitted 8 chunks to slurm as "), "{ran:?}");
-    locally(&folder, what_if_jobs());
+    locally(&folder, 1);
     assert_eq!(rows(&folder.path("slurm/runs")).len(), 72);
     assert_eq!(files(&folder.path("slurm/runs")), files(&folder.path("local/runs")));
 }
@@ -39,25 +39,25 @@ fn a_chunk_that_slurm_kills_continues_over_ssh_and_nothing_runs_twice() {
     let folder = Folder::new();
     let (mut cluster, sshd) = (Cluster::of(1, 2), Sshd::start());
     let ssh = sshd.described().replace("[batch.ssh]", "[slurm.ssh]");
-    folder.write("slurm.toml", what_if("slurm", 1_500, &slurm(&mut cluster, &ssh)));
+    folder.write("slurm.toml", what_if("slurm", 6, &slurm(&mut cluster, &ssh)));
     let mut command = folder.command("sweep slurm.toml --on slurm");
     let first = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let out = folder.path("slurm");
     until(|| logged(&out) >= 4);
     // The chunks that run are killed at once; the others never start.
-    cluster.tell(&["scancel", "--state=PENDING", "--name=bookahead-sweep"]);
-    cluster.tell(&["scancel", "--signal=KILL", "--full", "--name=bookahead-sweep"]);
+    cluster.tell(&["scancel", "--state=PENDING", "--partition=main"]);
+    cluster.tell(&["scancel", "--signal=KILL", "--full", "--partition=main"]);
     let first = first.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&first.stderr).into_owned();
     assert_eq!(first.status.code(), Some(1), "{said}");
     assert!(said.contains("ended early") && said.contains("  bookahead sweep chunk "), "{said}");
     let ended = logged(&out) + if out.join("runs").exists() { rows(&out.join("runs")).len() } else { 0 };
-    assert!((4..72).contains(&ended), "{ended}: {said}");
+    assert!((4..432).contains(&ended), "{ended}: {said}");
     let last = folder.succeed("sweep slurm.toml --on slurm").err;
-    assert!(last.contains(&format!("{ended} runs of 72 are done already")), "{last}");
-    let left = (72 - ended).div_ceil(9);
+    assert!(last.contains(&format!("{ended} runs of 432 are done already")), "{last}");
+    let left = (432 - ended).div_ceil(54);
     assert!(last.contains(&format!("submitted {left} chunk")), "{last}");
-    locally(&folder, 1_500);
+    locally(&folder, 6);
     assert_eq!(rows(&out.join("runs")), rows(&folder.path("local/runs")));
     assert!((1..=4).contains(&sshd.logins()), "connections are kept open: {}", sshd.logins());
 }
@@ -66,7 +66,7 @@ fn a_chunk_that_slurm_kills_continues_over_ssh_and_nothing_runs_twice() {
 fn a_sweep_that_was_left_waits_for_its_jobs_and_submits_none_again() {
     let folder = Folder::new();
     let mut cluster = Cluster::of(1, 2);
-    folder.write("slurm.toml", what_if("slurm", 1_000, &slurm(&mut cluster, "")));
+    folder.write("slurm.toml", what_if("slurm", 6, &slurm(&mut cluster, "")));
     let mut command = folder.command("sweep slurm.toml --on slurm");
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let out = folder.path("slurm");
@@ -75,7 +75,7 @@ fn a_sweep_that_was_left_waits_for_its_jobs_and_submits_none_again() {
     first.wait().unwrap();
     let second = folder.succeed("sweep slurm.toml").err;
     assert!(second.contains("which were submitted earlier") && !second.contains("submitted 8"), "{second}");
-    assert_eq!(rows(&out.join("runs")).len(), 72);
+    assert_eq!(rows(&out.join("runs")).len(), 432);
 }
 
 /// A HyperQueue server with one worker, of the package `hyperqueue`. The package has no `hq`; a script stands for it.
@@ -127,10 +127,10 @@ fn the_what_if_workloads_through_hyperqueue_are_bit_identical_to_those_of_this_m
     let settings = format!(
         "[hyperqueue]\ncommands = \"{here}bin\"\nenvironment = {{ HQ_SERVER_DIR = \"{here}server\" }}\n"
     );
-    folder.write("hq.toml", what_if("hq", what_if_jobs(), &settings));
+    folder.write("hq.toml", what_if("hq", 1, &settings));
     let ran = folder.succeed("sweep hq.toml --on hyperqueue");
     assert!(ran.err.contains("submitted 8 chunks to hyperqueue as 1"), "{ran:?}");
-    locally(&folder, what_if_jobs());
+    locally(&folder, 1);
     assert_eq!(rows(&folder.path("hq/runs")).len(), 72);
     assert_eq!(files(&folder.path("hq/runs")), files(&folder.path("local/runs")));
 }

@@ -57,11 +57,11 @@ fn what_is_done_is_not_done_again_and_what_is_new_is() {
 #[test]
 fn a_killed_sweep_continues_and_no_run_that_ended_runs_twice() {
     let folder = Folder::new();
-    folder.write("all.toml", what_if("all", 600, ""));
+    folder.write("all.toml", what_if("all", 4, ""));
     folder.succeed("sweep all.toml");
-    folder.write("sweep.toml", what_if("out", 600, ""));
+    folder.write("sweep.toml", what_if("out", 4, ""));
     let mut ended = 0;
-    for wanted in [5, 20, 40] {
+    for wanted in [5, 60, 120] {
         let mut command = folder.command("sweep sweep.toml --threads 2");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let out = folder.path("out");
@@ -69,11 +69,11 @@ fn a_killed_sweep_continues_and_no_run_that_ended_runs_twice() {
         child.kill().unwrap();
         child.wait().unwrap();
         ended = rows_if_any(&out) + logged(&out);
-        assert!((wanted..72).contains(&ended), "killed in the middle: {ended}");
+        assert!((wanted..288).contains(&ended), "killed in the middle: {ended}");
     }
     let last = folder.succeed("sweep sweep.toml").err;
-    assert!(last.contains(&format!("{ended} runs of 72 are done already")), "{last}");
-    assert!(last.contains(&format!("ran {} run", 72 - ended)), "{last}");
+    assert!(last.contains(&format!("{ended} runs of 288 are done already")), "{last}");
+    assert!(last.contains(&format!("ran {} run", 288 - ended)), "{last}");
     assert_eq!(rows(&folder.path("out/runs")), rows(&folder.path("all/runs")));
 }
 
@@ -86,7 +86,7 @@ fn rows_if_any(out: &std::path::Path) -> usize {
 #[test]
 fn a_killed_chunk_continues_behind_its_last_run() {
     let folder = Folder::new();
-    folder.write("sweep.toml", what_if("out", 600, "").replace("chunk = 9", "chunk = 72"));
+    folder.write("sweep.toml", what_if("out", 3, "").replace("chunk = 27", "chunk = 300"));
     let start = |line: &str| {
         let mut command = folder.command(line);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
@@ -107,14 +107,14 @@ fn a_killed_chunk_continues_behind_its_last_run() {
     let log = std::fs::read(plan.join("00000.log")).unwrap();
     std::fs::write(plan.join("00000.log"), [&log[..], b"{\"run\":7"].concat()).unwrap();
     let last = folder.succeed("sweep chunk out 0").err;
-    assert!(last.contains(&format!("chunk 0: ran {} of 72 runs", 72 - ended)), "{last}");
-    assert_eq!(rows(&folder.path("out/runs")).len(), 72);
+    assert!(last.contains(&format!("chunk 0: ran {} of 216 runs", 216 - ended)), "{last}");
+    assert_eq!(rows(&folder.path("out/runs")).len(), 216);
 }
 
 #[test]
 fn runs_that_fail_are_listed_with_the_command_that_repeats_them() {
     let folder = with_trace();
-    // A machine of 4 processors is too small for some jobs, but no job is left at a time before the trace.
+    // No job was submitted before the trace begins.
     folder.write("sweep.toml", format!("{SWEEP}[parameters]\nload = [1, 2]\nto = [\"-5\", \"100000\"]\n"));
     let ran = folder.run("sweep sweep.toml");
     ran.assert_refused(
@@ -212,14 +212,14 @@ fn experiments_are_swept_over_seeds() {
     );
     folder.succeed("sweep sweep.toml");
     assert_eq!(rows(&folder.path("out/runs")).len(), 3);
-    folder.write("bad.toml", what_if("bad", 100, "colour = 1\n"));
+    folder.write("bad.toml", what_if("bad", 1, "colour = 1\n"));
     folder.fail("sweep bad.toml", &["unknown parameter colour of what-if"]);
 }
 
 #[test]
 fn a_report_has_curves_heat_maps_and_a_table() {
     let folder = Folder::new();
-    folder.write("sweep.toml", what_if("out", 200, "seed = [1, 2]\n"));
+    folder.write("sweep.toml", what_if("out", 2, "jobs = 300\n"));
     folder.succeed("sweep sweep.toml --quiet");
     let ran = folder.succeed("sweep report out --metric success,delayed");
     assert!(ran.err.ends_with("report: out/report/index.html\n"), "{ran:?}");
