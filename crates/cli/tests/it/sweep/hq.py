@@ -39,8 +39,7 @@ def submit(client, words):
 def info(client, job):
     def tell(jobs):
         counts = jobs[job]
-        ended = counts["finished"] + counts["failed"] + counts["canceled"]
-        stats = {"running": 0, "waiting": counts["total"] - ended}
+        stats = {"running": 0, "waiting": 0 if counts["completed"] else counts["total"] - counts["finished"]}
         print(json.dumps([{"info": {"id": job, "task_stats": stats}}]), flush=True)
         os._exit(0)
 
