@@ -18,19 +18,17 @@ fn each_row_has_what_a_run_of_its_own_prints() {
     assert_eq!((found.len(), files(&folder.path("out/runs")).len()), (8, 2));
     for (scheduler, load, seed) in [("easy", 1.0, 1), ("fcfs", 1.5, 2)] {
         let options = format!("--scheduler {scheduler} --load {load} --block 8 --seed {seed}");
-        let alone = &folder.succeed(&format!("simulate trace.swf {options} --json")).json()["schedulers"][0];
+        // As text: a parser of JSON may not keep the last digit of a number.
+        let alone = folder.succeed(&format!("simulate trace.swf {options} --json")).out;
         let row = found.iter().find(|row| {
-            [format!("\"{scheduler}\""), format!("load: {load:?}"), format!("seed: {seed}")]
-                .iter()
-                .all(|part| row.contains(part))
+            let parts = [format!("\"{scheduler}\""), format!("load: {load:?}"), format!("seed: {seed}")];
+            parts.iter().all(|part| row.contains(part))
         });
         let row = row.unwrap_or_else(|| panic!("{scheduler} {load} {seed}: {found:#?}"));
-        for part in [
-            format!("mean_wait: {:?}", alone["mean_wait"].as_f64().unwrap()),
-            format!("makespan: {}", alone["makespan"]),
-            format!("granted: {}", alone["reservations"]["granted"]),
-        ] {
-            assert!(row.contains(&part), "{part} in {row}");
+        for name in ["mean_wait", "makespan", "granted"] {
+            let (_, rest) = alone.split_once(&format!("\"{name}\": ")).unwrap();
+            let value = rest.split([',', '\n']).next().unwrap();
+            assert!(row.contains(&format!("{name}: {value},")), "{name}: {value} in {row}");
         }
     }
     assert!(!folder.path("out/work").exists(), "nothing is left over");
@@ -192,9 +190,11 @@ fn grids_are_swept_over_seeds_and_values_of_their_description() {
     );
     let alone = folder.succeed("simulate-grid grid.toml --seed 2 --json").json();
     let took = alone["requests"][0]["took"].as_f64().unwrap();
-    assert!(found.iter().any(|row| {
-        row.contains("seed: 2, network_lost: 0.0,") && row.contains(&format!("mean_answer: {took:?}"))
-    }));
+    assert!(
+        found
+            .iter()
+            .any(|row| { row.contains("seed: 2,") && row.contains(&format!("mean_answer: {took:?}")) })
+    );
     assert_eq!(folder.succeed("sweep one out 2").json()["mean_answer"], took);
     folder.write(
         "bad.toml",
