@@ -71,7 +71,7 @@ enum Name {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let threads = threads(arguments.threads);
-    let scale = Scale { quick: arguments.quick, seeds: usize::from(arguments.seeds), threads };
+    let scale = Scale { quick: arguments.quick, first_seed: 1, seeds: usize::from(arguments.seeds), threads };
     // Created at the first report, because only the experiment knows its number of runs.
     let bar: OnceLock<Progress> = OnceLock::new();
     let progress = |_done: usize, total: usize| {

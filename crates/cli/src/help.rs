@@ -15,7 +15,10 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ),
     ("Jobs", &["submit", "jobs", "logs"]),
     ("Run services", &["demo", "site", "broker", "token", "journal", "export"]),
-    ("Study", &["simulate", "whatif", "workload", "simulate-grid", "faults", "torture", "experiment"]),
+    (
+        "Study",
+        &["simulate", "whatif", "workload", "simulate-grid", "faults", "torture", "experiment", "sweep"],
+    ),
 ];
 
 /// Commands about the program itself, at the end.

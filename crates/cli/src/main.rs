@@ -13,6 +13,7 @@ mod manual;
 mod output;
 mod placement;
 mod simulate;
+mod sweep;
 mod table;
 mod times;
 mod torture;
@@ -50,6 +51,8 @@ enum Command {
     Torture(Box<torture::Arguments>),
     /// Reproduce an experiment of the source papers and compare the results
     Experiment(Box<experiment::Arguments>),
+    /// Run simulations or experiments for all combinations of parameters, here or on a cluster
+    Sweep(Box<sweep::Arguments>),
     /// Inspect, generate and convert workload traces, and derive reservation requests
     #[command(subcommand)]
     Workload(workload::Command),
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Faults(arguments) => faults::run(&arguments),
         Command::Torture(arguments) => torture::run(&arguments),
         Command::Experiment(arguments) => experiment::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Workload(command) => workload::run(&command),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Daemon(command) => daemon::run(&command),

@@ -175,7 +175,9 @@ impl Progress {
         if self.on_terminal && elapsed > QUIET_FOR {
             self.bar.get_or_init(|| bar(self.total, self.what)).set_position(done);
         } else if !self.on_terminal && self.is_line_due(elapsed.as_secs()) {
-            say!("{} of {} {}", count(done), count(self.total), self.what);
+            let left = elapsed.as_secs_f64() * self.total.saturating_sub(done) as f64 / done.max(1) as f64;
+            let (done, total, left) = (count(done), count(self.total), length(left));
+            say!("{done} of {total} {}, about {left} left", self.what);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Selecting and loading a workload trace: the options shared by all commands that read one.
 
 use crate::output::{count, plural, say};
+use crate::sweep::values::Numbers;
 use crate::times::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
 use bookahead_figure::Clock;
@@ -40,9 +41,10 @@ pub(crate) struct TraceArguments {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Jobs")]
     to: Option<Instant>,
 
-    /// Multiply the load by FACTOR, by dividing the gaps between submissions
+    /// Multiply the load by FACTOR, by dividing the gaps between submissions; simulate also takes several: 1,1.2,1.4
+    /// or 1..2:0.1
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, help_heading = "Jobs")]
-    load: Option<f64>,
+    load: Option<Numbers>,
 
     /// Run-time estimates given to the scheduler: requested, actual, or factor:F (F times the actual)
     #[arg(long, value_name = "SOURCE", default_value = "requested", help_heading = "Jobs")]
@@ -94,7 +96,20 @@ impl TraceArguments {
 
     /// The same, for a machine of this size in processors; None if the header tells.
     pub(crate) fn load_for(&self, processors: Option<u32>, keep_records: bool) -> Result<Trace> {
-        let options = LoadOptions {
+        ensure!(self.loads().len() < 2, "--load takes one factor here; simulate takes several");
+        let mut trace = self.read(&self.options(processors, keep_records)?)?;
+        self.adapt(&mut trace, self.loads().first().copied(), false)?;
+        Ok(trace)
+    }
+
+    /// The factors of `--load`.
+    pub(crate) fn loads(&self) -> &[f64] {
+        self.load.as_ref().map_or(&[], |Numbers(numbers)| numbers)
+    }
+
+    /// Which jobs are read, and how they are cleaned.
+    pub(crate) fn options(&self, processors: Option<u32>, keep_records: bool) -> Result<LoadOptions> {
+        Ok(LoadOptions {
             processors: processors.map(Capacity),
             unit: self.unit,
             overruns: self.overrun.into(),
@@ -102,18 +117,26 @@ impl TraceArguments {
             range: self.range()?,
             strict: self.strict,
             keep_records,
-        };
-        let mut trace = Trace::load(&self.trace, &options).map_err(with_option)?;
+        })
+    }
+
+    /// Loads the trace and reports dropped and repaired jobs on standard error.
+    pub(crate) fn read(&self, options: &LoadOptions) -> Result<Trace> {
+        let trace = Trace::load(&self.trace, options).map_err(with_option)?;
         report(&self.name(), &trace.report);
-        if let Some(factor) = self.load {
-            scale_load(&mut trace.jobs, factor)?;
-        }
-        self.estimate(&mut trace)?;
         Ok(trace)
     }
 
+    /// Applies load and estimates.
+    pub(crate) fn adapt(&self, trace: &mut Trace, load: Option<f64>, quiet: bool) -> Result<()> {
+        if let Some(factor) = load {
+            scale_load(&mut trace.jobs, factor)?;
+        }
+        self.estimate(trace, quiet)
+    }
+
     /// Applies the estimates. A job that is dropped for its estimate is removed together with its record.
-    fn estimate(&self, trace: &mut Trace) -> Result<()> {
+    fn estimate(&self, trace: &mut Trace, quiet: bool) -> Result<()> {
         // Jobs to drop are kept here and removed below, because their records must go with them.
         let rule = if self.overrun == OverrunRule::Drop { Overruns::Keep } else { self.overrun.into() };
         let changed = self.estimates.apply(&mut trace.jobs, rule)?;
@@ -121,7 +144,9 @@ impl TraceArguments {
             return Ok(());
         }
         let changed = plural(changed as u64, "job");
-        say!("{changed} longer than estimated; --overrun decides how they are treated");
+        if !quiet {
+            say!("{changed} longer than estimated; --overrun decides how they are treated");
+        }
         if self.overrun == OverrunRule::Drop {
             let mut jobs = trace.jobs.iter();
             trace.records.retain(|_| jobs.next().is_some_and(|job| job.run <= job.request));

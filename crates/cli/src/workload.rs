@@ -1,7 +1,6 @@
 //! `bookahead workload`: inspects, generates, imports and converts traces, and turns jobs into reservation requests.
 
 mod import;
-#[cfg(feature = "parquet")]
 mod parquet;
 
 use crate::output::{count, length, percent, plural, print_json, say};
@@ -15,7 +14,7 @@ use bookahead_workload::models::{
     Calibrated, Cirne, Lublin, LublinParameters, Poisson, RequestModel, Setting, Tables,
     header as model_header, records,
 };
-use bookahead_workload::requests::{self, Selection, select};
+use bookahead_workload::requests::{self, Request, Selection, select};
 use bookahead_workload::stats::{Distribution, Statistics};
 use bookahead_workload::swf::{self, Record};
 use bookahead_workload::trace::{CleaningReport, Trace};
@@ -294,21 +293,8 @@ pub(crate) struct ReservationsArguments {
     #[command(flatten)]
     trace: TraceArguments,
 
-    /// Block size: one job of every N becomes a request
-    #[arg(long, value_name = "N", default_value_t = Selection::default().block)]
-    block: usize,
-
-    /// Time from a request to its earliest start (2h, 90m)
-    #[arg(long, value_name = "LENGTH", default_value = "1h", value_parser = times::length)]
-    book_ahead: Seconds,
-
-    /// How much later than that a reservation may start
-    #[arg(long, value_name = "LENGTH", default_value = "0", value_parser = times::length)]
-    window: Seconds,
-
-    /// Random seed for the choice in each block
-    #[arg(long, value_name = "SEED", default_value_t = Selection::default().seed)]
-    seed: u64,
+    #[command(flatten)]
+    selection: SelectionArguments,
 
     /// Output file for the requests, in CSV; gzip if the name ends in .gz; - for standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
@@ -319,24 +305,59 @@ pub(crate) struct ReservationsArguments {
     jobs_out: Option<PathBuf>,
 }
 
+/// How jobs are chosen that become reservation requests.
+#[derive(Args)]
+pub(crate) struct SelectionArguments {
+    /// Block size: one job of every N becomes a request [default: 10]
+    #[arg(long, value_name = "N")]
+    block: Option<usize>,
+
+    /// Time from a request to its earliest start (2h, 90m) [default: 1h]
+    #[arg(long, value_name = "LENGTH", value_parser = times::length)]
+    book_ahead: Option<Seconds>,
+
+    /// How much later than that a reservation may start [default: 0]
+    #[arg(long, value_name = "LENGTH", value_parser = times::length)]
+    window: Option<Seconds>,
+
+    /// Random seed for the choice in each block [default: 1]
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+}
+
+impl SelectionArguments {
+    /// None if no option was given.
+    pub(crate) fn selection(&self) -> Option<Selection> {
+        let SelectionArguments { block, book_ahead, window, seed } = *self;
+        let given = block.is_some() || book_ahead.is_some() || window.is_some() || seed.is_some();
+        let usual = Selection::default();
+        given.then(|| Selection {
+            block: block.unwrap_or(usual.block),
+            book_ahead: book_ahead.unwrap_or(usual.book_ahead),
+            window: window.unwrap_or(usual.window),
+            seed: seed.unwrap_or(usual.seed),
+        })
+    }
+}
+
+/// Turns jobs into requests. Their records are removed with them.
+pub(crate) fn select_from(trace: &mut Trace, selection: &Selection) -> Result<Vec<Request>> {
+    let all = if trace.records.is_empty() { Vec::new() } else { trace.jobs.clone() };
+    let requests = select(&mut trace.jobs, selection)?;
+    // Records have no key that links them to jobs. Both are in trace order, so one pass over both finds the
+    // records of the remaining jobs.
+    let (mut all, mut stay) = (all.iter(), trace.jobs.iter().peekable());
+    trace.records.retain(|_| all.next().is_some_and(|job| stay.next_if(|next| *next == job).is_some()));
+    Ok(requests)
+}
+
 fn reservations(arguments: &ReservationsArguments) -> Result<()> {
     let mut trace = arguments.trace.load(arguments.jobs_out.is_some())?;
-    let selection = Selection {
-        block: arguments.block,
-        book_ahead: arguments.book_ahead,
-        window: arguments.window,
-        seed: arguments.seed,
-    };
-    // `select` removes the chosen jobs; the copy is needed to find their records.
-    let all = trace.jobs.clone();
-    let requests = select(&mut trace.jobs, &selection)?;
+    let jobs = plural(trace.jobs.len() as u64, "job");
+    let requests = select_from(&mut trace, &arguments.selection.selection().unwrap_or_default())?;
     requests::write_file(&arguments.output, &requests)?;
-    say!("{} of {} became requests", count(requests.len() as u64), plural(all.len() as u64, "job"));
+    say!("{} of {jobs} became requests", count(requests.len() as u64));
     if let Some(path) = &arguments.jobs_out {
-        // Records have no key that links them to jobs. Both are in trace order, so one pass over both finds the
-        // records of the remaining jobs.
-        let (mut all, mut stay) = (all.iter(), trace.jobs.iter().peekable());
-        trace.records.retain(|_| all.next().is_some_and(|job| stay.next_if(|next| *next == job).is_some()));
         write_trace(path, &trace)?;
         say!("wrote {}", path.display());
     }

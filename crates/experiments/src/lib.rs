@@ -33,10 +33,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Scale {
     /// Run a smaller version, as a smoke test.
     pub quick: bool,
-    /// Number of independent runs, with seeds 1, 2, …; at least one. Two or more give confidence intervals.
+    /// Seed of the first run.
+    pub first_seed: u64,
+    /// Number of independent runs, each with the next seed; at least one. Two or more give confidence intervals.
     pub seeds: usize,
     /// Number of threads; does not change the results.
     pub threads: usize,
+}
+
+impl Scale {
+    /// The seeds of the runs.
+    fn each_seed(&self) -> std::ops::Range<u64> {
+        self.first_seed..self.first_seed.saturating_add(self.seeds.max(1) as u64)
+    }
 }
 
 /// Called with the number of finished runs and the total, from any thread.

@@ -5,6 +5,7 @@ use crate::output::{Progress, named_for, save_and_tell, say, threads};
 use crate::placement::{NoticeArguments, PlacementArguments};
 use crate::times::{Instant, length};
 use crate::trace::{TraceArguments, clock, file_not_stdout, instant, unit_name};
+use crate::workload::{SelectionArguments, select_from};
 use anyhow::{Context, Result, bail, ensure};
 use bookahead_figure::{Bar, BarKind, Chart, Gantt, Panel, Series, Style};
 use bookahead_plan::metrics::{Completed, Summary, backlog_over_time, utilisation_over_time};
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 
 mod priorities;
 mod results;
+pub(crate) mod swept;
 mod twin;
 
 use twin::{Limited, Twin};
@@ -60,6 +62,9 @@ pub(crate) struct Arguments {
     /// Reservation requests, in the CSV format of `bookahead workload reservations`; each is placed at its submit time
     #[arg(long, value_name = "FILE")]
     reservations: Option<PathBuf>,
+
+    #[command(flatten, next_help_heading = "Requests from the trace")]
+    selection: SelectionArguments,
 
     #[command(flatten)]
     placement: PlacementArguments,
@@ -158,42 +163,76 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             );
         }
     }
-    let priorities = arguments.priorities.as_deref().map(priorities::read).transpose()?;
-    let site = arguments.site.as_deref();
-    let twin = site.map(|path| Twin::read(path, arguments.resource.as_deref())).transpose()?;
+    if arguments.trace.loads().len() > 1 {
+        return swept::several_loads(arguments);
+    }
+    let twin = arguments.twin()?;
     let policies = chosen(arguments, twin.as_ref());
-    if let (Some(twin), Some(file)) = (&twin, site) {
+    if let (Some(twin), Some(file)) = (&twin, arguments.site.as_deref()) {
         twin.say(file, &policies);
     }
-    // Groups and queues are in the records only.
-    let trace = load(arguments, twin.as_ref(), priorities.is_some())?;
-    let requests = match &arguments.reservations {
-        Some(path) => in_order(requests::load(path)?),
-        None => Vec::new(),
-    };
-    let mut jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
-    if let Some(priorities) = priorities {
-        priorities.apply(&trace.records, &mut jobs);
-    }
-    let runs = simulate(arguments, twin.as_ref(), &policies, (&trace, &jobs), &requests)?;
-    write_files(arguments, &trace, &requests, &runs)?;
+    let (processors, keep_records) = arguments.reading(twin.as_ref());
+    let trace = arguments.trace.load_for(processors, keep_records)?;
+    let inputs = Inputs::new(arguments, twin, trace)?;
+    let runs = simulate(arguments, &inputs, &policies)?;
+    let Inputs { twin, trace, requests, .. } = &inputs;
+    let given = requests.as_deref();
+    write_files(arguments, trace, given.unwrap_or_default(), &runs)?;
     let name = arguments.trace.name();
-    // None only if no file was given: for an empty file the results still have their rows.
-    let requests = arguments.reservations.as_ref().map(|_| &requests[..]);
     if arguments.json {
-        results::print_json(&name, &trace, requests, &runs, twin.as_ref().map(Twin::told))
+        results::print_json(&name, trace, given, &runs, twin.as_ref().map(Twin::told))
     } else {
-        results::print_table(&name, &trace, requests, &runs)
+        results::print_table(&name, trace, given, &runs)
     }
 }
 
-/// `with_records`: because something else needs them than a log that is written.
-fn load(arguments: &Arguments, twin: Option<&Twin>, with_records: bool) -> Result<Trace> {
-    let swf_wanted = arguments.jobs_out.as_deref().is_some_and(results::is_swf);
-    let Some(twin) = twin else { return arguments.trace.load(swf_wanted || with_records) };
-    let mut trace = arguments.trace.load_for(Some(twin.capacity), true)?;
-    twin.select(&mut trace)?;
-    Ok(trace)
+/// All that a simulation works on.
+struct Inputs {
+    twin: Option<Twin>,
+    trace: Trace,
+    jobs: Vec<Job>,
+    /// None only if none were asked for: for an empty file the results still have their rows.
+    requests: Option<Vec<Request>>,
+}
+
+impl Inputs {
+    /// `trace` has the load and the estimates of the run.
+    fn new(arguments: &Arguments, twin: Option<Twin>, mut trace: Trace) -> Result<Inputs> {
+        if let Some(twin) = &twin {
+            twin.select(&mut trace)?;
+        }
+        let requests = match (&arguments.reservations, arguments.selection.selection()) {
+            (Some(_), Some(_)) => bail!(
+                "use --reservations, or --block, --book-ahead, --window and --seed to make requests from the trace"
+            ),
+            (Some(path), None) => Some(in_order(requests::load(path)?)),
+            (None, Some(selection)) => Some(select_from(&mut trace, &selection)?),
+            (None, None) => None,
+        };
+        ensure!(
+            requests.is_some() || !arguments.notice.is_given(),
+            "--notice applies to reservation requests; add --reservations, or --block to make some from the trace"
+        );
+        let mut jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
+        if let Some(path) = &arguments.priorities {
+            priorities::read(path)?.apply(&trace.records, &mut jobs);
+        }
+        Ok(Inputs { twin, trace, jobs, requests })
+    }
+}
+
+impl Arguments {
+    fn twin(&self) -> Result<Option<Twin>> {
+        self.site.as_deref().map(|path| Twin::read(path, self.resource.as_deref())).transpose()
+    }
+
+    /// The size of the machine, if it is not that of the trace, and whether the records of the jobs are needed.
+    fn reading(&self, twin: Option<&Twin>) -> (Option<u32>, bool) {
+        let swf_wanted = self.jobs_out.as_deref().is_some_and(results::is_swf);
+        // Groups and queues are in the records only.
+        let needed = swf_wanted || self.priorities.is_some() || twin.is_some();
+        (twin.map_or(self.trace.processors, |twin| Some(twin.capacity)), needed)
+    }
 }
 
 /// The policies to simulate.
@@ -210,13 +249,9 @@ fn in_order(mut requests: Vec<Request>) -> Vec<Request> {
     requests
 }
 
-fn simulate(
-    arguments: &Arguments,
-    twin: Option<&Twin>,
-    policies: &[Policy],
-    (trace, jobs): (&Trace, &[Job]),
-    requests: &[Request],
-) -> Result<Vec<Run>> {
+fn simulate(arguments: &Arguments, inputs: &Inputs, policies: &[Policy]) -> Result<Vec<Run>> {
+    let Inputs { twin, trace, jobs, requests } = inputs;
+    let (twin, requests) = (twin.as_ref(), requests.as_deref().unwrap_or_default());
     let overrun = arguments.trace.overrun.into();
     let sites: Vec<Site> =
         policies.iter().map(|&policy| Site { policy, capacity: trace.machine, overrun }).collect();

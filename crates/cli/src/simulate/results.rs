@@ -73,27 +73,27 @@ struct Results<'a> {
 }
 
 #[derive(Serialize)]
-struct SchedulerResults {
-    scheduler: String,
-    jobs: usize,
-    mean_wait: f64,
-    median_wait: i64,
-    p95_wait: i64,
-    max_wait: i64,
-    mean_response: f64,
-    mean_bounded_slowdown: f64,
-    makespan: i64,
-    utilisation: f64,
+pub(super) struct SchedulerResults {
+    pub(super) scheduler: String,
+    pub(super) jobs: usize,
+    pub(super) mean_wait: f64,
+    pub(super) median_wait: i64,
+    pub(super) p95_wait: i64,
+    pub(super) max_wait: i64,
+    pub(super) mean_response: f64,
+    pub(super) mean_bounded_slowdown: f64,
+    pub(super) makespan: i64,
+    pub(super) utilisation: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reservations: Option<ReservationResults>,
+    pub(super) reservations: Option<ReservationResults>,
 }
 
 #[derive(Serialize)]
-struct ReservationResults {
-    requested: usize,
-    granted: usize,
-    reserved: f64,
-    jobs_killed: usize,
+pub(super) struct ReservationResults {
+    pub(super) requested: usize,
+    pub(super) granted: usize,
+    pub(super) reserved: f64,
+    pub(super) jobs_killed: usize,
 }
 
 pub(crate) fn print_json(
@@ -116,7 +116,7 @@ pub(crate) fn print_json(
 }
 
 impl SchedulerResults {
-    fn of(run: &Run, trace: &Trace, requests: Option<&[Request]>) -> SchedulerResults {
+    pub(super) fn of(run: &Run, trace: &Trace, requests: Option<&[Request]>) -> SchedulerResults {
         let summary = run.summary;
         SchedulerResults {
             scheduler: run.policy.to_string(),
@@ -175,18 +175,21 @@ fn simulated(record: &Record, job: &Job, ran: Ran) -> Record {
     Record { submit: job.submit.0, wait: (ran.start - job.submit).0, run: (ran.end - ran.start).0, ..*record }
 }
 
+/// The numbers of each job that ran, in the order of [`JOB_COLUMNS`].
+pub(super) fn job_numbers<'a>(trace: &'a Trace, run: &'a Run) -> impl Iterator<Item = [i64; 7]> + 'a {
+    ran(trace, run).filter_map(|(job, ran)| {
+        let ran = ran?;
+        // The simulation counts whole nodes, but the results count processors, like the trace.
+        let processors = i64::from(job.processors.0) * i64::from(trace.unit);
+        let wait = ran.start - job.submit;
+        Some([job.number, job.submit.0, ran.start.0, ran.end.0, processors, wait.0, job.request.0])
+    })
+}
+
 fn write_csv(out: &mut dyn Write, trace: &Trace, run: &Run) -> io::Result<()> {
     writeln!(out, "{JOB_COLUMNS}")?;
-    for (job, ran) in ran(trace, run) {
-        let Some(ran) = ran else { continue };
-        // The simulation counts whole nodes, but the file counts processors, like the trace.
-        let processors = u64::from(job.processors.0) * u64::from(trace.unit);
-        let wait = ran.start - job.submit;
-        writeln!(
-            out,
-            "{},{},{},{},{processors},{wait},{}",
-            job.number, job.submit, ran.start, ran.end, job.request
-        )?;
+    for [job, submit, start, end, processors, wait, request] in job_numbers(trace, run) {
+        writeln!(out, "{job},{submit},{start},{end},{processors},{wait},{request}")?;
     }
     Ok(())
 }

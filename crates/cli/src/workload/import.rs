@@ -11,7 +11,6 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use std::path::PathBuf;
 
-#[cfg(feature = "parquet")]
 use super::parquet::read as read_parquet;
 
 #[derive(Args)]
@@ -116,16 +115,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         say!("wrote {}", arguments.output.display());
     }
     Ok(())
-}
-
-/// The program was built without the reader of Parquet, which takes longer to build than the rest of this crate.
-#[cfg(not(feature = "parquet"))]
-fn read_parquet(file: &std::path::Path, _import: &mut Import<'_>) -> Result<()> {
-    anyhow::bail!(
-        "{}: this program cannot read Parquet; build it with cargo build --release --features parquet, or convert the \
-         file to text with columns separated by |",
-        file.display()
-    )
 }
 
 /// Seconds since 1970 of `2026-11-17T09:00:00`, in a time zone if it has no offset, or of a number of seconds.

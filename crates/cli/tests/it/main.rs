@@ -34,6 +34,8 @@ mod site_rules;
 mod sockets;
 mod state_folder;
 mod streams;
+#[cfg(unix)]
+mod sweep;
 mod times;
 mod trace_options;
 mod twin;

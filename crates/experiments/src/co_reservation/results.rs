@@ -120,7 +120,7 @@ pub(super) fn run(extent: Extent, scale: &Scale, progress: Progress<'_>) -> Resu
     let choices: Vec<_> = sets().map(|(_, choices)| choices).collect();
     let cases = negotiation_cases(&extent).into_iter().map(Case::Negotiation);
     let cases = cases.chain(hold_cases(&extent).into_iter().map(Case::Hold));
-    let seeds = 1..=scale.seeds.max(1) as u64;
+    let seeds = scale.each_seed();
     let inputs: Vec<(Case, u64)> =
         cases.flat_map(|case| seeds.clone().map(move |seed| (case, seed))).collect();
     let outputs = run_each(&inputs, scale, progress, |&(case, seed)| match case {

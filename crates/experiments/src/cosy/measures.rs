@@ -96,7 +96,7 @@ pub(super) struct Results {
 pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Results {
     let seeds = scale.seeds.max(1);
     let count = if scale.quick { QUICK_JOBS } else { JOBS };
-    let workloads = (1..).take(seeds).map(|seed| draw(seed, count)).collect::<Vec<_>>();
+    let workloads = scale.each_seed().map(|seed| draw(seed, count)).collect::<Vec<_>>();
     let mut inputs = Vec::new();
     for seed in 0..seeds {
         // Without reservations all rules are the same.

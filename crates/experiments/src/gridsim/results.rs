@@ -41,7 +41,7 @@ pub(super) fn run_sets(sets: &[Choices], scale: &Scale, progress: Progress<'_>) 
     let seeds = scale.seeds.max(1);
     let inputs: Vec<(usize, usize, u64)> = (0..sets.len())
         .flat_map(|set| (0..CASES.len()).map(move |case| (set, case)))
-        .flat_map(|(set, case)| (1..=seeds as u64).map(move |seed| (set, case, seed)))
+        .flat_map(|(set, case)| scale.each_seed().map(move |seed| (set, case, seed)))
         .collect();
     let ran = run_each(&inputs, scale, progress, |&(set, case, seed)| {
         run(CASES[case], &sets[set], &draw(&sets[set], seed))

@@ -167,9 +167,8 @@ pub(super) struct Results {
 
 pub(super) fn run(scale: &Scale, progress: Progress<'_>) -> Results {
     let size = Size::of(scale.quick);
-    let seeds = 1..=scale.seeds.max(1) as u64;
     let inputs: Vec<(u64, usize)> =
-        seeds.flat_map(|seed| (0..size.drawings).map(move |drawing| (seed, drawing))).collect();
+        scale.each_seed().flat_map(|seed| (0..size.drawings).map(move |drawing| (seed, drawing))).collect();
     let draw = |&(seed, drawing): &(u64, usize)| Samples::draw(seed, drawing, size);
     Results { drawings: run_each(&inputs, scale, progress, draw) }
 }

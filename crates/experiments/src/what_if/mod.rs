@@ -45,7 +45,7 @@ fn batches(scale: &Scale) -> Vec<Batch> {
     let hours = |all: [i64; 6], some: &[i64]| if scale.quick { some.to_vec() } else { all.to_vec() };
     let (aheads, windows) = (hours(BOOK_AHEAD, &[0, 6, 12, 24]), hours(WINDOWS, &[0, 2, 30]));
     let mut batches = Vec::new();
-    for seed in 1..=scale.seeds.max(1) as u64 {
+    for seed in scale.each_seed() {
         for &book_ahead in &aheads {
             for &window in &windows {
                 let batch = |limited, estimates| {

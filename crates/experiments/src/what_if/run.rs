@@ -54,6 +54,17 @@ impl Contender {
         }
     }
 
+    /// Its name in files: one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Contender::Load => "load",
+            Contender::WhatIf => "what-if",
+            Contender::LocalJobsPreferred => "local-jobs-preferred",
+            Contender::ReservationsFirst => "reservations-first",
+            Contender::WhatIfWithinAnHour => "what-if-within-an-hour",
+        }
+    }
+
     /// The placement with EASY backfilling and the slot rules of the experiment.
     pub fn placement(self) -> Rated {
         let what_if = Method::WhatIf(Weights::EVEN);

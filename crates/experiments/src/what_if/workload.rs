@@ -4,7 +4,7 @@
 use bookahead_plan::{Capacity, Time};
 use bookahead_workload::models::{Calibrated, ModelError, Tables};
 use bookahead_workload::{Job, LoadError, LoadOptions, Overruns, Trace};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The trace, and an older conversion of it, which alone has the first eight jobs.
 const LOG: &str = "SDSC-BLUE-2000-4.2-cln.swf.gz";
@@ -43,6 +43,12 @@ impl Workload {
     /// The trace if `folder` has it, otherwise a generated workload.
     pub fn find(folder: &Path) -> Result<Workload, WorkloadError> {
         if folder.join(LOG).exists() { Workload::load(folder) } else { Workload::draw(1) }
+    }
+
+    /// The files that [`Workload::find`] reads.
+    pub fn files(folder: &Path) -> Vec<PathBuf> {
+        let files = [LOG, HEAD].map(|name| folder.join(name));
+        if files[0].exists() { files.into_iter().filter(|file| file.exists()).collect() } else { Vec::new() }
     }
 
     /// A valid job has a run time and processors above 0, and a run time within its request.

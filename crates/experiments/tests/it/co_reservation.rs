@@ -3,7 +3,7 @@
 use bookahead_experiments::{Page, Scale, Section, Verdict, co_reservation};
 
 fn quick(threads: usize) -> Page {
-    co_reservation::run(&Scale { quick: true, seeds: 1, threads }, &|_, _| {})
+    co_reservation::run(&Scale { quick: true, first_seed: 1, seeds: 1, threads }, &|_, _| {})
 }
 
 #[test]

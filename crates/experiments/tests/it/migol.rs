@@ -13,7 +13,7 @@ fn quick(threads: usize) -> Page {
         ticks.set(ticks.get() + 1);
         Duration::from_micros(ticks.get())
     };
-    migol::run_with_clock(&Scale { quick: true, seeds: 1, threads }, &|_, _| {}, &clock)
+    migol::run_with_clock(&Scale { quick: true, first_seed: 1, seeds: 1, threads }, &|_, _| {}, &clock)
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn scale(threads: usize) -> Scale {
-    Scale { quick: true, seeds: 1, threads }
+    Scale { quick: true, first_seed: 1, seeds: 1, threads }
 }
 
 #[test]

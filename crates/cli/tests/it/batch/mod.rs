@@ -10,7 +10,7 @@
 //! one is missing.
 
 mod attract;
-mod cluster;
+pub(crate) mod cluster;
 mod co_reservation;
 mod crashes;
 mod doctor;
@@ -29,7 +29,7 @@ mod pbs;
 mod projects;
 mod silence;
 mod slow;
-mod sshd;
+pub(crate) mod sshd;
 pub(crate) mod terminal;
 mod tres;
 mod watcher;
