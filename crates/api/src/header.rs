@@ -18,6 +18,11 @@ pub const NOW: &str = "bookahead-now";
 /// In an answer: speed of the server's clock, if it is not 1. In a request: the speed that its times were computed
 /// for; a server with another speed refuses the request.
 pub const CLOCK_SPEED: &str = "bookahead-clock-speed";
+/// In the answer of a stand-by: URL of the process that is active.
+pub const ACTIVE: &str = "bookahead-active";
+/// In a call of a site or broker with a journal in PostgreSQL: number of the process that is active for it. Receivers
+/// refuse calls of a process with a lower number.
+pub const EPOCH: &str = "bookahead-epoch";
 
 /// In an answer with the output of a job: the position after it.
 pub const OUTPUT_NEXT: &str = "bookahead-output-next";

@@ -1,21 +1,20 @@
 //! Compacts the journal of a stopped service: a snapshot replaces its events.
 
-use super::JOURNAL;
 use super::broker::broker_value;
 use super::front::nothing_said;
 use super::running::DaemonError;
-use crate::config::{BrokerConfig, SiteConfig};
-use crate::journal::JournalError;
+use crate::config::{BrokerConfig, Common, SiteConfig};
+use crate::journal::{JournalError, Store};
 use crate::thread::{PartyError, PartyOptions};
 use bookahead_party::Role;
 use bookahead_party::site::{Site, SiteOptions};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Result of a compaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Compacted {
-    /// Path of the journal.
-    pub journal: PathBuf,
+    /// Path or address of the journal.
+    pub journal: Store,
     /// A snapshot replaces all records up to this one.
     pub up_to: u64,
     /// Number of dropped records.
@@ -25,7 +24,7 @@ pub struct Compacted {
 /// Compacts the journal of a site. Fails if the site is running.
 pub fn compact_site(config: &SiteConfig, base: &Path) -> Result<Compacted, DaemonError> {
     config.check()?;
-    let journal = existing(config.state(base).join(JOURNAL))?;
+    let journal = existing(Common::from(config).store(base)?)?;
     let about = nothing_said(&config.name, Role::Site);
     let site = Site::new(config.rules()?, about, SiteOptions::default())?;
     let options = PartyOptions {
@@ -39,7 +38,7 @@ pub fn compact_site(config: &SiteConfig, base: &Path) -> Result<Compacted, Daemo
 /// Compacts the journal of a broker. Fails if the broker is running.
 pub fn compact_broker(config: &BrokerConfig, base: &Path) -> Result<Compacted, DaemonError> {
     config.check()?;
-    let journal = existing(config.state(base).join(JOURNAL))?;
+    let journal = existing(Common::from(config).store(base)?)?;
     let about = nothing_said(&config.name, Role::Broker);
     // The number is only used to derive ids, and none is derived here.
     let broker = broker_value(config, about, 0, "".into());
@@ -52,9 +51,11 @@ pub fn compact_broker(config: &BrokerConfig, base: &Path) -> Result<Compacted, D
 }
 
 /// Fails if there is no journal: opening would create one.
-fn existing(path: PathBuf) -> Result<PathBuf, DaemonError> {
-    if path.exists() {
-        return Ok(path);
+fn existing(store: Store) -> Result<Store, DaemonError> {
+    match &store {
+        Store::File(path) if !path.exists() => {
+            Err(PartyError::from(JournalError::Missing { path: path.clone() }).into())
+        }
+        _ => Ok(store),
     }
-    Err(PartyError::from(JournalError::Missing { path }).into())
 }

@@ -16,6 +16,7 @@ mod own_keys;
 mod reload;
 mod running;
 mod site;
+mod standby;
 
 pub use bookahead_party::site::OnLostJournal;
 pub use broker::{broker, check_broker, shared_tokens};
@@ -24,8 +25,7 @@ pub use front::exposed_state;
 pub use running::{DaemonError, Running};
 pub use site::{check_site, examine_site, site};
 
-/// Name of the journal in the state folder.
-pub const JOURNAL: &str = "journal.db";
+pub use crate::config::JOURNAL;
 
 /// Version that services report.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

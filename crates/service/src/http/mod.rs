@@ -33,6 +33,7 @@ pub mod serve;
 mod session;
 mod shares;
 mod sign_in;
+pub(crate) mod standby;
 mod usage;
 mod watch;
 
