@@ -147,7 +147,7 @@ pub(super) fn check_peers(peers: &[PeerLink]) -> Result<(), Wrong> {
             let why = format!("two peers have the name {}; names must be unique", peer.name);
             return Err(Wrong::new("name", why));
         }
-        check_url(&peer.url)
+        check_urls(&peer.url)
     });
     in_list("peer", each)
 }
@@ -388,18 +388,24 @@ impl Common<'_> {
         self.calls.check().map_err(|wrong| wrong.within("calls"))?;
         self.check_minting()?;
         self.notify.check().map_err(|wrong| wrong.within("notify"))?;
-        in_list("broker", self.brokers.iter().map(|broker| check_url(&broker.url)))?;
+        in_list("broker", self.brokers.iter().map(|broker| check_urls(&broker.url)))?;
         // As written in the file. In `limits` a patience of 0 may have been raised, and the mistake hidden.
         self.server.check().map_err(|wrong| wrong.within("server"))
     }
 }
 
-/// Resolves the path of a Unix socket relative to `base`. Other URLs are returned unchanged.
-pub(crate) fn url_below(url: &str, base: &Path) -> String {
-    match url.parse() {
+/// Resolves the paths of Unix sockets relative to `base`. Other URLs are returned unchanged.
+pub(crate) fn url_below(urls: &str, base: &Path) -> String {
+    let below = |url: &str| match url.trim().parse() {
         Ok(listen @ Listen::Unix(_)) => listen.below(base).to_string(),
-        _ => url.to_owned(),
-    }
+        _ => url.trim().to_owned(),
+    };
+    urls.split(',').map(below).collect::<Vec<_>>().join(",")
+}
+
+/// Checks the addresses of a service, separated by commas.
+fn check_urls(urls: &str) -> Result<(), Wrong> {
+    urls.split(',').try_for_each(|url| check_url(url.trim()))
 }
 
 impl Common<'_> {

@@ -27,7 +27,10 @@ impl SiteConfig {
     /// All fields as TOML with comments. Fails if a path is not UTF-8.
     pub fn print(&self) -> Result<String, toml::ser::Error> {
         // The default depends on the name, so it is printed as resolved.
-        let config = SiteConfig { state: Some(printed(self.state.as_ref(), self.state(Path::new("")))), ..self.clone() };
+        let config = SiteConfig {
+            state: Some(printed(self.state.as_ref(), self.state(Path::new("")))),
+            ..self.clone()
+        };
         Ok(head("site", &self.name) + &filled(SITE, &values(&config)?))
     }
 }

@@ -13,8 +13,8 @@ use crate::replace_file::replace_file;
 use crate::thread::{BatchSide, Outlets, PartyOptions};
 use bookahead_client::Options;
 use bookahead_lrms::batch::accounts::Projects;
-use bookahead_party::{Heartbeat, Party};
 use bookahead_party::broker::Broker;
+use bookahead_party::{Heartbeat, Party};
 use bookahead_protocol::Name;
 use ring::digest::{Context, SHA256};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -45,9 +45,10 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     if let Some(why) = shared_tokens(config) {
         tracing::warn!(event = "token_shared", "{why}");
     }
-    let outbox = config.notify.outbox(&config.name, base, &state)?;
     let seat = Common::from(config).seat(base, &front.about.url, config.lease.duration())?;
     let kind = Kind::new(Broker::KIND, config.name.clone(), Broker::SCHEMA);
+    let whose = (Broker::KIND, config.name.as_str());
+    let outbox = config.notify.outbox(whose, base, &state, (&seat.store, &seat.lease))?;
     let clock = config.clock.clock();
     let options = PartyOptions {
         outbox: outbox.clone(),
@@ -56,6 +57,7 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
         ..PartyOptions::new(config.name.as_str().into(), &seat.store, clock)
     };
     let broker = broker_value(config, front.about.clone(), maker, identity.clone());
+    front.epochs = seat.epochs(Broker::KIND, &config.name, &state).await?;
     let runtime = Handle::current();
     let configured = peers.clone();
     let (hand_out, calls) = tokio::sync::oneshot::channel();

@@ -4,10 +4,11 @@ use super::broker::broker_value;
 use super::front::nothing_said;
 use super::running::DaemonError;
 use crate::config::{BrokerConfig, Common, SiteConfig};
-use crate::journal::{JournalError, Store};
+use crate::journal::{JournalError, Options, Store};
 use crate::thread::{PartyError, PartyOptions};
-use bookahead_party::Role;
+use bookahead_party::broker::Broker;
 use bookahead_party::site::{Site, SiteOptions};
+use bookahead_party::{Party, Role};
 use std::path::Path;
 
 /// Result of a compaction.
@@ -27,8 +28,11 @@ pub fn compact_site(config: &SiteConfig, base: &Path) -> Result<Compacted, Daemo
     let journal = existing(Common::from(config).store(base)?)?;
     let about = nothing_said(&config.name, Role::Site);
     let site = Site::new(config.rules()?, about, SiteOptions::default())?;
+    let options = Options::default();
+    let (whose, place) = ((Site::KIND, config.name.as_str()), (&journal, &options.lease));
     let options = PartyOptions {
-        outbox: config.notify.outbox(&config.name, base, &config.state(base))?,
+        outbox: config.notify.outbox(whose, base, &config.state(base), place)?,
+        options: options.clone(),
         ..PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock())
     };
     let (up_to, dropped) = options.compact(site)?;
@@ -42,8 +46,11 @@ pub fn compact_broker(config: &BrokerConfig, base: &Path) -> Result<Compacted, D
     let about = nothing_said(&config.name, Role::Broker);
     // The number is only used to derive ids, and none is derived here.
     let broker = broker_value(config, about, 0, "".into());
+    let options = Options::default();
+    let (whose, place) = ((Broker::KIND, config.name.as_str()), (&journal, &options.lease));
     let options = PartyOptions {
-        outbox: config.notify.outbox(&config.name, base, &config.state(base))?,
+        outbox: config.notify.outbox(whose, base, &config.state(base), place)?,
+        options: options.clone(),
         ..PartyOptions::new(config.name.as_str().into(), journal.clone(), config.clock.clock())
     };
     let (up_to, dropped) = options.compact(broker)?;

@@ -8,7 +8,9 @@ use super::{DaemonError, VERSION};
 use crate::config::{BrokerLink, Calls, Common, url_below};
 use crate::http::listener::{Listen, Listener, UNIX};
 use crate::http::serve::{Bounds, Live};
-use crate::http::{About, JobOutputs, Limits, Projects, Routes, Served, Stop, Stopper, answer, serve};
+use crate::http::{
+    About, Epochs, JobOutputs, Limits, Projects, Routes, Served, Stop, Stopper, answer, serve,
+};
 use crate::journal::Store;
 use crate::notify::{Outbox, deliver};
 use crate::peer_answers::plain;
@@ -122,6 +124,7 @@ impl Common<'_> {
             projects: self.security.projects.clone(),
             base: base.to_owned(),
             key: None,
+            epochs: Arc::default(),
             addresses,
             stopping: Stop::pair(),
             serving: None,
@@ -164,6 +167,8 @@ pub(super) struct Front {
     base: PathBuf,
     /// Signs tokens for brokers without a token file.
     key: Option<Arc<CallsKey>>,
+    /// Processes of callers.
+    pub(super) epochs: Arc<Epochs>,
     /// Where it listens.
     addresses: Vec<Listen>,
     stopping: (Stopper, Stop),
@@ -241,10 +246,22 @@ impl Front {
             outbox,
             outputs,
             projects: self.projects.clone(),
+            epochs: self.epochs.clone(),
         };
         let routes = Routes::new(served, self.stopping.1.clone());
         let live = self.serve(routes.router());
-        let Front { authenticator, brokers, heartbeat, identity, base, key, addresses, stopping, serving, .. } = self;
+        let Front {
+            authenticator,
+            brokers,
+            heartbeat,
+            identity,
+            base,
+            key,
+            addresses,
+            stopping,
+            serving,
+            ..
+        } = self;
         let (registrations, renewed) = watch::channel(brokers.clone());
         for (at, (broker, credentials)) in brokers.into_iter().enumerate() {
             let (identity, renewed) = (identity.clone(), (at, renewed.clone()));
@@ -378,20 +395,33 @@ impl Registry {
         self.credentials.renew()
     }
 
-    fn client(&self) -> Option<Client> {
+    fn client(&self, party: &PartyHandle) -> Option<Client> {
         let client = self.credentials.client(&self.url).ok()?;
+        let client = numbered(client, party);
         Some(self.identity.iter().fold(client, |client, identity| client.via(std::slice::from_ref(identity))))
+    }
+}
+
+/// The client with the number of this process, if the party has several.
+pub(crate) fn numbered(client: Client, party: &PartyHandle) -> Client {
+    match party.lease().epoch() {
+        0 => client,
+        epoch => client.with_epoch(party.name(), epoch),
     }
 }
 
 /// Registers with a broker periodically, as long as the party lives.
 pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, every: Duration) {
-    let mut client = broker.client();
+    let mut client = broker.client(&party);
     let mut standing = Standing::Unknown;
     let mut pause = every;
     loop {
         if broker.renew() || client.is_none() {
-            client = broker.client();
+            client = broker.client(&party);
+        }
+        if !party.lease().is_held() {
+            // Another process registers.
+            return;
         }
         let told = match (&client, heartbeat(&party)) {
             (Some(client), Some(heartbeat)) => {

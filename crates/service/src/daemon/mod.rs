@@ -22,6 +22,7 @@ pub use bookahead_party::site::OnLostJournal;
 pub use broker::{broker, check_broker, shared_tokens};
 pub use compact::{Compacted, compact_broker, compact_site};
 pub use front::exposed_state;
+pub(crate) use front::numbered;
 pub use running::{DaemonError, Running};
 pub use site::{check_site, examine_site, site};
 

@@ -39,7 +39,12 @@ fn make(path: &Path, new: impl FnOnce() -> Option<String>) -> Result<(), DaemonE
 
 /// Makes the keys of all processes of a party the same: those in the database, or else those of this process. Then
 /// sessions and tokens outlive a take-over, and a broker derives the same ids.
-pub(super) fn share_keys(database: &Database, what: &str, owner: &str, state: &Path) -> Result<(), DaemonError> {
+pub(super) fn share_keys(
+    database: &Database,
+    what: &str,
+    owner: &str,
+    state: &Path,
+) -> Result<(), DaemonError> {
     let all: [(&str, fn() -> Option<Vec<u8>>); 3] = [
         (SESSIONS, || new_secret().map(String::into_bytes)),
         (PRIVATE, || CallsKey::generate().map(String::into_bytes)),
@@ -49,7 +54,8 @@ pub(super) fn share_keys(database: &Database, what: &str, owner: &str, state: &P
         let path = state.join(name);
         let own = std::fs::read(&path).ok();
         let offer = || own.clone().or_else(new);
-        let stored = shared_file(&SharedFile { database, what, owner, name }, offer).map_err(PartyError::from)?;
+        let stored =
+            shared_file(&SharedFile { database, what, owner, name }, offer).map_err(PartyError::from)?;
         let stored = stored.ok_or(DaemonError::NoRandomness)?;
         if own.as_ref() != Some(&stored) {
             replace_file(&path, &stored).map_err(|cause| DaemonError::State { path: path.clone(), cause })?;

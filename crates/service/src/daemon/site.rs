@@ -50,11 +50,12 @@ pub async fn site(
     let mut front = Common::from(config).listen(base, &state).await?;
     front.projects = projects_of(config);
     say_if_no_programs(config, &mut front.about);
-    let outbox = config.notify.outbox(&config.name, base, &state)?;
     let projects = config.batch.as_ref().map(projects).unwrap_or_default();
     let longest = config.batch.as_ref().map_or(Duration::ZERO, longest_command);
     let seat = Common::from(config).seat(base, &front.about.url, longest)?;
     let kind = Kind::new(Site::KIND, config.name.clone(), Site::SCHEMA);
+    let whose = (Site::KIND, config.name.as_str());
+    let outbox = config.notify.outbox(whose, base, &state, (&seat.store, &seat.lease))?;
     let mut options = PartyOptions {
         outbox: outbox.clone(),
         history: Common::from(config).history(&state, projects),
@@ -117,6 +118,7 @@ pub async fn site(
             (thread, watched)
         }
     };
+    front.epochs = seat.epochs(Site::KIND, &config.name, &state).await?;
     let current = Current::Site(Box::new(config.clone()));
     Ok(front.open(thread, JoinSet::new(), watched, outbox, current))
 }

@@ -5,10 +5,11 @@ use super::DaemonError;
 use super::front::Front;
 use crate::clock::Clock;
 use crate::config::Common;
-use crate::http::standby;
-use crate::journal::{Active, Claim, JournalError, Kind, Lease, Options, Store};
+use crate::http::{Epochs, standby};
+use crate::journal::{Active, CallerEpochs, Claim, JournalError, Kind, Lease, Options, Store};
 use crate::thread::PartyError;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
 
@@ -39,9 +40,16 @@ impl Common<'_> {
 
 impl Seat {
     /// Waits until this process may open the journal. Serves the routes of a stand-by meanwhile.
-    pub(super) async fn take(&self, kind: Kind, front: &mut Front, clock: Clock) -> Result<Options, DaemonError> {
+    pub(super) async fn take(
+        &self,
+        kind: Kind,
+        front: &mut Front,
+        clock: Clock,
+    ) -> Result<Options, DaemonError> {
         let lease = self.lease.clone();
-        let Store::Postgres(database) = &self.store else { return Ok(Options { lease, ..Options::default() }) };
+        let Store::Postgres(database) = &self.store else {
+            return Ok(Options { lease, ..Options::default() });
+        };
         let pause = (lease.terms().length / ATTEMPTS).clamp(PAUSES[0], PAUSES[1]);
         let mut standing = Standing::Starting;
         loop {
@@ -55,7 +63,9 @@ impl Seat {
                 }
                 Ok(Err(active)) => Standing::Behind(active),
                 // A database that restarts is no reason to give up. At the start it may be a mistake in its URL.
-                Err(JournalError::Storage { why, .. }) if standing != Standing::Starting => Standing::Cut(why),
+                Err(JournalError::Storage { why, .. }) if standing != Standing::Starting => {
+                    Standing::Cut(why)
+                }
                 Err(why) => return Err(PartyError::from(why).into()),
             };
             if seen != standing {
@@ -65,6 +75,29 @@ impl Seat {
             }
             tokio::time::sleep(pause).await;
         }
+    }
+}
+
+impl Seat {
+    /// The processes of callers, which outlive a restart with the journal.
+    pub(super) async fn epochs(
+        &self,
+        what: &'static str,
+        owner: &str,
+        state: &Path,
+    ) -> Result<Arc<Epochs>, DaemonError> {
+        let epochs = match &self.store {
+            Store::File(_) => {
+                let failed = |cause| DaemonError::State { path: state.to_owned(), cause };
+                Epochs::in_folder(state).map_err(failed)?
+            }
+            Store::Postgres(database) => {
+                let place = CallerEpochs { database: database.clone(), what, owner: owner.to_owned() };
+                let read = spawn_blocking(move || Epochs::in_database(place)).await;
+                read.map_err(|_| DaemonError::Task)?.map_err(PartyError::from)?
+            }
+        };
+        Ok(Arc::new(epochs))
     }
 }
 

@@ -22,12 +22,12 @@ pub(crate) fn router(about: &About, clock: Clock, active: Option<&Active>) -> Ro
     };
     let health = health(about, clock, &why);
     let refusal = Refusal::new(Code::Unavailable, why);
+    // Always set: it tells clients with several addresses to try the next one.
     let address = address.and_then(|address| HeaderValue::from_str(&address).ok());
+    let address = address.unwrap_or(HeaderValue::from_static("unknown"));
     let refuse = move || {
         let mut response = refusal.clone().into_response();
-        if let Some(address) = &address {
-            response.headers_mut().insert(ACTIVE, address.clone());
-        }
+        response.headers_mut().insert(ACTIVE, address.clone());
         std::future::ready(response)
     };
     Router::new().route("/v1/health", get(move || std::future::ready(health()))).fallback(refuse)

@@ -101,6 +101,11 @@ impl Lease {
         self.left() > timeout
     }
 
+    /// Longest timeout of a command or call of its holder.
+    pub fn longest_effect(&self) -> Duration {
+        self.0.terms.longest_effect
+    }
+
     pub(crate) fn terms(&self) -> LeaseTerms {
         self.0.terms
     }
@@ -141,8 +146,7 @@ mod tests {
 
     #[test]
     fn a_lease_counts_from_before_its_renewal_and_includes_the_longest_effect() {
-        let terms =
-            LeaseTerms { length: Duration::from_secs(10), longest_effect: Duration::from_secs(30) };
+        let terms = LeaseTerms { length: Duration::from_secs(10), longest_effect: Duration::from_secs(30) };
         let lease = Lease::new(terms, "");
         assert!(!lease.is_held() && !lease.allows(Duration::ZERO));
         lease.taken(7, now().saturating_sub(9_000));

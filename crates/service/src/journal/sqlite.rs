@@ -144,8 +144,7 @@ impl Sqlite {
         source.each_record(&mut |_, raw| {
             if let (Ok(()), Ok(raw)) = (&outcome, raw) {
                 let sequence = raw.sequence.cast_signed();
-                let values =
-                    (sequence, raw.schema, raw.written_at, raw.event, raw.checksum.0.cast_signed());
+                let values = (sequence, raw.schema, raw.written_at, raw.event, raw.checksum.0.cast_signed());
                 outcome = insert.execute(values).map(drop);
             }
         })?;

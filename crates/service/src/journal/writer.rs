@@ -118,8 +118,7 @@ impl<S: Storage> Writer<S> {
         let lines: Vec<Line<'_>> = lines.collect();
         let tail = Tail { sequence, chain };
         // Without events, all earlier appends are on disk already.
-        let written =
-            if lines.is_empty() { Ok(()) } else { self.storage.append((self.tail, tail), &lines) };
+        let written = if lines.is_empty() { Ok(()) } else { self.storage.append((self.tail, tail), &lines) };
         drop(lines);
         match written {
             Ok(()) => {

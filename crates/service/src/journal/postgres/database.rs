@@ -117,7 +117,9 @@ impl Database {
 /// Unix sockets and loopback addresses, where nobody can listen in.
 fn is_local(host: &Host) -> bool {
     match host {
-        Host::Tcp(name) => name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()),
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+        }
         Host::Unix(_) => true,
     }
 }
@@ -143,7 +145,9 @@ fn password(config: &Config, passfile: Option<PathBuf>) -> Result<Option<String>
     if let Ok(password) = env::var("PGPASSWORD") {
         return Ok(Some(password));
     }
-    let Some(path) = passfile.or_else(|| env::var_os("PGPASSFILE").map(PathBuf::from)) else { return Ok(None) };
+    let Some(path) = passfile.or_else(|| env::var_os("PGPASSFILE").map(PathBuf::from)) else {
+        return Ok(None);
+    };
     let failed = |why: &dyn fmt::Display| {
         JournalError::Address(format!("cannot use the password file {}: {why}", path.display()))
     };
@@ -154,7 +158,9 @@ fn password(config: &Config, passfile: Option<PathBuf>) -> Result<Option<String>
         return Err(failed(&"others can read it; run chmod 600 on it"));
     }
     let found = text.lines().find_map(|line| matching(line, config));
-    found.map(Some).ok_or_else(|| failed(&"it has no line host:port:database:user:password for this database"))
+    found
+        .map(Some)
+        .ok_or_else(|| failed(&"it has no line host:port:database:user:password for this database"))
 }
 
 /// The password in a line `host:port:database:user:password`, if the line is about this database.
@@ -186,7 +192,9 @@ fn matching(line: &str, config: &Config) -> Option<String> {
 fn trusting(roots: Option<&Path>) -> Result<Arc<ClientConfig>, JournalError> {
     let system = || AUTHORITIES.iter().map(Path::new).find(|path| path.exists());
     let path = roots.or_else(system).ok_or_else(|| {
-        JournalError::Address("no certificate authorities found on this system; add sslrootcert=FILE".to_owned())
+        JournalError::Address(
+            "no certificate authorities found on this system; add sslrootcert=FILE".to_owned(),
+        )
     })?;
     let bad = |why: &dyn fmt::Display| {
         JournalError::Address(format!("cannot use the certificates in {}: {why}", path.display()))
@@ -299,7 +307,8 @@ impl Session {
     /// Opens no connection yet.
     pub(crate) fn new(database: &Database, unsafe_settings: bool) -> Result<Session, JournalError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|why| JournalError::io(&database.shown, "starting its runtime", &why))?;
+        let runtime =
+            runtime.map_err(|why| JournalError::io(&database.shown, "starting its runtime", &why))?;
         Ok(Session { database: database.clone(), runtime, open: None, unsafe_settings, pinned: false })
     }
 
@@ -429,7 +438,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Encrypted<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, into)
     }
 }
@@ -472,7 +485,9 @@ mod tests {
         assert!(parse("postgres://ada@db.example.org/grid?sslmode=disable").unwrap().tls.is_none());
         let remote = parse("postgres://ada@db.example.org/grid");
         assert!(remote.is_err() || remote.unwrap().tls.is_some());
-        assert!(parse("postgres://ada@db/grid?sslmode=prefer").unwrap_err().contains("verify-full or disable"));
+        assert!(
+            parse("postgres://ada@db/grid?sslmode=prefer").unwrap_err().contains("verify-full or disable")
+        );
         assert!(parse("postgres://ada@db/grid?sslrootcert=gone.pem").unwrap_err().contains("gone.pem"));
         assert!(parse("postgres://ada@localhost").unwrap_err().contains("no database"));
     }

@@ -15,7 +15,7 @@ mod tables;
 
 pub use database::Database;
 pub(crate) use reading::Reader;
-pub(crate) use tables::fill;
+pub(crate) use tables::{CallerEpochs, Document, fill};
 pub use tables::{SharedFile, shared_file};
 
 use super::error::{Damage, JournalError};
@@ -258,11 +258,7 @@ impl Held {
     fn look(&mut self) -> Result<Shown, Failure> {
         let within = self.timeout().unwrap_or(LEAST_TIMEOUT);
         let rows = self.session.query(within, ROW, &[(&self.id, Type::INT8)])?;
-        let gone = || Failure::Refused {
-            why: "its row was deleted".to_owned(),
-            full: false,
-            exists: false,
-        };
+        let gone = || Failure::Refused { why: "its row was deleted".to_owned(), full: false, exists: false };
         let row = rows.first().ok_or_else(gone)?;
         let chain = Chain(row.try_get::<_, i64>(3)?.cast_unsigned());
         Ok(Shown {
@@ -319,7 +315,10 @@ impl Held {
         let values: [Value<'_>; 2] = [(&self.id, Type::INT8), (&self.epoch, Type::INT8)];
         if let Err(why) = self.session.query(within, RELEASE, &values) {
             let why = why.why();
-            tracing::warn!(event = "lease_not_released", "the lease was not given back, and ends by itself: {why}");
+            tracing::warn!(
+                event = "lease_not_released",
+                "the lease was not given back, and ends by itself: {why}"
+            );
         }
     }
 }

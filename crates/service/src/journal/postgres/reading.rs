@@ -93,7 +93,8 @@ impl Reader {
     /// Opens the journal of the party that the URL names, or the only one.
     pub(crate) fn open(database: &Database) -> Result<Reader, JournalError> {
         let all = parties(database)?;
-        let wanted = |(_, owner): &&(String, String)| database.party.as_ref().is_none_or(|party| party == owner);
+        let wanted =
+            |(_, owner): &&(String, String)| database.party.as_ref().is_none_or(|party| party == owner);
         let found: Vec<_> = all.iter().filter(wanted).collect();
         let [(what, owner)] = found[..] else {
             let names: Vec<_> = all.iter().map(|(_, owner)| owner.as_str()).collect();
@@ -115,7 +116,8 @@ impl Reader {
         let query = "SELECT id, base, base_chain, tail, tail_chain, \
                      CASE WHEN lease_until > clock_timestamp() THEN holder END \
                      FROM bookahead.party WHERE what = $1 AND owner = $2";
-        let rows = session.query(PATIENCE, query, &[(what, Type::TEXT), (owner, Type::TEXT)]).map_err(failed)?;
+        let rows =
+            session.query(PATIENCE, query, &[(what, Type::TEXT), (owner, Type::TEXT)]).map_err(failed)?;
         let Some(row) = rows.first() else { return Err(JournalError::Missing { path }) };
         let read = |at: usize| number(row, at).map_err(|why| failed(why.into()));
         let mut meta = Meta {

@@ -6,7 +6,11 @@ use super::{PATIENCE, Value};
 use crate::journal::Kind;
 use crate::journal::error::JournalError;
 use crate::journal::format::{Chain, Meta};
+use crate::journal::lease::Lease;
 use crate::journal::verify::{Raw, RawSnapshot, Source};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 /// The version of the tables that is written.
@@ -109,6 +113,84 @@ pub fn shared_file(
     rows.first().map(|row| row.try_get(0)).transpose().map_err(|why| failed(why.into()))
 }
 
+/// A small file of a party, which only its active process writes.
+#[derive(Debug, Clone)]
+pub(crate) struct Document {
+    pub(crate) database: Arc<Database>,
+    pub(crate) what: &'static str,
+    pub(crate) owner: String,
+    pub(crate) name: &'static str,
+    pub(crate) lease: Lease,
+}
+
+impl Document {
+    /// Its contents. Blocks.
+    pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, JournalError> {
+        let Document { database, what, owner, name, .. } = self;
+        shared_file(&SharedFile { database, what, owner, name }, || None)
+    }
+
+    /// Replaces its contents. Blocks. Fails if another process is active.
+    pub(crate) fn write(&self, content: &[u8]) -> Result<(), JournalError> {
+        // Opened for each write, a few times a minute: a session must not be dropped where async code runs.
+        let mut session = Session::new(&self.database, false)?;
+        let failed = |failure: Failure| failure.into_error(self.database.shown(), "writing a shared file");
+        let epoch = self.lease.epoch().cast_signed();
+        let values: [Value<'_>; 5] = [
+            (&self.what, Type::TEXT),
+            (&self.owner, Type::TEXT),
+            (&self.name, Type::TEXT),
+            (&content, Type::BYTEA),
+            (&epoch, Type::INT8),
+        ];
+        let write = "INSERT INTO bookahead.file SELECT $1, $2, $3, $4 FROM bookahead.party \
+                     WHERE what = $1 AND owner = $2 AND epoch = $5 \
+                     ON CONFLICT (what, owner, name) DO UPDATE SET content = excluded.content RETURNING 1";
+        if session.query(PATIENCE, write, &values).map_err(failed)?.is_empty() {
+            let why = "another process took over".to_owned();
+            return Err(JournalError::LeaseLost { path: self.database.shown().to_owned(), why });
+        }
+        Ok(())
+    }
+}
+
+/// The highest epochs of the callers of a party.
+pub(crate) struct CallerEpochs {
+    pub(crate) database: Arc<Database>,
+    pub(crate) what: &'static str,
+    pub(crate) owner: String,
+}
+
+impl CallerEpochs {
+    /// All of them.
+    pub(crate) fn read(&self) -> Result<BTreeMap<String, u64>, JournalError> {
+        let mut session = Session::new(&self.database, true)?;
+        let failed = |failure: Failure| failure.into_error(self.database.shown(), "reading epochs");
+        let query = "SELECT caller, epoch FROM bookahead.caller WHERE what = $1 AND owner = $2";
+        let values: [Value<'_>; 2] = [(&self.what, Type::TEXT), (&self.owner, Type::TEXT)];
+        let rows = session.query(PATIENCE, query, &values).map_err(failed)?;
+        let pair = |row: &Row| Ok((row.try_get(0)?, row.try_get::<_, i64>(1)?.cast_unsigned()));
+        let pairs: Result<_, tokio_postgres::Error> = rows.iter().map(pair).collect();
+        pairs.map_err(|why| failed(why.into()))
+    }
+
+    /// Raises one. Needs no lease, because it never goes back.
+    pub(crate) fn raise(&self, caller: &str, epoch: u64) -> Result<(), JournalError> {
+        let mut session = Session::new(&self.database, false)?;
+        let raise = "INSERT INTO bookahead.caller AS known VALUES ($1, $2, $3, $4) \
+                     ON CONFLICT (what, owner, caller) DO UPDATE SET epoch = greatest(known.epoch, excluded.epoch)";
+        let epoch = epoch.cast_signed();
+        let values: [Value<'_>; 4] = [
+            (&self.what, Type::TEXT),
+            (&self.owner, Type::TEXT),
+            (&caller, Type::TEXT),
+            (&epoch, Type::INT8),
+        ];
+        let done = session.query(PATIENCE, raise, &values).map(drop);
+        done.map_err(|failure| failure.into_error(self.database.shown(), "recording an epoch"))
+    }
+}
+
 /// Fills the journal of a new party with the rows of another journal, as they are.
 pub(crate) fn fill(database: &Database, meta: &Meta, source: &mut dyn Source) -> Result<(), JournalError> {
     let mut session = Session::new(database, false)?;
@@ -124,7 +206,9 @@ pub(crate) fn fill(database: &Database, meta: &Meta, source: &mut dyn Source) ->
     values.extend(ends.iter().map(|end| (end as _, Type::INT8)));
     if session.query(PATIENCE, claim, &values).map_err(failed)?.is_empty() {
         let (path, owner) = (path.display(), &meta.owner);
-        return Err(JournalError::Address(format!("{path} has a journal of {owner} already; nothing was copied")));
+        return Err(JournalError::Address(format!(
+            "{path} has a journal of {owner} already; nothing was copied"
+        )));
     }
     let mut copy = Copy { session, id, waiting: Vec::new(), outcome: Ok(()) };
     source.each_record(&mut |_, raw| copy.take(raw))?;

@@ -35,6 +35,13 @@ CREATE TABLE bookahead.snapshot (
     checksum bigint NOT NULL,
     PRIMARY KEY (party, up_to)
 );
+CREATE TABLE bookahead.caller (        -- the highest epoch of each site and broker that calls a party
+    what text NOT NULL,
+    owner text NOT NULL,
+    caller text NOT NULL,
+    epoch bigint NOT NULL,
+    PRIMARY KEY (what, owner, caller)
+);
 CREATE TABLE bookahead.file (          -- small files that all processes of a party share
     what text NOT NULL,
     owner text NOT NULL,
