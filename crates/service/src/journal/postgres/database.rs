@@ -281,12 +281,22 @@ impl From<tokio_postgres::Error> for Failure {
 /// A connection that is opened when it is needed, and again after a failure.
 pub(crate) struct Session {
     database: Database,
-    runtime: Runtime,
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
     open: Option<Open>,
     /// Whether settings that lose acknowledged writes are accepted.
     unsafe_settings: bool,
     /// In a transaction, which ends with its connection.
     pinned: bool,
+}
+
+impl Drop for Session {
+    /// Does not wait, so that a session may be dropped where async code runs.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 struct Open {
@@ -309,6 +319,7 @@ impl Session {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|why| JournalError::io(&database.shown, "starting its runtime", &why))?;
+        let runtime = Some(runtime);
         Ok(Session { database: database.clone(), runtime, open: None, unsafe_settings, pinned: false })
     }
 
@@ -348,7 +359,8 @@ impl Session {
             return Err(Failure::Away("the connection was lost".to_owned()));
         }
         let (database, accepts) = (&self.database, self.unsafe_settings);
-        let outcome = self.runtime.block_on(async {
+        let Some(runtime) = &self.runtime else { return Err(Failure::Away("it is closed".to_owned())) };
+        let outcome = runtime.block_on(async {
             let work = async {
                 let open = match open {
                     Some(open) => open,

@@ -132,7 +132,7 @@ impl Document {
 
     /// Replaces its contents. Blocks. Fails if another process is active.
     pub(crate) fn write(&self, content: &[u8]) -> Result<(), JournalError> {
-        // Opened for each write, a few times a minute: a session must not be dropped where async code runs.
+        // Opened for each write, which are few.
         let mut session = Session::new(&self.database, false)?;
         let failed = |failure: Failure| failure.into_error(self.database.shown(), "writing a shared file");
         let epoch = self.lease.epoch().cast_signed();
