@@ -20,8 +20,8 @@ pub const NOW: &str = "bookahead-now";
 pub const CLOCK_SPEED: &str = "bookahead-clock-speed";
 /// In the answer of a stand-by: URL of the process that is active.
 pub const ACTIVE: &str = "bookahead-active";
-/// In a call of a site or broker with a journal in PostgreSQL: its name and the number of the process that is active for
-/// it, `north/7`. Receivers refuse calls of a process with a lower number.
+/// In a call of a site or broker with a journal in PostgreSQL: its name and the number of its active process,
+/// `north/7`. Receivers refuse calls of a process with a lower number.
 pub const EPOCH: &str = "bookahead-epoch";
 
 /// In an answer with the output of a job: the position after it.

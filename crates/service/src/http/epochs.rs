@@ -1,5 +1,5 @@
-//! Processes of callers: a site or broker with a journal in PostgreSQL numbers the processes that are active for it, one
-//! after the other, and sends the number with every call. A call of an earlier process that arrives late is refused.
+//! Processes of callers: a site or broker with a journal in PostgreSQL numbers its active processes, one after the
+//! other, and sends the number with every call. A call of an earlier process that arrives late is refused.
 //! The highest numbers outlive a restart, in a small file or in the database of the journal.
 
 use super::answer::Refusal;

@@ -4,8 +4,8 @@ use axum::http::uri::Authority;
 use bookahead_client::Url;
 use std::net::IpAddr;
 
-/// Whether a token sent to this URL, or to any of several, cannot be read by others. Host names other than `localhost` count as remote,
-/// because they may resolve to another machine.
+/// Whether a token sent to this URL, or to any of several, cannot be read by others. Host names other than
+/// `localhost` count as remote, because they may resolve to another machine.
 pub(crate) fn carries_tokens(url: &str) -> bool {
     // The other schemes are https and unix. A URL that cannot be parsed gets no token.
     url.split(',').all(|url| Url::parse(url.trim()).is_ok_and(|url| url.scheme() != "http" || is_local(&url)))

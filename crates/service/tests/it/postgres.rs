@@ -68,9 +68,13 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Everything that can be seen of a journal, without times.
 fn seen(store: &Store) -> (String, Vec<Note>, usize) {
+    seen_of(store, &kind())
+}
+
+fn seen_of(store: &Store, kind: &Kind) -> (String, Vec<Note>, usize) {
     let report = check(store).unwrap();
     let shown = format!("{} {} {} {}", report.base, report.last, report.records, report.is_sound());
-    let (journal, replay) = Journal::<Note>::open(store, &kind()).unwrap();
+    let (journal, replay) = Journal::<Note>::open(store, kind).unwrap();
     journal.close().unwrap();
     let mut lines = Vec::new();
     let exported = export(store, &mut lines).unwrap();
@@ -78,8 +82,8 @@ fn seen(store: &Store) -> (String, Vec<Note>, usize) {
 }
 
 /// The outcome of each step, and what can be seen at the end.
-fn run(store: &Store, steps: &[Step]) -> (Vec<String>, (String, Vec<Note>, usize)) {
-    let open = || Journal::<Note>::open(store, &kind()).unwrap();
+fn run(store: &Store, kind: &Kind, steps: &[Step]) -> (Vec<String>, (String, Vec<Note>, usize)) {
+    let open = || Journal::<Note>::open(store, kind).unwrap();
     let (mut journal, replay) = open();
     assert!(replay.fresh);
     let (mut all, mut outcomes) = (Vec::<Note>::new(), Vec::new());
@@ -107,29 +111,32 @@ fn run(store: &Store, steps: &[Step]) -> (Vec<String>, (String, Vec<Note>, usize
         });
     }
     journal.close().unwrap();
-    (outcomes, seen(store))
+    (outcomes, seen_of(store, kind))
 }
 
 #[test]
 fn journals_in_files_and_in_postgresql_behave_alike() {
     let server = Server::start(&[]);
+    let (first, second) = (server.database("alike"), server.database("copied"));
     let number = std::cell::Cell::new(0);
     let config = cases(24);
     proptest!(config, |(steps in prop::collection::vec(step(), 1..20))| {
         number.set(number.get() + 1);
+        // A party for each case: a database of its own would take a second to create.
+        let party = format!("party{}", number.get());
+        let kind = Kind::new("notes", party.as_str(), 1);
         let (_folder, path) = folder();
-        let url = server.database(&format!("alike{}", number.get()));
-        let (file, database) = (Store::from(&*path), store(&url));
-        prop_assert_eq!(run(&file, &steps), run(&database, &steps));
+        let (file, database) = (Store::from(&*path), store(&format!("{first}?party={party}")));
+        prop_assert_eq!(run(&file, &kind, &steps), run(&database, &kind, &steps));
         // There and back: every record is the same.
         let (_other, back) = folder();
-        let forth = server.database(&format!("copied{}", number.get()));
-        let copied = copy(&file, store(&forth)).unwrap();
-        prop_assert_eq!(&copied, &copy(store(&forth), &*back).unwrap());
-        prop_assert_eq!(seen(&file), seen(&Store::from(&*back)));
+        let forth = store(&format!("{second}?party={party}"));
+        let copied = copy(&file, &forth).unwrap();
+        prop_assert_eq!(&copied, &copy(&forth, &*back).unwrap());
+        prop_assert_eq!(seen_of(&file, &kind), seen_of(&Store::from(&*back), &kind));
         let (mut one, mut other) = (Vec::new(), Vec::new());
         export(&file, &mut one).unwrap();
-        export(store(&forth), &mut other).unwrap();
+        export(&forth, &mut other).unwrap();
         prop_assert_eq!(one, other, "times and schemas, too");
     });
 }
