@@ -1,6 +1,7 @@
 //! The journal of a site: events per second that become durable with 64 waiting clients, with one sync for all waiting
-//! clients, one sync per command, and none; and the time to read, verify and decode 100,000 events, compared with
-//! parsing their text alone. The disk is that of the target folder.
+//! clients, one sync per command, and none; the same in a PostgreSQL server on this machine, next to `pgbench` with one
+//! simple insert per transaction on that server; and the time to read, verify and decode 100,000 events, compared with
+//! parsing their text alone. The disk is that of the target folder, and for PostgreSQL that of the temporary folder.
 
 use bookahead_benches::people;
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
@@ -9,7 +10,8 @@ use bookahead_protocol::ledger::{Event, Ledger, Offered, Rules, Views};
 use bookahead_protocol::{
     Call, Caller, Envelope, Key, Millis, Moment, Part, Request, ReservationId, Resource,
 };
-use bookahead_service::journal::{Durability, Journal, JournalError, Kind, Options};
+use bookahead_service::journal::{Durability, Journal, JournalError, Kind, Options, Store};
+use bookahead_tests::postgres::Server;
 use std::error::Error;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -31,7 +33,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("journal-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let commands = commands(2_000);
-    let outcome = writing(&folder, &commands).and_then(|()| replaying(&folder, &commands));
+    let outcome = writing(&folder, &commands)
+        .and_then(|()| in_postgres(&folder, &commands))
+        .and_then(|()| replaying(&folder, &commands));
     std::fs::remove_dir_all(&folder)?;
     outcome
 }
@@ -73,7 +77,8 @@ fn writing(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Error>>
     let mut rates: [Vec<f64>; 3] = Default::default();
     for round in 0..ROUNDS {
         for (at, (_, durability)) in MODES.into_iter().enumerate() {
-            rates[at].push(rate(&folder.join(format!("{round}-{at}.journal")), commands, durability)?);
+            let path = folder.join(format!("{round}-{at}.journal"));
+            rates[at].push(rate(path, commands, durability, WRITERS)?);
         }
     }
     let rates = rates.map(median);
@@ -83,14 +88,77 @@ fn writing(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
+/// The same commands in a file and in PostgreSQL, next to inserts by `pgbench`. A pair is a hold and its commit: two
+/// commands.
+fn in_postgres(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Error>> {
+    let server = Server::start(&[]);
+    let names = [
+        "SQLite, one shared sync",
+        "PostgreSQL, one statement each",
+        "PostgreSQL, grouped",
+        "pgbench, 1 connection",
+        "pgbench, 64 connections",
+    ];
+    let mut rates: [Vec<f64>; 5] = Default::default();
+    let store = |url: &str| Store::parse(Path::new(url), Path::new(""));
+    for round in 0..ROUNDS {
+        let path = folder.join(format!("beside-{round}.journal"));
+        let (single, grouped) =
+            (server.database(&format!("single{round}")), server.database(&format!("grouped{round}")));
+        server.database(&format!("plain{round}"));
+        rates[0].push(rate(path, commands, Durability::Grouped, WRITERS)?);
+        rates[1].push(rate(store(&single)?, commands, Durability::EachAppend, WRITERS)?);
+        rates[2].push(rate(store(&grouped)?, commands, Durability::Grouped, WRITERS)?);
+        rates[3].push(inserts(&server, folder, &format!("plain{round}"), 1)?);
+        rates[4].push(inserts(&server, folder, &format!("plain{round}"), WRITERS)?);
+    }
+    let each = commands.iter().map(Vec::len).sum::<usize>() as f64 / commands.len() as f64;
+    let rates = rates.map(median);
+    println!("\n{WRITERS} writers and PostgreSQL over the loopback address; {ROUNDS} rounds, the median");
+    for (at, (name, rate)) in names.into_iter().zip(rates).enumerate() {
+        // An insert of pgbench is one command.
+        let commands = if at < 3 { rate / each } else { rate };
+        let of_single = commands / (rates[1] / each);
+        println!(
+            "{name:>32} {commands:>10.0} commands/s {:>10.0} pairs/s {of_single:>8.2} times",
+            commands / 2.0
+        );
+    }
+    Ok(())
+}
+
+/// Transactions per second with one insert of the size of an event each.
+fn inserts(
+    server: &Server,
+    folder: &Path,
+    database: &str,
+    connections: usize,
+) -> Result<f64, Box<dyn Error>> {
+    server.sql(database, "CREATE TABLE IF NOT EXISTS plain (id bigserial PRIMARY KEY, event text)");
+    let script = folder.join("insert.sql");
+    std::fs::write(&script, format!("INSERT INTO plain (event) VALUES ('{}');\n", "x".repeat(400)))?;
+    let seconds = ROUND.as_secs().max(2).to_string();
+    let mut command = server.pgbench(database);
+    command.args(["-n", "-c", &connections.to_string(), "-j", "2", "-T", &seconds, "-f"]).arg(&script);
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+    rate.ok_or_else(|| format!("pgbench: {text}{}", String::from_utf8_lossy(&output.stderr)).into())
+}
+
 /// Durable events per second.
-fn rate(path: &Path, commands: &[Vec<Event>], durability: Durability) -> Result<f64, JournalError> {
+fn rate(
+    store: impl Into<Store>,
+    commands: &[Vec<Event>],
+    durability: Durability,
+    writers: usize,
+) -> Result<f64, JournalError> {
     let options = Options { durability, ..Options::default() };
-    let (journal, _) = Journal::<Event>::open_with(path, &kind(), &options)?;
+    let (journal, _) = Journal::<Event>::open_with(store, &kind(), &options)?;
     let written = AtomicUsize::new(0);
     let begin = Instant::now();
     let write = |writer: usize| {
-        for command in commands.iter().cycle().skip(writer * commands.len() / WRITERS) {
+        for command in commands.iter().cycle().skip(writer * commands.len() / writers) {
             if begin.elapsed() >= ROUND {
                 break;
             }
@@ -101,7 +169,7 @@ fn rate(path: &Path, commands: &[Vec<Event>], durability: Durability) -> Result<
     };
     std::thread::scope(|scope| {
         let write = &write;
-        let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(writer))).collect();
+        let writers: Vec<_> = (0..writers).map(|writer| scope.spawn(move || write(writer))).collect();
         writers.into_iter().try_for_each(|writer| writer.join().expect("writers do not panic"))
     })?;
     let rate = written.into_inner() as f64 / begin.elapsed().as_secs_f64();

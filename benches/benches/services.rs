@@ -123,6 +123,7 @@ async fn serve(party: &PartyThread) -> Outcome<String> {
         outbox: None,
         outputs: JobOutputs::None,
         projects: Default::default(),
+        epochs: Default::default(),
     };
     let (stopper, stop) = http::Stop::pair();
     let router = http::router(served, stop);

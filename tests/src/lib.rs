@@ -1,3 +1,4 @@
-//! Code shared by the tests of several crates: [`fuzz`]. Tests of the whole repository are in `tests/it`.
+//! Code shared by the tests of several crates: [`fuzz`], [`postgres`]. Tests of the whole repository are in `tests/it`.
 
 pub mod fuzz;
+pub mod postgres;

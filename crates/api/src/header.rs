@@ -18,6 +18,11 @@ pub const NOW: &str = "bookahead-now";
 /// In an answer: speed of the server's clock, if it is not 1. In a request: the speed that its times were computed
 /// for; a server with another speed refuses the request.
 pub const CLOCK_SPEED: &str = "bookahead-clock-speed";
+/// In the answer of a stand-by: URL of the process that is active.
+pub const ACTIVE: &str = "bookahead-active";
+/// In a call of a site or broker with a journal in PostgreSQL: its name and the number of its active process,
+/// `north/7`. Receivers refuse calls of a process with a lower number.
+pub const EPOCH: &str = "bookahead-epoch";
 
 /// In an answer with the output of a job: the position after it.
 pub const OUTPUT_NEXT: &str = "bookahead-output-next";
@@ -41,6 +46,17 @@ pub enum BadHeader {
         "{0:?} is not a name; bytes other than letters, digits and signs are written as % and two digits"
     )]
     Name(String),
+}
+
+/// Value of [`EPOCH`]: the calling party and the number of its process.
+pub fn epoch(party: &Name, epoch: u64) -> String {
+    format!("{}/{epoch}", name(party))
+}
+
+/// Parses [`EPOCH`].
+pub fn read_epoch(text: &str) -> Option<(Name, u64)> {
+    let (party, epoch) = text.rsplit_once('/')?;
+    Some((read_name(party).ok()?, epoch.trim().parse().ok()?))
 }
 
 /// The entity tag of a version: `"3"`.
@@ -135,6 +151,15 @@ mod tests {
         assert_eq!(read_idempotency_key(" \"2f8c-11\" "), Ok("2f8c-11"));
         for wrong in ["", "key_4f", "\"\"", "\"a\"b\"", "\"\u{e9}\"", "\"a\\\"", "\""] {
             assert!(read_idempotency_key(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_epoch_names_its_party() {
+        let party = Name::from("grün/x");
+        assert_eq!(read_epoch(&epoch(&party, 7)), Some((party, 7)));
+        for wrong in ["", "7", "north/", "north/-1", "north/x", "a b/7"] {
+            assert_eq!(read_epoch(wrong), None, "{wrong}");
         }
     }
 

@@ -327,4 +327,6 @@ pub enum Status {
     Stopping,
     /// It takes no calls: it has ended, cannot write its journal, or makes no progress.
     Failed,
+    /// It takes no calls, because another process is active for the same site or broker, and takes over from it.
+    Standby,
 }

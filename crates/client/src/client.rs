@@ -1,5 +1,5 @@
-//! Connection to one server. Sends a request once, or repeats it with the same key until an answer arrives or
-//! patience runs out.
+//! Connection to one server, which may have several addresses: those of its processes, of which one is active. Sends a
+//! request once, or repeats it with the same key until an answer arrives or patience runs out.
 
 use crate::error::ClientError;
 use crate::message::{Order, Reply, ServerClock, behalf, sendable, value_of};
@@ -11,6 +11,7 @@ use bookahead_protocol::{Caller, Name};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{RequestBuilder, Response, Url};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -26,16 +27,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 const TRACE: HeaderName = HeaderName::from_static("traceparent");
 const VIA: HeaderName = HeaderName::from_static(header::VIA);
+const ACTIVE: HeaderName = HeaderName::from_static(header::ACTIVE);
+const EPOCH: HeaderName = HeaderName::from_static(header::EPOCH);
 const CLOCK_SPEED: HeaderName = HeaderName::from_static(header::CLOCK_SPEED);
 
-/// A client of one server. Clones share connections and the last known clock of the server.
+/// A client of one server. Clones share connections, the address in use and the last known clock of the server.
 #[derive(Debug, Clone)]
 pub struct Client {
-    http: reqwest::Client,
-    /// As users write it, without a trailing slash.
-    url: Arc<str>,
-    /// Prefix of request URLs. Differs from `url` for Unix sockets.
-    base: Arc<str>,
+    addresses: Arc<Addresses>,
     /// Headers of every request: token, user and roles, trace.
     headers: HeaderMap,
     /// User for tokens that are minted for each request.
@@ -45,26 +44,61 @@ pub struct Client {
     server_clock: Arc<Mutex<Option<ServerClock>>>,
 }
 
+#[derive(Debug)]
+struct Address {
+    http: reqwest::Client,
+    /// As users write it, without a trailing slash.
+    url: String,
+    /// Prefix of request URLs. Differs from `url` for Unix sockets.
+    base: String,
+}
+
+#[derive(Debug)]
+struct Addresses {
+    all: Vec<Address>,
+    current: AtomicUsize,
+}
+
+impl Addresses {
+    fn current(&self) -> usize {
+        self.current.load(Ordering::Relaxed) % self.all.len()
+    }
+
+    /// Uses the next address from now on, unless another call has left this one already.
+    fn leave(&self, at: usize) {
+        let next = (at + 1) % self.all.len();
+        let _ = self.current.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// Most addresses of one server.
+const MOST_ADDRESSES: usize = 16;
+
 impl Client {
-    /// For the server at this URL. Reads certificates and keys; does not connect yet.
+    /// For the server at this URL, or at one of several, separated by commas. Reads certificates and keys; does not
+    /// connect yet.
     pub fn new(url: &str, options: Options) -> Result<Client, ClientError> {
-        let Checked { url, base } = checked(url)?;
-        let http = http(&url, &options)?;
+        let mut all = Vec::new();
+        for url in url.split(',').take(MOST_ADDRESSES) {
+            let Checked { url, base } = checked(url.trim())?;
+            all.push(Address { http: http(&url, &options)?, url, base });
+        }
+        let addresses = Arc::new(Addresses { all, current: AtomicUsize::new(0) });
         let mut headers = HeaderMap::new();
         if let Some(token) = &options.token {
             headers.insert(AUTHORIZATION, secret(token)?);
         }
-        let (url, base, options) = (url.into(), base.into(), Arc::new(options));
-        let client = Client { http, url, base, headers, caller: None, options, server_clock: Arc::default() };
+        let options = Arc::new(options);
+        let client = Client { addresses, headers, caller: None, options, server_clock: Arc::default() };
         Ok(match client.options.user.clone() {
             Some(user) => client.on_behalf_of(&Caller { user, roles: client.options.roles.clone() }),
             None => client,
         })
     }
 
-    /// The URL of the server.
+    /// The URL of the server that is in use.
     pub fn url(&self) -> &str {
-        &self.url
+        &self.addresses.all[self.addresses.current()].url
     }
 
     /// The same server, called on behalf of a user.
@@ -91,6 +125,14 @@ impl Client {
         client
     }
 
+    /// The same server, called by the process of a party with this number. Numbers grow; a server refuses a lower one
+    /// than it has seen.
+    pub fn with_epoch(&self, party: &Name, epoch: u64) -> Client {
+        let mut client = self.clone();
+        client.headers.insert(EPOCH, sendable(&header::epoch(party, epoch)));
+        client
+    }
+
     /// The same server, with times computed for a clock of this speed. A server with another speed refuses the call
     /// with [`Code::OtherClock`](bookahead_api::Code::OtherClock) before it has any effect.
     pub fn with_clock_speed(&self, speed: u32) -> Client {
@@ -114,8 +156,7 @@ impl Client {
 
     pub(crate) async fn once(&self, order: &Order, within: Duration) -> Result<Reply, ClientError> {
         // reqwest applies this timeout up to the last byte of the body, so reading the reply needs no other.
-        let request = self.request(order)?.timeout(within);
-        let response = self.response(request, order, within).await?;
+        let response = self.send(order, within, |request| request.timeout(within)).await?;
         Reply::read(response, within, self.options.most_bytes).await
     }
 
@@ -152,14 +193,40 @@ impl Client {
         }
     }
 
-    /// Sends a request and returns when the headers of the answer arrive.
-    pub(crate) async fn response(
+    /// Sends a request and returns when the headers of the answer arrive. Tries the other addresses if this one is not
+    /// reachable or stands by: nothing was done there. After another failure only the next request goes elsewhere.
+    pub(crate) async fn send(
+        &self,
+        order: &Order,
+        within: Duration,
+        bounded: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Response, ClientError> {
+        let mut others = self.addresses.all.len() - 1;
+        loop {
+            let at = self.addresses.current();
+            let outcome = self.response(bounded(self.request(at, order)?), at, order, within).await;
+            let (failed, not_done) = match &outcome {
+                Ok(response) => (response.status().as_u16() == 503, response.headers().contains_key(ACTIVE)),
+                Err(why) => (true, why.was_not_sent()),
+            };
+            if failed {
+                self.addresses.leave(at);
+            }
+            if !not_done || others == 0 {
+                return outcome;
+            }
+            others -= 1;
+        }
+    }
+
+    async fn response(
         &self,
         request: RequestBuilder,
+        at: usize,
         order: &Order,
         within: Duration,
     ) -> Result<Response, ClientError> {
-        let url = format!("{}{}", self.url, order.path);
+        let url = format!("{}{}", self.addresses.all[at].url, order.path);
         let response = request.send().await.map_err(|why| ClientError::of_failure(&url, within, &why))?;
         // Answers of proxies have no clock; they must not erase the known one.
         if let Some(clock) = ServerClock::of(response.headers()) {
@@ -168,8 +235,9 @@ impl Client {
         Ok(response)
     }
 
-    pub(crate) fn request(&self, order: &Order) -> Result<RequestBuilder, ClientError> {
-        let text = format!("{}{}", self.base, order.path);
+    fn request(&self, at: usize, order: &Order) -> Result<RequestBuilder, ClientError> {
+        let Address { http, base, .. } = &self.addresses.all[at];
+        let text = format!("{base}{}", order.path);
         let mut url = Url::parse(&text).map_err(|why| bad_url(&text, &why))?;
         if !order.query.is_empty() {
             url.query_pairs_mut().extend_pairs(&order.query);
@@ -187,7 +255,7 @@ impl Client {
         if let (None, Some(minter)) = (&self.options.token, &self.options.minter) {
             headers.insert(AUTHORIZATION, secret(&minter.mint(self.caller.as_deref()))?);
         }
-        let request = self.http.request(method, url);
+        let request = http.request(method, url);
         Ok(match &order.body {
             None => request.headers(headers),
             Some(body) => {

@@ -123,7 +123,7 @@ impl Watch {
         if let Some(last) = self.last {
             order = order.with_header("Last-Event-ID", LAST_EVENT_ID, &last.to_string())?;
         }
-        let answer = self.client.response(self.client.request(&order)?, &order, options.timeout);
+        let answer = self.client.send(&order, options.timeout, |request| request);
         let url = format!("{}{}", self.client.url(), self.path);
         // The request has no timeout of its own, because the stream may last for days; only the headers must arrive
         // in time.

@@ -3,6 +3,7 @@
 //! amount of memory. Nothing is repeated here: the broker repeats calls without an answer.
 
 use crate::clock::Clock;
+use crate::daemon::numbered;
 use crate::http::answer;
 use crate::http::listener::UNIX;
 use crate::peer_answers::{self, MOST_CALL_BYTES, MOST_LIST_BYTES, Unfit, plain};
@@ -152,7 +153,13 @@ impl PeerCalls {
     ) -> Result<(), ClientError> {
         options.minter = self.minter(peer, url, &named);
         options.most_bytes = MOST_CALL_BYTES;
-        let client = Client::new(url, options)?.via(std::slice::from_ref(&self.identity));
+        let lease = self.party.lease();
+        if lease.epoch() > 0 {
+            // No call may outlast the lease; the broker repeats those without an answer.
+            options.timeout = options.timeout.min(lease.longest_effect());
+        }
+        let client =
+            numbered(Client::new(url, options)?, &self.party).via(std::slice::from_ref(&self.identity));
         let mut peers = self.peers();
         // New credentials must not let a call in progress be sent twice.
         let known = peers.remove(peer).map(|known| (known.under_way, known.refused));
@@ -190,6 +197,10 @@ impl PeerCalls {
     /// Makes a call, and passes the answer to the party.
     pub fn send(&self, call: PeerCall) {
         let PeerCall { to, request, origin } = call;
+        if !self.party.lease().allows(self.party.lease().longest_effect()) {
+            // The broker repeats it once the lease is renewed. Without a lease, the next process does.
+            return;
+        }
         let key = match &request {
             PeerRequest::Call(envelope) => envelope.key,
             // One call at a time for each job.

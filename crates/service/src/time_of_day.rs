@@ -55,15 +55,16 @@ fn system() -> Moment {
     Moment(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
 }
 
+/// Time since the machine was started, including the time that it slept.
 #[cfg(target_os = "linux")]
-fn since_boot() -> Millis {
+pub(crate) fn since_boot() -> Millis {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Millis(time.tv_sec.saturating_mul(1_000).saturating_add(time.tv_nsec / 1_000_000))
 }
 
 /// Other systems do not count suspended time: waking up is a jump until the service is restarted.
 #[cfg(not(target_os = "linux"))]
-fn since_boot() -> Millis {
+pub(crate) fn since_boot() -> Millis {
     static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
     Millis(i64::try_from(START.elapsed().as_millis()).unwrap_or(i64::MAX))
 }

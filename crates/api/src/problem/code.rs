@@ -126,6 +126,8 @@ codes! {
         "Use a method listed in Allow.";
     KeyInFlight = "key-in-flight", 409, "The same call is in progress",
         "Wait a moment and repeat the call with the same key.";
+    Superseded = "superseded", 409, "Another process is active for the caller",
+        "Nothing was done. The process that replaced the caller repeats what is needed.";
     TooLarge = "too-large", 413, "Body too large",
         "Send less; the detail names the limit.";
     UnsupportedMediaType = "unsupported-media-type", 415, "Unsupported media type",

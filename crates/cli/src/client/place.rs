@@ -25,8 +25,8 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7400";
 /// Options shared by all client commands.
 #[derive(Args)]
 pub(crate) struct Place {
-    /// URL of the site or broker: http://…, https://…, HOST:PORT for http, or unix:PATH [env: BOOKAHEAD_SERVER] [default:
-    /// http://127.0.0.1:7400]
+    /// URL of the site or broker: http://…, https://…, HOST:PORT for http, or unix:PATH; several, separated by commas, if
+    /// it has a stand-by [env: BOOKAHEAD_SERVER] [default: http://127.0.0.1:7400]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     pub(crate) server: Option<String>,
 
@@ -97,7 +97,7 @@ impl Place {
         // Precedence: --server, the server of --profile, BOOKAHEAD_SERVER, then the server of the default profile.
         let by_profile = || self.profile.as_ref().and(profile.server.clone());
         let server = self.server.clone().or_else(by_profile).or(elsewhere).or(profile.server.clone());
-        let server = with_scheme(server.unwrap_or_else(|| DEFAULT_SERVER.to_owned()));
+        let server = with_scheme(server.as_deref().unwrap_or(DEFAULT_SERVER));
         let by_environment = || named("BOOKAHEAD_TOKEN_FILE").map(PathBuf::from);
         // A token on the command line wins: the files of the profile and the environment are not even read.
         let token_file = match &self.token {
@@ -150,10 +150,13 @@ impl Place {
 }
 
 /// `127.0.0.1:7400` is the address of a service without TLS.
-fn with_scheme(server: String) -> String {
-    // A name without a port is left as it is: the client refuses it and shows an example.
-    let is_plain = server.contains(':') && !server.contains("://") && !server.starts_with("unix:");
-    if is_plain { format!("http://{server}") } else { server }
+fn with_scheme(server: &str) -> String {
+    let each = server.split(',').map(str::trim).map(|server| {
+        // A name without a port is left as it is: the client refuses it and shows an example.
+        let is_plain = server.contains(':') && !server.contains("://") && !server.starts_with("unix:");
+        if is_plain { format!("http://{server}") } else { server.to_owned() }
+    });
+    each.collect::<Vec<_>>().join(",")
 }
 
 fn token_in(path: &Path) -> Result<String> {
@@ -178,7 +181,11 @@ fn warn_of_readers(path: &Path) {
     }
 }
 
-fn warn_of_listeners(server: &str) {
+fn warn_of_listeners(servers: &str) {
+    servers.split(',').for_each(warn_of_listener);
+}
+
+fn warn_of_listener(server: &str) {
     let Some(host) = server.strip_prefix("http://") else { return };
     let host = host.split(['/', '?', '#']).next().unwrap_or_default();
     let host = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(host, |(host, _)| host);

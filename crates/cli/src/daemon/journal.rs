@@ -1,10 +1,10 @@
-//! `bookahead journal`: checks, exports and compacts the journal of a site or broker.
+//! `bookahead journal`: checks, exports, copies and compacts the journal of a site or broker.
 
 use super::serve::{Party, told};
 use crate::output::{save_and_tell, say};
 use anyhow::{Context, Result, bail};
 use bookahead_service::daemon::JOURNAL;
-use bookahead_service::journal;
+use bookahead_service::journal::{self, Copied, Store};
 use clap::{Args, Subcommand};
 use std::io::{self, ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
@@ -15,15 +15,32 @@ pub(crate) enum Command {
     Check(FileArguments),
     /// Write the records of a journal as lines of JSON; the service may be running
     Export(ExportArguments),
+    /// Copy a journal between a file and PostgreSQL, and verify every record; the service must be stopped
+    Copy(CopyArguments),
     /// Replace the records of a journal by a snapshot; the service must be stopped
     Compact(CompactArguments),
 }
 
 #[derive(Args)]
 pub(crate) struct FileArguments {
-    /// Journal file, or its folder
+    /// Journal file, its folder, or the URL of a PostgreSQL database; with ?party=NAME if it has several journals
     #[arg(value_name = "FILE")]
     file: PathBuf,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "The source stays as it is. There must be no journal at the destination. Keys and notices in the state \
+    folder are not copied; keep the folder, and the first start with PostgreSQL shares its keys."
+)]
+pub(crate) struct CopyArguments {
+    /// Journal file, its folder, or postgres://USER@HOST/DATABASE?party=NAME
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+
+    /// Journal file, its folder, or postgres://USER@HOST/DATABASE
+    #[arg(value_name = "TO")]
+    to: PathBuf,
 }
 
 #[derive(Args)]
@@ -49,28 +66,39 @@ pub(crate) struct CompactArguments {
 
 pub(super) fn run(command: &Command) -> Result<()> {
     match command {
-        Command::Check(arguments) => check(&arguments.path()),
-        Command::Export(arguments) => export(&arguments.journal.path(), arguments.out.as_deref()),
+        Command::Check(arguments) => check(&store(&arguments.file)?),
+        Command::Export(arguments) => export(&store(&arguments.journal.file)?, arguments.out.as_deref()),
+        Command::Copy(arguments) => copy(arguments),
         Command::Compact(arguments) => compact(arguments),
     }
 }
 
-impl FileArguments {
-    fn path(&self) -> PathBuf {
-        if self.file.is_dir() { self.file.join(JOURNAL) } else { self.file.clone() }
-    }
+/// A path or URL on the command line.
+fn store(said: &Path) -> Result<Store> {
+    let path = if said.is_dir() { said.join(JOURNAL) } else { said.to_owned() };
+    Ok(Store::parse(&path, Path::new(""))?)
 }
 
-fn check(path: &Path) -> Result<()> {
-    let report = journal::check(path)?;
+fn check(journal: &Store) -> Result<()> {
+    let report = journal::check(journal)?;
     write!(stdout(), "{report}")?;
     if !report.is_sound() {
-        bail!("{} is damaged", path.display());
+        bail!("{journal} is damaged");
     }
     Ok(())
 }
 
-fn export(path: &Path, out: Option<&Path>) -> Result<()> {
+fn copy(arguments: &CopyArguments) -> Result<()> {
+    let (from, to) = (store(&arguments.from)?, store(&arguments.to)?);
+    let Copied { of: (_, owner), last, records, snapshots } = journal::copy(&from, &to)?;
+    say!(
+        "{to}: the journal of {owner} up to record {last}, with {records} records and {snapshots} snapshots; all \
+         checksums are those of {from}"
+    );
+    Ok(())
+}
+
+fn export(path: &Store, out: Option<&Path>) -> Result<()> {
     let Some(file) = out else {
         let mut reader = Reader { out: io::BufWriter::new(stdout().lock()), left: false };
         let exported = journal::export(path, &mut reader).map(drop);
@@ -92,8 +120,8 @@ fn export(path: &Path, out: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-fn io_error(path: &Path, error: &io::Error) -> journal::JournalError {
-    let (path, why) = (path.to_owned(), error.to_string());
+fn io_error(journal: &Store, error: &io::Error) -> journal::JournalError {
+    let (path, why) = (journal.to_string().into(), error.to_string());
     journal::JournalError::Storage { path, doing: "exporting it", why, full: false }
 }
 
@@ -128,7 +156,7 @@ fn compact(arguments: &CompactArguments) -> Result<()> {
         party.keep_in(folder)?;
     }
     let compacted = party.compact().map_err(|why| told(&why))?;
-    let (journal, up_to, dropped) = (compacted.journal.display(), compacted.up_to, compacted.dropped);
+    let (journal, up_to, dropped) = (compacted.journal, compacted.up_to, compacted.dropped);
     say!("{journal}: a snapshot replaces all records up to {up_to}; records dropped: {dropped}");
     Ok(())
 }

@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Site(Box<site::Arguments>),
     /// Run a broker, which reserves at several sites and brokers, all or nothing
     Broker(Box<serve::Arguments>),
-    /// Check, export or compact the journal of a site or broker
+    /// Check, export, copy or compact the journal of a site or broker
     #[command(subcommand)]
     Journal(journal::Command),
     /// Issue an access token, or create a secret to sign tokens with

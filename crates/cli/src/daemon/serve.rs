@@ -7,6 +7,7 @@ use bookahead_lrms::batch::Finding;
 use bookahead_service::config::{BrokerConfig, Listeners, SiteConfig};
 use bookahead_service::daemon::{self, Compacted, DaemonError, OnLostJournal, Running};
 use bookahead_service::http::listener::Listen;
+use bookahead_service::journal::Database;
 use bookahead_service::thread::Liveness;
 use clap::{Args, ValueEnum};
 use sd_notify::{NotifyState, watchdog_enabled};
@@ -31,8 +32,8 @@ const NO_WATCHDOG: Duration = Duration::from_secs(86_400);
 #[command(
     after_help = "SIGTERM or SIGINT stop the service: outstanding requests are answered, and the exit code is 0. \
     SIGHUP reads the configuration again, with keys, certificates, limits and rules; if it is invalid, or changes \
-    something that needs a restart, the log says so and nothing changes. If the journal cannot be written, the \
-    service ends with exit code 1."
+    something that needs a restart, the log says so and nothing changes. If the journal cannot be written, or its \
+    lease in PostgreSQL is lost, the service ends with exit code 1; started again, it stands by."
 )]
 pub(crate) struct Arguments {
     /// Configuration file, in TOML; --print-config shows all options
@@ -43,7 +44,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<Listen>,
 
-    /// Folder for the journal and jobs [default: from the configuration]
+    /// Folder for the journal and jobs, or for local files if the journal is in PostgreSQL [default: from the
+    /// configuration]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 
@@ -122,6 +124,10 @@ async fn serve(
 ) -> Result<()> {
     // Before the start: without a handler, SIGHUP would kill a service that is still starting.
     let mut signals = Signals::new().context("cannot handle signals")?;
+    if party.may_stand_by() {
+        // A stand-by may wait for days, and systemd would give up on it.
+        tell_supervisor(&[NotifyState::Ready]);
+    }
     // A signal during the start ends the process at once: nothing is being served yet.
     let mut running = tokio::select! {
         started = party.start(on_lost_journal) => started.map_err(|why| told(&why))?,
@@ -331,13 +337,29 @@ impl Party {
 
     /// Sets the state folder. A relative path is resolved against the current folder, not that of the configuration.
     pub(super) fn keep_in(&mut self, folder: &Path) -> Result<()> {
+        let (state, local) = match &mut self.config {
+            Config::Site(config) => (&mut config.state, &mut config.folder),
+            Config::Broker(config) => (&mut config.state, &mut config.folder),
+        };
+        let is_url = |path: &Path| path.to_str().is_some_and(Database::is_url);
+        if is_url(folder) {
+            *state = Some(folder.to_owned());
+            return Ok(());
+        }
         let folder =
             std::path::absolute(folder).with_context(|| format!("invalid folder {}", folder.display()))?;
-        match &mut self.config {
-            Config::Site(config) => config.state = Some(folder),
-            Config::Broker(config) => config.state = Some(folder),
-        }
+        // With the journal in a database, the folder is that of the local files.
+        *(if state.as_deref().is_some_and(is_url) { local } else { state }) = Some(folder);
         Ok(())
+    }
+
+    /// Whether the journal is in a database, so that another process may be active.
+    fn may_stand_by(&self) -> bool {
+        let state = match &self.config {
+            Config::Site(config) => &config.state,
+            Config::Broker(config) => &config.state,
+        };
+        state.as_deref().and_then(Path::to_str).is_some_and(Database::is_url)
     }
 
     fn state(&self) -> PathBuf {

@@ -38,15 +38,21 @@ pub(super) struct Daemon {
     pub(super) role: Role,
     pub(super) kills: u64,
     folder: PathBuf,
+    /// Database of its journal, if that is not in a file.
+    postgres: Option<String>,
     /// Port 0 before the first start, then the port that the system chose.
     listen: String,
     child: Option<Child>,
 }
 
 impl Daemon {
-    fn new(folder: &Path, role: Role, name: &str, config: &str) -> Result<Daemon> {
+    fn new(folder: &Path, role: Role, name: &str, config: &str, postgres: Option<&str>) -> Result<Daemon> {
         let (folder, listen) = (folder.to_owned(), "127.0.0.1:0".to_owned());
-        let daemon = Daemon { name: name.to_owned(), role, kills: 0, folder, listen, child: None };
+        let postgres = postgres.map(ToOwned::to_owned);
+        // A lease that is short: after a kill the next process waits for its end.
+        let state = |url: &String| format!("state = \"{url}\"\nlease = \"500ms\"\n");
+        let config = postgres.as_ref().map(state).unwrap_or_default() + config;
+        let daemon = Daemon { name: name.to_owned(), role, kills: 0, folder, postgres, listen, child: None };
         let path = daemon.file("toml");
         fs::write(&path, config).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(daemon)
@@ -56,8 +62,15 @@ impl Daemon {
         self.folder.join(format!("{}.{ending}", self.name))
     }
 
-    fn state(&self) -> PathBuf {
-        self.folder.join(format!("bookahead-{}", self.name))
+    /// Where its journal is.
+    fn journal(&self) -> PathBuf {
+        match &self.postgres {
+            None => self.folder.join(format!("bookahead-{}", self.name)),
+            Some(url) => {
+                let and = if url.contains('?') { '&' } else { '?' };
+                format!("{url}{and}party={}", self.name).into()
+            }
+        }
     }
 
     pub(super) fn url(&self) -> String {
@@ -156,7 +169,7 @@ impl Daemon {
     /// Runs `journal check` on its journal and returns the error, if any. The daemon must be stopped.
     fn check_journal(&self) -> Result<Option<String>> {
         let mut command = Command::new(std::env::current_exe()?);
-        let output = command.args(["journal", "check"]).arg(self.state()).output()?;
+        let output = command.args(["journal", "check"]).arg(self.journal()).output()?;
         let said = || format!("{}: {}", self.name, String::from_utf8_lossy(&output.stderr).trim());
         Ok((!output.status.success()).then(said))
     }
@@ -197,18 +210,18 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    pub(super) async fn start(folder: &Path, sites: u32) -> Result<Grid> {
+    pub(super) async fn start(folder: &Path, sites: u32, postgres: Option<&str>) -> Result<Grid> {
         let mut grid = Grid { daemons: Vec::new() };
         for number in 1..=sites {
             let name = format!("site{number}");
-            grid.add(Daemon::new(folder, Role::Site, &name, &site_config(&name))?).await?;
+            grid.add(Daemon::new(folder, Role::Site, &name, &site_config(&name), postgres)?).await?;
         }
         let behind = (sites / 2).max(1) as usize + usize::from(sites > 2);
         let (inner, others) = grid.daemons.split_at(behind.min(grid.daemons.len()));
         let (inner, others) = (broker_config("inner", inner), broker_config("outer", others));
-        grid.add(Daemon::new(folder, Role::Broker, "inner", &inner)?).await?;
+        grid.add(Daemon::new(folder, Role::Broker, "inner", &inner, postgres)?).await?;
         let outer = others + &peer(grid.of("inner")?);
-        grid.add(Daemon::new(folder, Role::Broker, "outer", &outer)?).await?;
+        grid.add(Daemon::new(folder, Role::Broker, "outer", &outer, postgres)?).await?;
         grid.wait_until_known().await?;
         Ok(grid)
     }

@@ -78,6 +78,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 
+    /// Keep the journals in this empty PostgreSQL database instead of files
+    #[arg(long, value_name = "URL")]
+    postgres: Option<String>,
+
     /// Print the results as JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -212,7 +216,7 @@ struct Torture {
 
 async fn torture(arguments: &Arguments, folder: &Path) -> Result<Results> {
     let mut stopped = stop_signal()?;
-    let grid = Grid::start(folder, arguments.sites).await?;
+    let grid = Grid::start(folder, arguments.sites, arguments.postgres.as_deref()).await?;
     let parties = grid.daemons.iter().map(Party::new).collect::<Result<Vec<_>, _>>()?;
     let begin = Time(now_ms() / 3_600_000 * 3_600) + AHEAD;
     let window = api::ScheduleQuery {

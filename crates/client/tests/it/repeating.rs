@@ -113,3 +113,27 @@ async fn a_key_that_no_header_can_carry_is_refused_before_anything_is_sent() {
     }
     assert!(server.heard_nothing_more());
 }
+
+#[tokio::test]
+async fn a_server_with_several_addresses_is_found_at_the_active_one_and_stays_there() {
+    let stand_by = Act::raw(503, "application/problem+json", "bookahead-active: unknown\r\n", "{}");
+    let mut standing_by = Server::start([stand_by]).await;
+    let active = [Act::answer(201, &reservation()), Act::answer(200, &reservation()), Act::Drop];
+    let mut active = Server::start(active).await;
+    let mut next = Server::start([Act::answer(200, &reservation())]).await;
+    // Nothing listens at the first one.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let all = format!("http://{gone}, {},{},{}", standing_by.url, active.url, next.url);
+    let client = Client::new(&all, crate::options()).unwrap();
+    let key = make::key().unwrap().to_string();
+    client.reserve(&reserve(), &key).await.unwrap();
+    let (refused, made) = (standing_by.heard().await, active.heard().await);
+    assert_eq!(refused.headers["idempotency-key"], made.headers["idempotency-key"]);
+    client.show(ReservationId(7)).await.unwrap();
+    assert_eq!(active.heard().await.line, "GET /v1/reservations/rsv_7");
+    assert!(standing_by.heard_nothing_more());
+    // It may have carried out the call, which is repeated with its key at the next one.
+    client.commit(ReservationId(7), &api::Commit::default()).await.unwrap();
+    let (lost, answered) = (active.heard().await, next.heard().await);
+    assert_eq!(lost.headers["idempotency-key"], answered.headers["idempotency-key"]);
+}

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{fmt, io, thread};
 
 /// Default limit of parallel commands. Creating a reservation takes two commands, and a busy controller may need
 /// three seconds for each: eight in parallel create fifty reservations in forty seconds. More would crowd out other
@@ -32,6 +32,7 @@ pub struct Runner {
     transport: Transport,
     /// Whether it uses the slots of looks.
     looks: bool,
+    permission: Permission,
     shared: Arc<Shared>,
     /// Keeps the probe thread alive; the thread ends when the last clone is dropped.
     probing: Arc<Mutex<Option<Alive>>>,
@@ -43,6 +44,22 @@ struct Shared {
     looks: Slots,
     outage: Outage,
     counters: Counters,
+}
+
+/// Whether a command with this timeout may start.
+#[derive(Clone, Default)]
+struct Permission(Option<Arc<dyn Fn(Duration) -> bool + Send + Sync>>);
+
+impl Permission {
+    fn allows(&self, timeout: Duration) -> bool {
+        self.0.as_ref().is_none_or(|may_start| may_start(timeout))
+    }
+}
+
+impl fmt::Debug for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Permission")
+    }
 }
 
 impl Runner {
@@ -71,6 +88,7 @@ impl Runner {
                 environment: BTreeMap::new(),
             },
             looks: false,
+            permission: Permission::default(),
             shared: Arc::new(Shared { orders, looks, outage, counters }),
             probing: Arc::default(),
         }
@@ -95,6 +113,13 @@ impl Runner {
     pub fn at_most(self, most: usize) -> Runner {
         self.shared.orders.set_most(most);
         self.shared.looks.set_most(most.min(LOOKS_AT_ONCE));
+        self
+    }
+
+    /// Asks before each command whether one with its timeout may still start. One that may not fails as if the batch
+    /// system were silent.
+    pub fn permitted_by(mut self, may_start: impl Fn(Duration) -> bool + Send + Sync + 'static) -> Runner {
+        self.permission = Permission(Some(Arc::new(may_start)));
         self
     }
 
@@ -135,6 +160,12 @@ impl Runner {
             Admission::Refused(silent_for) => return Err(not_run(command, silent_for)),
         };
         let pass = self.enter(command, is_trial)?;
+        if !self.permission.allows(self.transport.time_out) {
+            if is_trial {
+                self.shared.outage.not_tried();
+            }
+            return Err(not_run(command, Duration::ZERO));
+        }
         let asked = Instant::now();
         let result = self.transport.run(command, &prepared, &self.shared.counters, None);
         self.learn(&result, asked, is_trial);

@@ -150,3 +150,19 @@ fn the_probing_thread_ends_with_the_last_runner_and_the_probe_with_it() {
     }
     assert!(began.elapsed() < LONG);
 }
+
+#[test]
+fn a_command_that_may_not_start_is_not_run_and_begins_no_outage() {
+    let system = Pretended::new();
+    let permitted = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let asked = permitted.clone();
+    let may_start = move |timeout| timeout == LONG && asked.load(std::sync::atomic::Ordering::SeqCst);
+    let runner = Runner::local(LONG).permitted_by(may_start);
+    assert!(runner.run(&system.question()).is_ok());
+    permitted.store(false, std::sync::atomic::Ordering::SeqCst);
+    assert_not_run(runner.run(&system.question()));
+    assert_eq!(system.lines("asked"), 1);
+    assert!(runner.silent_since().is_none());
+    permitted.store(true, std::sync::atomic::Ordering::SeqCst);
+    assert!(runner.run(&system.question()).is_ok());
+}

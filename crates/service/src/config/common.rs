@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::history::History;
 use crate::http;
 use crate::http::listener::{Listen, UNIX};
+use crate::journal::{Database, LeaseTerms, Store};
 use crate::security::Security;
 use bookahead_api::{AttributeValue, Length, Timestamp};
 use bookahead_lrms::batch::accounts::Projects;
@@ -17,6 +18,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Fastest clock: a real millisecond should be less than a minute of simulated time.
 const FASTEST: u32 = 50_000;
@@ -145,7 +147,7 @@ pub(super) fn check_peers(peers: &[PeerLink]) -> Result<(), Wrong> {
             let why = format!("two peers have the name {}; names must be unique", peer.name);
             return Err(Wrong::new("name", why));
         }
-        check_url(&peer.url)
+        check_urls(&peer.url)
     });
     in_list("peer", each)
 }
@@ -181,12 +183,15 @@ pub(super) fn default_heartbeat() -> Length {
     Length::of_seconds(5)
 }
 
-pub(super) fn state(said: Option<&Path>, name: &str, base: &Path) -> PathBuf {
-    match said {
-        Some(said) => base.join(said),
-        None => base.join(format!("bookahead-{name}")),
-    }
+pub(super) fn default_lease() -> Length {
+    Length::of_seconds(10)
 }
+
+/// Name of the journal in the state folder.
+pub const JOURNAL: &str = "journal.db";
+
+/// Shortest lease: shorter ones end when the database is busy for a moment.
+const SHORTEST_LEASE: Length = Length(Millis(500));
 
 /// Name of the Unix socket in the state folder.
 const SOCKET: &str = "socket";
@@ -246,6 +251,8 @@ pub(crate) struct Common<'a> {
     pub(crate) name: &'a str,
     pub(super) listen: Option<&'a Listeners>,
     pub(super) state: Option<&'a Path>,
+    pub(super) folder: Option<&'a Path>,
+    pub(super) lease: Length,
     pub(crate) url: Option<&'a str>,
     pub(crate) attributes: &'a BTreeMap<Name, AttributeValue>,
     pub(crate) security: &'a Security,
@@ -271,6 +278,8 @@ macro_rules! common_of {
                     name: &config.name,
                     listen: config.listen.as_ref(),
                     state: config.state.as_deref(),
+                    folder: config.folder.as_deref(),
+                    lease: config.lease,
                     url: config.url.as_deref(),
                     attributes: &config.attributes,
                     security: &config.security,
@@ -296,10 +305,34 @@ impl Common<'_> {
     pub(crate) fn listeners(&self, base: &Path) -> Vec<Listen> {
         let said = self.listen.map(|Listeners(all)| all.iter().map(|listen| listen.below(base)).collect());
         said.unwrap_or_else(|| {
-            let socket = state(self.state, self.name, base).join(SOCKET);
+            let socket = self.folder(base).join(SOCKET);
             // Absolute, because other services get the path as a URL and have other working directories.
             vec![Listen::Unix(std::path::absolute(&socket).unwrap_or(socket))]
         })
+    }
+
+    /// Whether the journal is in a database.
+    fn in_database(&self) -> bool {
+        self.state.and_then(Path::to_str).is_some_and(Database::is_url)
+    }
+
+    /// Folder of local files, and of the journal unless it is in a database.
+    pub(crate) fn folder(&self, base: &Path) -> PathBuf {
+        let said = if self.in_database() { self.folder } else { self.state };
+        said.map_or_else(|| base.join(format!("bookahead-{}", self.name)), |said| base.join(said))
+    }
+
+    /// Where the journal is stored. Reads the files that the URL of a database names.
+    pub(crate) fn store(&self, base: &Path) -> Result<Store, Wrong> {
+        match self.state.filter(|_| self.in_database()) {
+            Some(url) => Store::parse(url, base).map_err(|why| Wrong::new("state", why.to_string())),
+            None => Ok(Store::File(self.folder(base).join(JOURNAL))),
+        }
+    }
+
+    /// Length of the lease of a journal in a database. `longest_effect` is the longest timeout of a command or call.
+    pub(crate) fn lease_terms(&self, longest_effect: Duration) -> LeaseTerms {
+        LeaseTerms { length: self.lease.duration(), longest_effect }
     }
 
     /// The usage history. `None` if none is kept.
@@ -343,6 +376,9 @@ impl Common<'_> {
         Wrong::unless(self.heartbeat >= Length(Millis(100)), "heartbeat", why)?;
         let why = "a call that is repeated after this time would be executed twice; give \"1m\" or more, usually \"1d\"";
         Wrong::unless(self.retention >= Length::of_seconds(60), "retention", why)?;
+        let why = "lease must be 500ms to 1h, usually \"10s\"";
+        let range = SHORTEST_LEASE..=Length::of_seconds(3_600);
+        Wrong::unless(range.contains(&self.lease), "lease", why)?;
         // Registrations contain the address as URL: with 0.0.0.0 a broker would call its own machine.
         let everywhere = self.tcp_addresses().any(|address| address.ip().is_unspecified());
         let reachable = !everywhere || self.url.is_some() || self.brokers.is_empty();
@@ -352,18 +388,24 @@ impl Common<'_> {
         self.calls.check().map_err(|wrong| wrong.within("calls"))?;
         self.check_minting()?;
         self.notify.check().map_err(|wrong| wrong.within("notify"))?;
-        in_list("broker", self.brokers.iter().map(|broker| check_url(&broker.url)))?;
+        in_list("broker", self.brokers.iter().map(|broker| check_urls(&broker.url)))?;
         // As written in the file. In `limits` a patience of 0 may have been raised, and the mistake hidden.
         self.server.check().map_err(|wrong| wrong.within("server"))
     }
 }
 
-/// Resolves the path of a Unix socket relative to `base`. Other URLs are returned unchanged.
-pub(crate) fn url_below(url: &str, base: &Path) -> String {
-    match url.parse() {
+/// Resolves the paths of Unix sockets relative to `base`. Other URLs are returned unchanged.
+pub(crate) fn url_below(urls: &str, base: &Path) -> String {
+    let below = |url: &str| match url.trim().parse() {
         Ok(listen @ Listen::Unix(_)) => listen.below(base).to_string(),
-        _ => url.to_owned(),
-    }
+        _ => url.trim().to_owned(),
+    };
+    urls.split(',').map(below).collect::<Vec<_>>().join(",")
+}
+
+/// Checks the addresses of a service, separated by commas.
+fn check_urls(urls: &str) -> Result<(), Wrong> {
+    urls.split(',').try_for_each(|url| check_url(url.trim()))
 }
 
 impl Common<'_> {

@@ -34,7 +34,7 @@ pub use bookahead_protocol::deadline::Scheme;
 pub use bookahead_protocol::ledger::Reveal;
 pub use broker::{BrokerConfig, BrokerRules};
 pub(crate) use changes::Changes;
-pub use common::{BrokerLink, Calls, ClockConfig, Listeners, PeerLink};
+pub use common::{BrokerLink, Calls, ClockConfig, JOURNAL, Listeners, PeerLink};
 pub(crate) use common::{Common, url_below};
 pub use error::{ConfigError, Step, Wrong, check_name, percentage};
 pub use holds::{Adaptive, Holds};

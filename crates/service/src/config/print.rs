@@ -5,8 +5,9 @@
 
 use super::broker::BrokerConfig;
 use super::site::SiteConfig;
+use crate::journal::Database;
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 const SITE: &str = concat!(
@@ -26,7 +27,10 @@ impl SiteConfig {
     /// All fields as TOML with comments. Fails if a path is not UTF-8.
     pub fn print(&self) -> Result<String, toml::ser::Error> {
         // The default depends on the name, so it is printed as resolved.
-        let config = SiteConfig { state: Some(self.state(Path::new(""))), ..self.clone() };
+        let config = SiteConfig {
+            state: Some(printed(self.state.as_ref(), self.state(Path::new("")))),
+            ..self.clone()
+        };
         Ok(head("site", &self.name) + &filled(SITE, &values(&config)?))
     }
 }
@@ -35,10 +39,17 @@ impl BrokerConfig {
     /// All fields as TOML with comments. Fails if a path is not UTF-8.
     pub fn print(&self) -> Result<String, toml::ser::Error> {
         // Both defaults depend on other fields, so they are printed as resolved.
-        let (state, open) = (Some(self.state(Path::new(""))), Some(self.is_open()));
+        let state = printed(self.state.as_ref(), self.state(Path::new("")));
+        let (state, open) = (Some(state), Some(self.is_open()));
         let config = BrokerConfig { state, open, ..self.clone() };
         Ok(head("broker", &self.name) + &filled(BROKER, &values(&config)?))
     }
+}
+
+/// The folder as resolved, or the URL of a database as written.
+fn printed(said: Option<&PathBuf>, folder: PathBuf) -> PathBuf {
+    let is_url = |said: &&PathBuf| said.to_str().is_some_and(Database::is_url);
+    said.filter(is_url).cloned().unwrap_or(folder)
 }
 
 fn values(config: &impl Serialize) -> Result<Table, toml::ser::Error> {

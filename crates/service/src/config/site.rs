@@ -31,6 +31,11 @@ pub struct SiteConfig {
     pub listen: Option<Listeners>,
     pub url: Option<String>,
     pub state: Option<PathBuf>,
+    /// Folder of local files, if `state` is a database; set by the command line.
+    #[serde(skip)]
+    pub folder: Option<PathBuf>,
+    #[serde(default = "default_lease")]
+    pub lease: Length,
     #[serde(default = "default_retention")]
     pub retention: Length,
     #[serde(default = "default_history", deserialize_with = "history")]
@@ -333,7 +338,7 @@ impl SiteConfig {
 
     /// Folder of journal and jobs. `base` is the folder of the configuration file.
     pub fn state(&self, base: &Path) -> PathBuf {
-        state(self.state.as_deref(), &self.name, base)
+        Common::from(self).folder(base)
     }
 }
 

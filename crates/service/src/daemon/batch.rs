@@ -3,6 +3,7 @@
 
 use super::DaemonError;
 use crate::config::{BatchConfig, LocalJobs, Resource, SiteConfig, SshConfig, SystemName};
+use crate::journal::Lease;
 use crate::security::is_root;
 use bookahead_lrms::batch::{Accounts, BatchSystem, Place, Projects, Settings};
 use bookahead_lrms::builtin::sources::{Nothing, Source};
@@ -44,14 +45,24 @@ pub(super) async fn driven(
     batch: &BatchConfig,
     base: &Path,
     state: &Path,
+    lease: &Lease,
 ) -> Result<Driven, DaemonError> {
     let (config, batch, base, state) = (config.clone(), batch.clone(), base.to_owned(), state.to_owned());
-    let made = tokio::task::spawn_blocking(move || drive(&config, &batch, &base, &state)).await;
+    let lease = lease.clone();
+    let made = tokio::task::spawn_blocking(move || drive(&config, &batch, &base, &state, lease)).await;
     made.map_err(|_| DaemonError::Task)?
 }
 
-fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) -> Result<Driven, DaemonError> {
-    let runner = runner(batch, base, state)?;
+fn drive(
+    config: &SiteConfig,
+    batch: &BatchConfig,
+    base: &Path,
+    state: &Path,
+    lease: Lease,
+) -> Result<Driven, DaemonError> {
+    // Before the lease is taken only the batch system's settings are read, and no orders are given.
+    let may_start = move |timeout| lease.epoch() == 0 || lease.allows(timeout);
+    let runner = runner(batch, base, state)?.permitted_by(may_start);
     let places = config.resources.iter().map(|resource| {
         let place = resource.batch.clone().unwrap_or_default().place(&resource.name);
         (place, Capacity(resource.capacity))
@@ -77,6 +88,11 @@ fn drive(config: &SiteConfig, batch: &BatchConfig, base: &Path, state: &Path) ->
         ..Settings::new(config.name.as_str().into(), places, accounts)
     };
     Ok(Driven { batch: Batch::new(system, settings)?, runner, outputs })
+}
+
+/// Longest timeout of a command: those that wait until Slurm has released a reservation get more time.
+pub(super) fn longest_command(batch: &BatchConfig) -> Duration {
+    batch.time_out.duration() + LET_GO_WITHIN
 }
 
 fn runner(batch: &BatchConfig, base: &Path, state: &Path) -> Result<Runner, DaemonError> {

@@ -4,16 +4,17 @@
 use super::front::{Credentials, Watched, start};
 use super::own_keys::calls_key;
 use super::reload::Current;
-use super::{DaemonError, JOURNAL, Running};
+use super::{DaemonError, Running};
 use crate::config::{BrokerConfig, Calls, Common, PeerLink, url_below};
 use crate::http::JobOutputs;
+use crate::journal::Kind;
 use crate::peers::{Heartbeats, PeerCalls, watch_peers};
 use crate::replace_file::replace_file;
 use crate::thread::{BatchSide, Outlets, PartyOptions};
 use bookahead_client::Options;
 use bookahead_lrms::batch::accounts::Projects;
-use bookahead_party::Heartbeat;
 use bookahead_party::broker::Broker;
+use bookahead_party::{Heartbeat, Party};
 use bookahead_protocol::Name;
 use ring::digest::{Context, SHA256};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -44,13 +45,19 @@ pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, Daemo
     if let Some(why) = shared_tokens(config) {
         tracing::warn!(event = "token_shared", "{why}");
     }
-    let outbox = config.notify.outbox(&config.name, base, &state)?;
+    let seat = Common::from(config).seat(base, &front.about.url, config.lease.duration())?;
+    let kind = Kind::new(Broker::KIND, config.name.clone(), Broker::SCHEMA);
+    let whose = (Broker::KIND, config.name.as_str());
+    let outbox = config.notify.outbox(whose, base, &state, (&seat.store, &seat.lease))?;
+    let clock = config.clock.clock();
     let options = PartyOptions {
         outbox: outbox.clone(),
         history: Common::from(config).history(&state, Projects::default()),
-        ..PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock())
+        options: seat.take(kind, &mut front, clock).await?,
+        ..PartyOptions::new(config.name.as_str().into(), &seat.store, clock)
     };
     let broker = broker_value(config, front.about.clone(), maker, identity.clone());
+    front.epochs = seat.epochs(Broker::KIND, &config.name, &state).await?;
     let runtime = Handle::current();
     let configured = peers.clone();
     let (hand_out, calls) = tokio::sync::oneshot::channel();
@@ -154,14 +161,14 @@ async fn renew(
 }
 
 /// File with the secret of the broker.
-const FILE: &str = "identity";
+pub(super) const IDENTITY: &str = "identity";
 /// Length of the secret: 256 bits cannot be guessed.
 const BYTES: usize = 32;
 
 /// The number that ids are derived from. The secret is written before first use: with another one after a crash,
 /// ids would differ.
 pub(super) fn maker(state: &Path, name: &str) -> Result<u128, DaemonError> {
-    let path = state.join(FILE);
+    let path = state.join(IDENTITY);
     let failed = |cause| DaemonError::State { path: path.clone(), cause };
     let drawn = match std::fs::read(&path) {
         Ok(drawn) if drawn.len() == BYTES => drawn,
@@ -170,14 +177,20 @@ pub(super) fn maker(state: &Path, name: &str) -> Result<u128, DaemonError> {
             return Err(failed(io::Error::new(ErrorKind::InvalidData, why)));
         }
         Err(missing) if missing.kind() == ErrorKind::NotFound => {
-            let mut drawn = vec![0; BYTES];
-            SystemRandom::new().fill(&mut drawn).map_err(|_| DaemonError::NoRandomness)?;
+            let drawn = new_identity()?;
             replace_file(&path, &drawn).map_err(failed)?;
             drawn
         }
         Err(cause) => return Err(failed(cause)),
     };
     Ok(number(name.as_bytes(), &drawn))
+}
+
+/// A new secret.
+pub(super) fn new_identity() -> Result<Vec<u8>, DaemonError> {
+    let mut drawn = vec![0; BYTES];
+    SystemRandom::new().fill(&mut drawn).map_err(|_| DaemonError::NoRandomness)?;
+    Ok(drawn)
 }
 
 /// Identity of a broker in the `via` list of calls. Brokers with the same name differ in a number, which does not
@@ -212,7 +225,7 @@ mod tests {
         let told = told_as("grid", number);
         assert_eq!(told, told_as("grid", number));
         assert!(!told.as_str().contains(&format!("{:016x}", number >> 64)), "{told}");
-        std::fs::write(one.path().join(FILE), "x").unwrap();
+        std::fs::write(one.path().join(IDENTITY), "x").unwrap();
         assert!(maker(one.path(), "grid").unwrap_err().to_string().contains("restore it"));
     }
 }

@@ -1,23 +1,29 @@
 //! The network side of a site or broker: authentication, TLS, listeners, its URL and credentials, and periodic
 //! registration with brokers. A broker that does not answer is tried less often, and the log reports changes.
 
-use super::own_keys::sessions_key;
+use super::own_keys::{sessions_key, share_keys};
 use super::reload::{Current, Reload};
 use super::running::Running;
 use super::{DaemonError, VERSION};
 use crate::config::{BrokerLink, Calls, Common, url_below};
 use crate::http::listener::{Listen, Listener, UNIX};
 use crate::http::serve::{Bounds, Live};
-use crate::http::{About, JobOutputs, Limits, Projects, Routes, Served, Stop, answer, serve};
+use crate::http::{
+    About, Epochs, JobOutputs, Limits, Projects, Routes, Served, Stop, Stopper, answer, serve,
+};
+use crate::journal::Store;
 use crate::notify::{Outbox, deliver};
 use crate::peer_answers::plain;
 use crate::peer_clock;
 use crate::security::tls::Content;
 use crate::security::{Accounts, Authenticator, CallsKey, SecurityError, carries_tokens};
 use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
+use axum::Router;
 use bookahead_api as api;
 use bookahead_client::{Client, Identity, Options};
 use bookahead_lrms::command::Runner;
+use bookahead_party::broker::Broker;
+use bookahead_party::site::Site;
 use bookahead_party::{Heartbeat, Party, Role};
 use bookahead_protocol::{Millis, Name};
 use std::collections::BTreeMap;
@@ -26,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// Everything that can be prepared without listening.
 pub(super) struct Doorstep {
@@ -41,6 +47,7 @@ impl Common<'_> {
     }
 
     pub(super) fn doorstep(&self, base: &Path) -> Result<Doorstep, DaemonError> {
+        self.store(base)?;
         let authenticator = self.security.for_service(self.name).authenticator(base)?;
         for address in self.tcp_addresses() {
             self.security.may_listen(address, &authenticator)?;
@@ -58,10 +65,19 @@ impl Common<'_> {
         Ok(Doorstep { authenticator, tls, brokers })
     }
 
+    async fn share_keys(&self, base: &Path, state: &Path) -> Result<(), DaemonError> {
+        let Store::Postgres(database) = self.store(base)? else { return Ok(()) };
+        let what = if self.role == Role::Site { Site::KIND } else { Broker::KIND };
+        let (owner, state) = (self.name.to_owned(), state.to_owned());
+        let shared = tokio::task::spawn_blocking(move || share_keys(&database, what, &owner, &state)).await;
+        shared.map_err(|_| DaemonError::Task)?
+    }
+
     /// Creates the state folder and listens, but accepts no connections yet.
     pub(super) async fn listen(&self, base: &Path, state: &Path) -> Result<Front, DaemonError> {
         let Doorstep { mut authenticator, tls, brokers } = self.doorstep(base)?;
         state_folder(state)?;
+        self.share_keys(base, state).await?;
         if let Some(sign_in) = authenticator.sign_in_mut() {
             sign_in.set_key(sessions_key(state)?);
         }
@@ -95,6 +111,7 @@ impl Common<'_> {
         }
         let (authenticator, accounts) = (Arc::new(authenticator), Arc::new(Accounts::new(self.security)));
         let (limits, heartbeat) = (self.limits.clone(), self.heartbeat.duration());
+        let addresses = listeners.iter().filter_map(|listener| listener.local().ok()).collect();
         Ok(Front {
             about,
             listeners,
@@ -107,6 +124,10 @@ impl Common<'_> {
             projects: self.security.projects.clone(),
             base: base.to_owned(),
             key: None,
+            epochs: Arc::default(),
+            addresses,
+            stopping: Stop::pair(),
+            serving: None,
         })
     }
 }
@@ -146,6 +167,13 @@ pub(super) struct Front {
     base: PathBuf,
     /// Signs tokens for brokers without a token file.
     key: Option<Arc<CallsKey>>,
+    /// Processes of callers.
+    pub(super) epochs: Arc<Epochs>,
+    /// Where it listens.
+    addresses: Vec<Listen>,
+    stopping: (Stopper, Stop),
+    /// The server, once it accepts connections.
+    serving: Option<(watch::Sender<Live>, JoinHandle<()>)>,
 }
 
 /// Information about the batch system of a site, or the peers of a broker, for the routes.
@@ -166,59 +194,74 @@ impl Front {
         self.key = Some(key.clone());
     }
 
+    /// Name, role and URL of the service.
+    pub(super) fn about(&self) -> About {
+        About {
+            name: self.about.name.clone(),
+            role: answer::role(self.about.role),
+            version: VERSION.to_owned(),
+            url: self.about.url.clone(),
+            identity: self.identity.clone(),
+        }
+    }
+
+    /// Serves these routes from now on.
+    pub(super) fn serve(&mut self, router: Router) -> watch::Sender<Live> {
+        let bounds = Arc::new(bounds(&self.limits));
+        let live = Live { router, bounds, tls: None };
+        if let Some((sender, _)) = &self.serving {
+            sender.send_replace(live);
+            return sender.clone();
+        }
+        let (sender, changing) = watch::channel(live);
+        let mut stopping = self.stopping.1.clone();
+        let until = async move { stopping.said().await };
+        let serving = tokio::spawn(serve::serve_live(changing, std::mem::take(&mut self.listeners), until));
+        self.serving = Some((sender.clone(), serving));
+        sender
+    }
+
     /// Starts serving. `tasks` are further tasks of the party, which run as long as it does.
     pub(super) fn open(
-        self,
+        mut self,
         thread: PartyThread,
         mut tasks: JoinSet<()>,
         batch: Watched,
         outbox: Option<Arc<Outbox>>,
         config: Current,
     ) -> Running {
-        let Front {
-            about,
-            listeners,
-            authenticator,
-            accounts,
-            limits,
-            brokers,
-            heartbeat,
-            identity,
-            projects,
-            base,
-            key,
-        } = self;
         let party = thread.handle().clone();
-        let addresses: Vec<Listen> = listeners.iter().filter_map(|listener| listener.local().ok()).collect();
-        let (stopper, stop) = Stop::pair();
-        let (url, role) = (about.url.clone(), answer::role(about.role));
-        let about = About {
-            name: about.name,
-            role,
-            version: VERSION.to_owned(),
-            url: url.clone(),
-            identity: identity.clone(),
-        };
-        let bounds = Arc::new(bounds(&limits));
+        let about = self.about();
+        let (url, role) = (about.url.clone(), about.role);
         let Watched { commands, look_every, outputs } = batch;
         outbox.iter().for_each(|outbox| deliver(outbox, &mut tasks));
         let served = Served {
             party: party.clone(),
-            authenticator: authenticator.clone(),
-            accounts,
-            limits,
+            authenticator: self.authenticator.clone(),
+            accounts: self.accounts.clone(),
+            limits: self.limits.clone(),
             about,
             commands,
             look_every,
             outbox,
             outputs,
-            projects,
+            projects: self.projects.clone(),
+            epochs: self.epochs.clone(),
         };
-        let routes = Routes::new(served, stop.clone());
-        let (live, changing) = watch::channel(Live { router: routes.router(), bounds, tls: None });
-        let mut stopping = stop;
-        let until = async move { stopping.said().await };
-        let serving = tokio::spawn(serve::serve_live(changing, listeners, until));
+        let routes = Routes::new(served, self.stopping.1.clone());
+        let live = self.serve(routes.router());
+        let Front {
+            authenticator,
+            brokers,
+            heartbeat,
+            identity,
+            base,
+            key,
+            addresses,
+            stopping,
+            serving,
+            ..
+        } = self;
         let (registrations, renewed) = watch::channel(brokers.clone());
         for (at, (broker, credentials)) in brokers.into_iter().enumerate() {
             let (identity, renewed) = (identity.clone(), (at, renewed.clone()));
@@ -232,7 +275,9 @@ impl Front {
             tracing::info!(event = "listening", party = %party.name(), %at, url, "listening");
         }
         let reload = Reload { base, config, party, routes, live, authenticator, registrations, key };
-        Running::new(thread, role, addresses, url, reload, stopper, serving, tasks)
+        // `serve` has set it.
+        let serving = serving.map_or_else(|| tokio::spawn(async {}), |(_, serving)| serving);
+        Running::new(thread, role, addresses, url, reload, stopping.0, serving, tasks)
     }
 }
 
@@ -350,20 +395,33 @@ impl Registry {
         self.credentials.renew()
     }
 
-    fn client(&self) -> Option<Client> {
+    fn client(&self, party: &PartyHandle) -> Option<Client> {
         let client = self.credentials.client(&self.url).ok()?;
+        let client = numbered(client, party);
         Some(self.identity.iter().fold(client, |client, identity| client.via(std::slice::from_ref(identity))))
+    }
+}
+
+/// The client with the number of this process, if the party has several.
+pub(crate) fn numbered(client: Client, party: &PartyHandle) -> Client {
+    match party.lease().epoch() {
+        0 => client,
+        epoch => client.with_epoch(party.name(), epoch),
     }
 }
 
 /// Registers with a broker periodically, as long as the party lives.
 pub(super) async fn keep_registered(party: PartyHandle, mut broker: Registry, every: Duration) {
-    let mut client = broker.client();
+    let mut client = broker.client(&party);
     let mut standing = Standing::Unknown;
     let mut pause = every;
     loop {
         if broker.renew() || client.is_none() {
-            client = broker.client();
+            client = broker.client(&party);
+        }
+        if !party.lease().is_held() {
+            // Another process registers.
+            return;
         }
         let told = match (&client, heartbeat(&party)) {
             (Some(client), Some(heartbeat)) => {

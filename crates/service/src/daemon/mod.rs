@@ -16,16 +16,17 @@ mod own_keys;
 mod reload;
 mod running;
 mod site;
+mod standby;
 
 pub use bookahead_party::site::OnLostJournal;
 pub use broker::{broker, check_broker, shared_tokens};
 pub use compact::{Compacted, compact_broker, compact_site};
 pub use front::exposed_state;
+pub(crate) use front::numbered;
 pub use running::{DaemonError, Running};
 pub use site::{check_site, examine_site, site};
 
-/// Name of the journal in the state folder.
-pub const JOURNAL: &str = "journal.db";
+pub use crate::config::JOURNAL;
 
 /// Version that services report.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

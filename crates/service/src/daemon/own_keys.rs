@@ -2,9 +2,12 @@
 //! for its peers, next to its public key, and the one with which a service signs the sessions of its pages.
 
 use super::DaemonError;
+use super::broker::{IDENTITY, new_identity};
+use crate::journal::{Database, SharedFile, shared_file};
 use crate::replace_file::replace_file;
 use crate::security::tls::Content;
 use crate::security::{CallsKey, Keys, SecurityError, new_secret};
+use crate::thread::PartyError;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +35,33 @@ fn make(path: &Path, new: impl FnOnce() -> Option<String>) -> Result<(), DaemonE
     }
     let made = new().ok_or(DaemonError::NoRandomness)?;
     replace_file(path, made.as_bytes()).map_err(|cause| DaemonError::State { path: path.to_owned(), cause })
+}
+
+/// Makes the keys of all processes of a party the same: those in the database, or else those of this process. Then
+/// sessions and tokens outlive a take-over, and a broker derives the same ids.
+pub(super) fn share_keys(
+    database: &Database,
+    what: &str,
+    owner: &str,
+    state: &Path,
+) -> Result<(), DaemonError> {
+    let all: [(&str, fn() -> Option<Vec<u8>>); 3] = [
+        (SESSIONS, || new_secret().map(String::into_bytes)),
+        (PRIVATE, || CallsKey::generate().map(String::into_bytes)),
+        (IDENTITY, || new_identity().ok()),
+    ];
+    for (name, new) in all {
+        let path = state.join(name);
+        let own = std::fs::read(&path).ok();
+        let offer = || own.clone().or_else(new);
+        let stored =
+            shared_file(&SharedFile { database, what, owner, name }, offer).map_err(PartyError::from)?;
+        let stored = stored.ok_or(DaemonError::NoRandomness)?;
+        if own.as_ref() != Some(&stored) {
+            replace_file(&path, &stored).map_err(|cause| DaemonError::State { path: path.clone(), cause })?;
+        }
+    }
+    Ok(())
 }
 
 /// The key of the broker, made at the first call.

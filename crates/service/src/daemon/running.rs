@@ -165,6 +165,9 @@ impl DaemonError {
             JournalError::Storage { .. } | JournalError::Poisoned { .. } => {
                 Some("check the disk and start again; acknowledged calls are safe")
             }
+            JournalError::LeaseLost { .. } => Some(
+                "acknowledged calls are safe; another process takes over, and started again, this one stands by",
+            ),
             JournalError::Damaged { .. } => Some("to list all damage: bookahead journal check FILE"),
             _ => None,
         }

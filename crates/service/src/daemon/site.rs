@@ -1,21 +1,21 @@
 //! Starts a site from its configuration. Also examines everything that a site needs, without starting it and even
 //! while it runs: configuration, state, listeners, brokers, batch system.
 
-use super::batch::{Driven, driven, idle, job_account, projects, scheduler};
+use super::batch::{Driven, driven, idle, job_account, longest_command, projects, scheduler};
 use super::front::{Credentials, Watched, exposed_state, start};
 use super::reload::Current;
-use super::{DaemonError, JOURNAL, Running};
+use super::{DaemonError, Running};
 use crate::config::{Common, SiteConfig, url_below};
 use crate::http::limits::MOST_ATTRIBUTES;
 use crate::http::listener::Listen;
 use crate::http::{JobOutputs, Projects};
-use crate::journal;
+use crate::journal::{self, JournalError, Kind, Lease, Store};
 use crate::thread::{BatchSide, Liveness, Outlets, PartyHandle, PartyOptions, ReadKind};
 use bookahead_lrms::batch::Finding;
 use bookahead_lrms::worker::Worker;
 use bookahead_party::queries::BatchState;
 use bookahead_party::site::{OnLostJournal, Site, SiteOptions};
-use bookahead_party::{Attracting, BatchOrder, BatchReport, Heartbeat, Input, Queries};
+use bookahead_party::{Attracting, BatchOrder, BatchReport, Heartbeat, Input, Party, Queries};
 use bookahead_protocol::{Moment, Value};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -50,12 +50,16 @@ pub async fn site(
     let mut front = Common::from(config).listen(base, &state).await?;
     front.projects = projects_of(config);
     say_if_no_programs(config, &mut front.about);
-    let outbox = config.notify.outbox(&config.name, base, &state)?;
     let projects = config.batch.as_ref().map(projects).unwrap_or_default();
-    let options = PartyOptions {
+    let longest = config.batch.as_ref().map_or(Duration::ZERO, longest_command);
+    let seat = Common::from(config).seat(base, &front.about.url, longest)?;
+    let kind = Kind::new(Site::KIND, config.name.clone(), Site::SCHEMA);
+    let whose = (Site::KIND, config.name.as_str());
+    let outbox = config.notify.outbox(whose, base, &state, (&seat.store, &seat.lease))?;
+    let mut options = PartyOptions {
         outbox: outbox.clone(),
         history: Common::from(config).history(&state, projects),
-        ..PartyOptions::new(config.name.as_str().into(), state.join(JOURNAL), config.clock.clock())
+        ..PartyOptions::new(config.name.as_str().into(), &seat.store, config.clock.clock())
     };
     let (thread, watched) = match &config.batch {
         None => {
@@ -63,13 +67,14 @@ pub async fn site(
             let (scheduler, outputs) = scheduler(config, base, &state, options.clock.now())?;
             let outputs = outputs.map_or(JobOutputs::None, |outputs| JobOutputs::Here(Arc::new(outputs)));
             let batch = BatchSide::Inline(Box::new(scheduler));
+            options.options = seat.take(kind, &mut front, options.clock).await?;
             let thread = start(options, site, move |_| Outlets::only(batch)).await?;
             (thread, Watched { outputs, ..Watched::default() })
         }
         Some(batch) => {
             let (look_every, at_once) = (batch.look_every.0, batch.at_once);
             let (move_after, attract) = (batch.move_after.0, batch.attract);
-            let Driven { batch, runner, outputs } = driven(config, batch, base, &state).await?;
+            let Driven { batch, runner, outputs } = driven(config, batch, base, &state, &seat.lease).await?;
             let on_lost_journal = Some(on_lost_journal);
             let (binds_jobs, requeues_jobs, sharing) =
                 (batch.binds_jobs(), batch.requeues_jobs(), batch.sharing());
@@ -107,11 +112,13 @@ pub async fn site(
             };
             let outputs = JobOutputs::Here(Arc::new(outputs));
             let watched = Watched { commands: Some(runner), look_every: Some(look_every), outputs };
+            options.options = seat.take(kind, &mut front, options.clock).await?;
             let thread = start(options, site, connect).await?;
             first_look(thread.handle()).await;
             (thread, watched)
         }
     };
+    front.epochs = seat.epochs(Site::KIND, &config.name, &state).await?;
     let current = Current::Site(Box::new(config.clone()));
     Ok(front.open(thread, JoinSet::new(), watched, outbox, current))
 }
@@ -174,7 +181,10 @@ pub async fn examine_site(config: &SiteConfig, base: &Path) -> Vec<Finding> {
     }
     let state = config.state(base);
     findings.push(state_of(&state));
-    findings.extend(journal_of(&state));
+    match Common::from(config).store(base) {
+        Ok(store) => findings.extend(journal_of(store).await),
+        Err(wrong) => findings.push(Finding::wrong("journal", wrong.to_string(), "correct state")),
+    }
     findings.extend(listeners(config, base).await);
     findings.extend(identity_provider(config, base).await);
     for broker in &config.brokers {
@@ -185,7 +195,7 @@ pub async fn examine_site(config: &SiteConfig, base: &Path) -> Vec<Finding> {
         findings.push(Finding::well("batch system", "none; uses the built-in scheduler"));
         return findings;
     };
-    match driven(config, batch, base, &state).await {
+    match driven(config, batch, base, &state, &Lease::for_ever()).await {
         Ok(Driven { batch, .. }) => {
             let now = config.clock.clock().now();
             let looked = tokio::task::spawn_blocking(move || batch.examine(now)).await;
@@ -215,19 +225,23 @@ fn state_of(state: &Path) -> Finding {
     }
 }
 
-fn journal_of(state: &Path) -> Option<Finding> {
-    let (what, path) = ("journal", state.join(JOURNAL));
-    if !path.exists() {
+async fn journal_of(store: Store) -> Option<Finding> {
+    let (what, shown) = ("journal", store.to_string());
+    if matches!(&store, Store::File(path) if !path.exists()) {
         return None;
     }
-    Some(match journal::check(&path) {
+    let checked = tokio::task::spawn_blocking(move || journal::check(store)).await.ok()?;
+    Some(match checked {
         Ok(report) if report.is_sound() => {
             let held = report.held_by.map_or_else(String::new, |holder| format!(", in use by {holder}"));
             Finding::well(what, format!("{} records, no damage{held}", report.records))
         }
         Ok(report) => {
             let seen = format!("{} damages", report.damages.len());
-            Finding::wrong(what, seen, format!("see: bookahead journal check {}", path.display()))
+            Finding::wrong(what, seen, format!("see: bookahead journal check {shown}"))
+        }
+        Err(JournalError::Missing { .. }) => {
+            Finding::well(what, format!("{shown} answers; the journal will be created at the first start"))
         }
         Err(why) => Finding::wrong(what, why.to_string(), "restore it from a backup"),
     })

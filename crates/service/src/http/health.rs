@@ -31,6 +31,7 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response
     let status = match shared.party.liveness() {
         // First: a service that stops takes no new calls, although its party is still alive.
         _ if shared.stop.is_said() => api::Status::Stopping,
+        _ if !shared.party.lease().is_held() => api::Status::Failed,
         Liveness::Alive if problem.is_some() => api::Status::Failed,
         Liveness::Alive => api::Status::Ready,
         Liveness::Stuck | Liveness::Ended => api::Status::Failed,

@@ -13,6 +13,7 @@ pub(crate) mod answer;
 mod calendar;
 mod call;
 mod dashboard;
+pub(crate) mod epochs;
 mod figures;
 mod flexible;
 mod health;
@@ -33,9 +34,11 @@ pub mod serve;
 mod session;
 mod shares;
 mod sign_in;
+pub(crate) mod standby;
 mod usage;
 mod watch;
 
+pub use epochs::Epochs;
 pub use limits::Limits;
 pub use openapi::document as openapi;
 pub use output::JobOutputs;
@@ -90,6 +93,8 @@ pub struct Served {
     pub outputs: JobOutputs,
     /// Users of projects, with which reservations are shared.
     pub projects: Projects,
+    /// Processes of callers.
+    pub epochs: Arc<Epochs>,
 }
 
 /// Name, role and URL of a service.
@@ -218,6 +223,7 @@ struct Shared {
     nudged: Mutex<Option<Instant>>,
     stop: Stop,
     outbox: Option<Arc<Outbox>>,
+    epochs: Arc<Epochs>,
     metrics: Arc<Metrics>,
     /// Keys of calls in progress.
     under_way: Arc<UnderWay>,
@@ -256,6 +262,7 @@ impl Shared {
             outbox,
             outputs,
             projects,
+            epochs,
         } = served;
         let provider = authenticator.provider().cloned();
         let metrics = Metrics::new(&about, party.clone(), commands, outbox.clone(), provider);
@@ -280,6 +287,7 @@ impl Shared {
             nudged: Mutex::new(None),
             stop,
             outbox,
+            epochs,
             outputs,
             projects,
             output_reads: Shares::quarters(output::MOST_READS),
@@ -310,6 +318,7 @@ impl Shared {
             nudged: Mutex::new(nudged),
             stop: self.stop.clone(),
             outbox: self.outbox.clone(),
+            epochs: self.epochs.clone(),
             metrics: self.metrics.clone(),
             under_way: self.under_way.clone(),
             rates,

@@ -11,13 +11,16 @@ use crate::security::Identity;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bookahead_api::Code;
 use bookahead_protocol::{Key, Name};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tracing::Instrument;
+
+/// Routes that say nothing about promises.
+const OPEN_WITHOUT_LEASE: [&str; 2] = ["/v1/health", "/metrics"];
 
 /// Middleware that traces and counts a request.
 pub(super) async fn observe(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
@@ -30,6 +33,11 @@ pub(super) async fn observe(State(shared): State<Arc<Shared>>, mut request: Requ
     let span = tracing::info_span!("request", method, route, trace = traced.id());
     request.extensions_mut().insert(traced);
     let mut response = next.run(request).instrument(span).await;
+    // After the work: a process that was paused must not answer from a state that another one has changed since.
+    if !shared.party.lease().is_held() && !OPEN_WITHOUT_LEASE.contains(&route.as_str()) {
+        let why = "this process has lost its lease, and ends; repeat the call with the same key";
+        response = Refusal::new(Code::Unavailable, why).into_response();
+    }
     shared.metrics.answered(&route, method, response.status().as_u16(), began.elapsed());
     requester::tell_clock(shared.party.clock(), response.headers_mut());
     response

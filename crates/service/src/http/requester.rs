@@ -158,7 +158,15 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
         return refusal.into_response();
     }
     let admitted = match shared.identify(serve::peer(request.extensions()), request.headers()).await {
-        Ok(identity) => admit(&shared, &identity, request.headers()).map(|via| (identity, via)),
+        Ok(identity) => match admit(&shared, &identity, request.headers()) {
+            Ok(via) => {
+                // Without authentication every caller may act as any user, and only the name of the party counts.
+                let user = (!shared.authenticator.is_open()).then_some(&identity.user);
+                let caller = identity.through.as_ref().or(user);
+                shared.epochs.admit(caller, request.headers()).await.map(|()| (identity, via))
+            }
+            Err(refusal) => Err(refusal),
+        },
         Err(refusal) => Err(refusal),
     };
     let (identity, via) = match admitted {

@@ -2,8 +2,11 @@
 //! still exports the sound records. Does not interpret events.
 
 use super::error::{Damage, JournalError};
-use super::format::FORMAT;
-use super::{format, lock, verify};
+use super::format::{FORMAT, Meta};
+use super::postgres::Reader;
+use super::sqlite::Rows;
+use super::verify::Source;
+use super::{Store, format, lock, verify};
 use rusqlite::{Connection, Statement};
 use serde::de::IgnoredAny;
 use std::fmt;
@@ -46,7 +49,18 @@ impl Report {
 }
 
 /// Reads a whole journal. Fails only if it cannot be read at all; damage is part of the report.
-pub fn check(path: &Path) -> Result<Report, JournalError> {
+pub fn check(store: impl Into<Store>) -> Result<Report, JournalError> {
+    match store.into() {
+        Store::File(path) => check_file(&path),
+        Store::Postgres(database) => {
+            let mut reader = Reader::open(&database)?;
+            let (meta, format, held_by) = (reader.meta.clone(), reader.format, reader.held_by.take());
+            report(&mut reader, meta, format, held_by, Vec::new())
+        }
+    }
+}
+
+fn check_file(path: &Path) -> Result<Report, JournalError> {
     let path = path.canonicalize().map_err(|_| JournalError::Missing { path: path.to_owned() })?;
     let held_by = lock::holder_of(&path);
     let mut damages = Vec::new();
@@ -60,9 +74,19 @@ pub fn check(path: &Path) -> Result<Report, JournalError> {
     let format = format::format_of(&path, &reading, FORMAT)?;
     let meta = format::meta(&path, &reading)?;
     note(structure(&path, &reading), &mut damages)?;
+    report(&mut Rows { path: &path, connection: &reading }, meta, format, held_by, damages)
+}
+
+fn report(
+    source: &mut dyn Source,
+    meta: Meta,
+    format: u32,
+    held_by: Option<String>,
+    mut damages: Vec<Damage>,
+) -> Result<Report, JournalError> {
     let (mut records, mut kept) = (0, 0);
-    let walked = verify::snapshots(&path, &reading, &meta).and_then(|snapshots| {
-        verify::records(&path, &reading, &meta, &snapshots, |raw| {
+    let walked = verify::snapshots(source, &meta).and_then(|snapshots| {
+        verify::records(source, &meta, &snapshots, |raw| {
             serde_json::from_str::<IgnoredAny>(raw.event).map(drop).map_err(|error| error.to_string())
         })
     });
@@ -76,7 +100,7 @@ pub fn check(path: &Path) -> Result<Report, JournalError> {
     if meta.base > 0 && kept == 0 && damages.is_empty() {
         damages.push(Damage::Gap { first: 1, last: meta.base });
     }
-    let (base, last) = (meta.base, meta.tail);
+    let (path, base, last) = (source.path().to_owned(), meta.base, meta.tail);
     let (what, owner, snapshots) = (meta.what, meta.owner, kept);
     Ok(Report { path, what, owner, format, base, last, records, snapshots, held_by, damages })
 }
@@ -112,7 +136,10 @@ impl fmt::Display for Report {
             writeln!(f, "Records up to {base} were dropped by compaction; a snapshot replaces them.")?;
         }
         if let Some(by) = &self.held_by {
-            writeln!(f, "It is in use by {by}; its write-ahead log was read, but not checked for damage.")?;
+            let log = "its write-ahead log was read, but not checked for damage";
+            let is_file = self.path.is_file();
+            let note = if is_file { format!("; {log}") } else { String::new() };
+            writeln!(f, "It is in use by {by}{note}.")?;
         }
         if self.is_sound() {
             return writeln!(f, "All checksums are correct.");
@@ -135,21 +162,37 @@ const IN_WORDS: &str =
 /// Writes a journal to `out`, even while another process has it open. Returns the number of events written. A line
 /// is `{"sequence":7,"written_at":"2026-03-01T12:00:00.000Z","schema":1,"event":…}`; a line with a snapshot has
 /// `up_to` and `state` instead.
-pub fn export(path: &Path, out: &mut impl Write) -> Result<u64, JournalError> {
-    let reading = |error: rusqlite::Error| JournalError::reading(path, &error);
-    let connection = format::open_to_read(path)?;
-    let connection = connection.unchecked_transaction().map_err(reading)?;
-    format::format_of(path, &connection, FORMAT)?;
-    let meta = format::meta(path, &connection)?;
-    let snapshots = verify::snapshots(path, &connection, &meta)?;
-    let mut lines = Lines { out, clock: connection.prepare(IN_WORDS).map_err(reading)?, failed: None };
+pub fn export(store: impl Into<Store>, out: &mut impl Write) -> Result<u64, JournalError> {
+    match store.into() {
+        Store::File(path) => {
+            let reading = |error: rusqlite::Error| JournalError::reading(&path, &error);
+            let connection = format::open_to_read(&path)?;
+            let connection = connection.unchecked_transaction().map_err(reading)?;
+            format::format_of(&path, &connection, FORMAT)?;
+            let meta = format::meta(&path, &connection)?;
+            export_from(&mut Rows { path: &path, connection: &connection }, &meta, out)
+        }
+        Store::Postgres(database) => {
+            let mut reader = Reader::open(&database)?;
+            let meta = reader.meta.clone();
+            export_from(&mut reader, &meta, out)
+        }
+    }
+}
+
+fn export_from(source: &mut dyn Source, meta: &Meta, out: &mut impl Write) -> Result<u64, JournalError> {
+    let path = source.path().to_owned();
+    let failed = |error: rusqlite::Error| JournalError::sqlite(&path, "exporting it", &error);
+    let calendar = Connection::open_in_memory().map_err(failed)?;
+    let snapshots = verify::snapshots(source, meta)?;
+    let mut lines = Lines { out, clock: calendar.prepare(IN_WORDS).map_err(failed)?, failed: None };
     let after = snapshots.newest.as_ref().map_or(0, |snapshot| snapshot.up_to);
     if let Some(newest) = &snapshots.newest {
         let put = lines.put(["up_to", "state"], after, newest.written_at, newest.schema, &newest.json);
         put.map_err(|why| JournalError::Json { what: format!("the snapshot up to record {after}"), why })?;
     }
     let mut events = 0;
-    let walked = verify::records(path, &connection, &meta, &snapshots, |raw| {
+    let walked = verify::records(source, meta, &snapshots, |raw| {
         if raw.sequence <= after {
             return Ok(());
         }
@@ -157,13 +200,13 @@ pub fn export(path: &Path, out: &mut impl Write) -> Result<u64, JournalError> {
         lines.put(["sequence", "event"], raw.sequence, raw.written_at, raw.schema, raw.event)
     })?;
     if let Some(error) = lines.failed {
-        return Err(JournalError::io(path, "exporting it", &error));
+        return Err(JournalError::io(&path, "exporting it", &error));
     }
     match walked.damages.split_first() {
         None => Ok(events),
         Some((damage, rest)) => {
             let (damage, more) = (damage.clone(), rest.len());
-            Err(JournalError::Damaged { path: path.to_owned(), damage, more })
+            Err(JournalError::Damaged { path, damage, more })
         }
     }
 }

@@ -56,6 +56,10 @@ pub enum JournalError {
         /// Whether the disk was full.
         full: bool,
     },
+    #[error("lost the lease on the journal {}: {why}", path.display())]
+    LeaseLost { path: PathBuf, why: String },
+    #[error("{0}")]
+    Address(String),
     #[error(
         "the journal accepts no more writes, because an earlier one failed: {why}; fix the cause and restart"
     )]
@@ -137,7 +141,7 @@ pub enum Damage {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Damage::Unreadable(why) => write!(f, "SQLite cannot read it ({why})"),
+            Damage::Unreadable(why) => write!(f, "it cannot be read ({why})"),
             Damage::Gap { first, last } if first == last => write!(f, "record {first} is missing"),
             Damage::Gap { first, last } => write!(f, "records {first} to {last} are missing"),
             Damage::Changed { sequence } => {

@@ -6,6 +6,7 @@
 
 use super::error::{Damage, JournalError};
 use super::lock::beside;
+use super::replay::Tail;
 use super::{Durability, Kind, Options};
 use crc::{CRC_64_XZ, Crc, Digest, Table};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -287,11 +288,22 @@ pub(crate) fn meta(path: &Path, connection: &Connection) -> Result<Meta, Journal
         })
     });
     let mut meta = read.map_err(|error| JournalError::reading(path, &error))?;
-    // Recomputed instead of trusted, so that a changed kind or owner does not match the first record.
-    if meta.base == 0 {
-        meta.base_chain = Chain::genesis(&meta.what, &meta.owner);
-    }
+    meta.trust_genesis();
     Ok(meta)
+}
+
+impl Meta {
+    /// Recomputes the first checksum instead of trusting it, so that a changed kind or owner does not match the first
+    /// record.
+    pub(crate) fn trust_genesis(&mut self) {
+        if self.base == 0 {
+            self.base_chain = Chain::genesis(&self.what, &self.owner);
+        }
+    }
+
+    pub(crate) fn last(&self) -> Tail {
+        Tail { sequence: self.tail, chain: self.tail_chain }
+    }
 }
 
 /// CRC-64/XZ, 16 bytes at a time: byte by byte it took a fifth of the time of the writer thread.

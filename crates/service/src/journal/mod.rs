@@ -1,6 +1,7 @@
 //! The journal of a site or broker: events are on disk before an answer leaves. One SQLite file, readable with
-//! `sqlite3`; every record is chained to its predecessor by a checksum. It relies on the file system to keep synced
-//! data. It never acknowledges an event before it is on disk, never skips damage, and does not interpret events.
+//! `sqlite3`, or a PostgreSQL database, which several machines can reach; every record is chained to its predecessor by
+//! a checksum. It relies on the file system or the database to keep synced data. It never acknowledges an event before
+//! it is on disk, never skips damage, and does not interpret events.
 //!
 //! ```
 //! # use bookahead_service::journal::{Journal, Kind};
@@ -28,33 +29,42 @@
 //! is detected.
 
 mod check;
+mod copy;
 mod error;
 mod format;
+mod lease;
 mod lock;
 mod mark;
+mod postgres;
 mod queue;
 mod replay;
+mod sqlite;
+mod store;
 mod verify;
 mod writer;
 
 pub use check::{Report, check, export};
+pub use copy::{Copied, copy};
 pub use error::{Damage, JournalError};
+pub use lease::{Lease, LeaseTerms};
+pub use postgres::{Active, Database, SharedFile, shared_file};
+pub(crate) use postgres::{CallerEpochs, Document};
 pub use queue::{MOST_WAITING, Ticket};
 pub use replay::{Record, Replay};
+pub use store::{Claim, Store};
 pub use verify::Snapshot;
 
-use lock::Lock;
-use mark::Mark;
+use format::Meta;
 use queue::{Order, Queue, outcome};
-use replay::Tail;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sqlite::Sqlite;
 use std::marker::PhantomData;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use writer::Writer;
+use verify::Source;
+use writer::{Storage, Writer};
 
 /// Snapshots to keep: the newest, and one to fall back on until the next compaction.
 pub const KEPT_SNAPSHOTS: u32 = 2;
@@ -99,59 +109,74 @@ pub struct Options {
     pub durability: Durability,
     /// Largest size of the file, in pages of 4096 bytes; a larger one behaves like a full disk. For tests.
     pub most_pages: Option<u32>,
+    /// Journal in PostgreSQL: the lease to take.
+    pub lease: Lease,
+    /// Journal in PostgreSQL: a lease that was taken already.
+    pub claim: Option<Claim>,
 }
 
 /// An open journal of events of one type. Threads can share it, processes cannot.
 pub struct Journal<E> {
     queue: Arc<Queue>,
     writer: Option<JoinHandle<Result<(), JournalError>>>,
-    _lock: Lock,
+    lease: Lease,
     _events: PhantomData<fn(&E)>,
 }
 
 impl<E: Serialize + DeserializeOwned> Journal<E> {
     /// Opens or creates the journal, and reads and verifies everything in it.
-    pub fn open(path: &Path, kind: &Kind) -> Result<(Journal<E>, Replay<E>), JournalError> {
-        Journal::open_with(path, kind, &Options::default())
+    pub fn open(store: impl Into<Store>, kind: &Kind) -> Result<(Journal<E>, Replay<E>), JournalError> {
+        Journal::open_with(store, kind, &Options::default())
     }
 
-    /// Like [`Journal::open`], with options.
+    /// Like [`Journal::open`], with options. Fails if another process has it open.
     pub fn open_with(
-        path: &Path,
+        store: impl Into<Store>,
         kind: &Kind,
         options: &Options,
     ) -> Result<(Journal<E>, Replay<E>), JournalError> {
-        // The canonical path, so that the lock file is the same for all links to the journal.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        // Before anything else: the steps below must not run while another process writes.
-        let lock = Lock::take(&path)?;
-        let (mark, marked) = Mark::open(&path)?;
-        let fresh = !path.exists();
-        if fresh {
-            mark.check(&path, marked, None)?;
-            format::create(&path, kind)?;
+        match store.into() {
+            Store::File(path) => {
+                let (mut storage, meta, fresh) = Sqlite::open(&path, kind, options)?;
+                let replay = replay::replay(&mut storage, &meta, kind)?;
+                Journal::begin(storage, &meta, kind, options, Lease::for_ever(), Replay { fresh, ..replay })
+            }
+            Store::Postgres(database) => {
+                let held = options.claim.as_ref().and_then(Claim::used);
+                let mut held = match held {
+                    Some(held) => held,
+                    None => store::take(&database, kind, options)?,
+                };
+                let (meta, lease) = (held.meta().clone(), held.lease().clone());
+                let fresh = held.is_fresh();
+                match replay::replay(&mut *held, &meta, kind) {
+                    Ok(replay) => {
+                        Journal::begin(*held, &meta, kind, options, lease, Replay { fresh, ..replay })
+                    }
+                    Err(error) => {
+                        held.release();
+                        Err(error)
+                    }
+                }
+            }
         }
-        // Before SQLite opens the file: recovery would discard the frames behind a damaged one.
-        verify::look_for_damage(&path)?;
-        let connection = format::open_to_write(&path, options)?;
-        let meta = format::meta(&path, &connection)?;
-        if (&meta.what, &meta.owner) != (&kind.what, &kind.owner) {
-            let found = format!("the {} of {}", meta.what, meta.owner);
-            let wanted = format!("the {} of {}", kind.what, kind.owner);
-            return Err(JournalError::WrongKind { path, found, wanted });
-        }
-        mark.check(&path, marked, Some(meta.tail))?;
-        let replay = replay::replay(&path, &connection, &meta, kind)?;
-        let tail = Tail { sequence: meta.tail, chain: meta.tail_chain };
-        let queue = Arc::new(Queue::new(tail.sequence + 1));
-        let (schema, durability) = (kind.schema, options.durability);
-        let file = format::file_id(&path);
-        let (at, orders) = (path.clone(), queue.clone());
-        let writer = Writer { path: at, file, mark, connection, queue: orders, schema, durability, tail };
+    }
+
+    fn begin(
+        storage: impl Storage + Source + Send + 'static,
+        meta: &Meta,
+        kind: &Kind,
+        options: &Options,
+        lease: Lease,
+        replay: Replay<E>,
+    ) -> Result<(Journal<E>, Replay<E>), JournalError> {
+        let path = storage.path().to_owned();
+        let queue = Arc::new(Queue::new(meta.tail + 1));
+        let (schema, durability, tail) = (kind.schema, options.durability, meta.last());
+        let writer = Writer { storage, queue: queue.clone(), schema, durability, tail };
         let started = std::thread::Builder::new().name("journal".to_owned()).spawn(|| writer.run());
         let writer = started.map_err(|error| JournalError::io(&path, "starting its writer", &error))?;
-        let journal = Journal { queue, writer: Some(writer), _lock: lock, _events: PhantomData };
-        Ok((journal, Replay { fresh, ..replay }))
+        Ok((Journal { queue, writer: Some(writer), lease, _events: PhantomData }, replay))
     }
 
     /// Appends events atomically: after a crash all of them are there or none. Appends are written in call order.
@@ -181,6 +206,16 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
 }
 
 impl<E> Journal<E> {
+    /// The lease under which it is open.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Why it accepts no more writes. `None` if it does.
+    pub(crate) fn failed(&self) -> Option<JournalError> {
+        self.queue.poisoned().map(|why| JournalError::Poisoned { why })
+    }
+
     /// Writes all waiting events and closes the file. Fails if any write failed before.
     pub fn close(mut self) -> Result<(), JournalError> {
         self.end()

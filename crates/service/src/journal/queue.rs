@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Most events that may wait to be written; further appends block. Several seconds' worth on a slow disk, a few
 /// megabytes of memory.
@@ -43,6 +44,8 @@ fn size(events: &[String]) -> usize {
 pub(crate) enum Work {
     Write(Vec<Batch>),
     Other(Order),
+    /// The lease is due.
+    Renew,
 }
 
 pub(crate) struct Queue {
@@ -122,16 +125,28 @@ impl Queue {
         Ok(())
     }
 
-    /// The next work, with at most `most` batches in one transaction. Blocks until there is some. `None` once the
-    /// queue is closed and empty.
-    pub(crate) fn next(&self, most: usize) -> Option<Work> {
+    /// The next work, with at most `most` batches in one transaction. Blocks until there is some, or `renew_in` has
+    /// passed. `None` once the queue is closed and empty.
+    pub(crate) fn next(&self, most: usize, renew_in: Option<Duration>) -> Option<Work> {
+        let renew_at = renew_in.map(|renew_in| Instant::now() + renew_in);
         let mut state = self.state();
         loop {
+            let left = renew_at.map(|at| at.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Some(Work::Renew);
+            }
             match state.orders.pop_front() {
                 Some(Order::Append(first)) => return Some(Work::Write(self.gather(state, first, most))),
                 Some(order) => return Some(Work::Other(order)),
                 None if state.closing => return None,
-                None => state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    state = match left {
+                        None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                        Some(left) => {
+                            self.work.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                        }
+                    }
+                }
             }
         }
     }

@@ -2,11 +2,9 @@
 
 use super::error::{Damage, JournalError};
 use super::format::{Chain, Meta};
-use super::verify::{Raw, Snapshot};
+use super::verify::{Raw, Snapshot, Source};
 use super::{Kind, verify};
-use rusqlite::Connection;
 use serde::de::DeserializeOwned;
-use std::path::Path;
 
 /// Contents of a journal: apply `events` to `snapshot` to restore the state.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +30,7 @@ pub struct Record<E> {
     pub event: E,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) sequence: u64,
     pub(crate) chain: Chain,
@@ -40,16 +38,15 @@ pub(crate) struct Tail {
 
 /// Reads and verifies everything. Fails if the journal is damaged.
 pub(crate) fn replay<E: DeserializeOwned>(
-    path: &Path,
-    connection: &Connection,
+    source: &mut dyn Source,
     meta: &Meta,
     kind: &Kind,
 ) -> Result<Replay<E>, JournalError> {
-    let snapshots = verify::snapshots(path, connection, meta)?;
+    let snapshots = verify::snapshots(source, meta)?;
     let after = snapshots.newest.as_ref().map_or(0, |snapshot| snapshot.up_to);
     let mut events = Vec::new();
     let mut newest_schema = snapshots.newest.as_ref().map_or(0, |snapshot| snapshot.schema);
-    let walked = verify::records(path, connection, meta, &snapshots, |raw| {
+    let walked = verify::records(source, meta, &snapshots, |raw| {
         newest_schema = newest_schema.max(raw.schema);
         // Older records are verified as well, but the snapshot replaces them. Newer schemas are only counted,
         // because the error below names the newest.
@@ -61,7 +58,7 @@ pub(crate) fn replay<E: DeserializeOwned>(
     })?;
     if newest_schema > kind.schema {
         let (what, found, known) = ("events of version", newest_schema, kind.schema);
-        return Err(JournalError::Newer { path: path.to_owned(), what, found, known });
+        return Err(JournalError::Newer { path: source.path().to_owned(), what, found, known });
     }
     // Events before the base were dropped. Without a snapshot that covers them, the state cannot be restored.
     let needed = after < meta.base;
@@ -69,11 +66,11 @@ pub(crate) fn replay<E: DeserializeOwned>(
     let (set_aside, damages): (Vec<_>, Vec<_>) = walked.damages.into_iter().partition(aside);
     if let Some(damage) = damages.first() {
         let (damage, more) = (damage.clone(), damages.len() - 1);
-        return Err(JournalError::Damaged { path: path.to_owned(), damage, more });
+        return Err(JournalError::Damaged { path: source.path().to_owned(), damage, more });
     }
     if needed {
         let damage = Damage::Gap { first: 1, last: meta.base };
-        return Err(JournalError::Damaged { path: path.to_owned(), damage, more: 0 });
+        return Err(JournalError::Damaged { path: source.path().to_owned(), damage, more: 0 });
     }
     Ok(Replay { fresh: false, snapshot: snapshots.newest, events, set_aside })
 }

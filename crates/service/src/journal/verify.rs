@@ -11,8 +11,6 @@
 use super::error::{Damage, JournalError};
 use super::format::{self, Chain, Meta};
 use super::lock::beside;
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -65,35 +63,48 @@ pub(crate) struct Snapshots {
     pub(crate) damages: Vec<Damage>,
 }
 
-pub(crate) fn snapshots(
-    path: &Path,
-    connection: &Connection,
-    meta: &Meta,
-) -> Result<Snapshots, JournalError> {
+/// A snapshot as stored.
+pub(crate) struct RawSnapshot<'a> {
+    pub(crate) up_to: u64,
+    pub(crate) schema: u32,
+    pub(crate) written_at: i64,
+    pub(crate) chain: Chain,
+    pub(crate) state: &'a str,
+    pub(crate) checksum: u64,
+}
+
+/// Gets the number of a row, and its contents or why they cannot be read.
+pub(crate) type SeeRecord<'s> = &'s mut dyn FnMut(u64, Result<Raw<'_>, String>);
+/// The same for a snapshot.
+pub(crate) type SeeSnapshot<'s> = &'s mut dyn FnMut(u64, Result<RawSnapshot<'_>, String>);
+
+/// The rows of a journal, wherever it is stored.
+pub(crate) trait Source {
+    /// Path or address, for errors.
+    fn path(&self) -> &Path;
+
+    /// The newest first.
+    fn each_snapshot(&mut self, see: SeeSnapshot<'_>) -> Result<(), JournalError>;
+
+    /// In order of their numbers.
+    fn each_record(&mut self, see: SeeRecord<'_>) -> Result<(), JournalError>;
+}
+
+pub(crate) fn snapshots(source: &mut dyn Source, meta: &Meta) -> Result<Snapshots, JournalError> {
     let mut found = Snapshots { newest: None, chains: BTreeMap::new(), damages: vec![] };
-    let query = "SELECT up_to, schema, written_at, chain, state, checksum FROM snapshots ORDER BY up_to DESC";
-    each_row(path, connection, query, |row| {
-        let up_to = u64::try_from(integer(row, 0)?).unwrap_or(0);
-        match snapshot(row, meta) {
-            Ok((snapshot, chain)) => {
-                found.chains.insert(up_to, chain);
-                found.newest.get_or_insert(snapshot);
-            }
-            Err(why) => found.damages.push(Damage::Snapshot { up_to, why }),
+    source.each_snapshot(&mut |up_to, raw| match raw.and_then(|raw| snapshot(&raw, meta)) {
+        Ok((snapshot, chain)) => {
+            found.chains.insert(up_to, chain);
+            found.newest.get_or_insert(snapshot);
         }
-        Ok(())
+        Err(why) => found.damages.push(Damage::Snapshot { up_to, why }),
     })?;
     Ok(found)
 }
 
-fn snapshot(row: &Row<'_>, meta: &Meta) -> Result<(Snapshot, Chain), String> {
-    let up_to = u64::try_from(integer(row, 0)?).map_err(|_| "its number is negative")?;
-    let schema = u32::try_from(integer(row, 1)?).map_err(|_| "its version is invalid")?;
-    let written_at = integer(row, 2)?;
-    let chain = Chain(integer(row, 3)?.cast_unsigned());
-    let state = text(row, 4)?;
-    let sum = format::of_snapshot(up_to, schema, written_at, chain, state.as_bytes());
-    if sum != integer(row, 5)?.cast_unsigned() {
+fn snapshot(raw: &RawSnapshot<'_>, meta: &Meta) -> Result<(Snapshot, Chain), String> {
+    let RawSnapshot { up_to, schema, written_at, chain, state, checksum } = *raw;
+    if format::of_snapshot(up_to, schema, written_at, chain, state.as_bytes()) != checksum {
         return Err("it does not match its checksum".to_owned());
     }
     if up_to < meta.base || meta.tail < up_to {
@@ -104,8 +115,7 @@ fn snapshot(row: &Row<'_>, meta: &Meta) -> Result<(Snapshot, Chain), String> {
 
 /// Reads all records and passes the valid ones to `take`, which may reject a record that it cannot interpret.
 pub(crate) fn records(
-    path: &Path,
-    connection: &Connection,
+    source: &mut dyn Source,
     meta: &Meta,
     snapshots: &Snapshots,
     mut take: impl FnMut(&Raw<'_>) -> Result<(), String>,
@@ -120,30 +130,15 @@ pub(crate) fn records(
     };
     // A snapshot may end exactly at the base.
     walk.meet_snapshot();
-    let query = "SELECT sequence, schema, written_at, event, checksum FROM records ORDER BY sequence";
-    each_row(path, connection, query, |row| {
-        let sequence = integer(row, 0)?;
-        match raw(row) {
-            Ok(raw) => walk.step(&raw, &mut take),
-            Err(why) => walk.pass(u64::try_from(sequence).unwrap_or(0), why),
-        }
-        Ok(())
+    source.each_record(&mut |sequence, raw| match raw {
+        Ok(raw) => walk.step(&raw, &mut take),
+        Err(why) => walk.pass(sequence, why),
     })?;
     // Detects records that were removed from the end.
     if walk.last != meta.tail || !walk.chains.contains(&meta.tail_chain) {
         walk.damages.push(Damage::Tail { said: meta.tail, found: walk.last });
     }
     Ok(Walked { records: walk.records, snapshots: snapshots.chains.len(), damages: walk.damages })
-}
-
-fn raw<'a>(row: &'a Row<'_>) -> Result<Raw<'a>, String> {
-    Ok(Raw {
-        sequence: u64::try_from(integer(row, 0)?).map_err(|_| "its number is negative")?,
-        schema: u32::try_from(integer(row, 1)?).map_err(|_| "its version is invalid")?,
-        written_at: integer(row, 2)?,
-        event: text(row, 3)?,
-        checksum: Chain(integer(row, 4)?.cast_unsigned()),
-    })
 }
 
 struct Walk<'a> {
@@ -207,41 +202,6 @@ impl Walk<'_> {
             let why = "it was made from other records".to_owned();
             self.damages.push(Damage::Snapshot { up_to: self.last, why });
         }
-    }
-}
-
-fn each_row(
-    path: &Path,
-    connection: &Connection,
-    query: &str,
-    mut see: impl FnMut(&Row<'_>) -> Result<(), String>,
-) -> Result<(), JournalError> {
-    let reading = |error: rusqlite::Error| JournalError::reading(path, &error);
-    let mut query = connection.prepare(query).map_err(reading)?;
-    let mut rows = query.query(()).map_err(reading)?;
-    while let Some(row) = rows.next().map_err(reading)? {
-        see(row).map_err(|why| JournalError::Damaged {
-            path: path.to_owned(),
-            damage: Damage::Unreadable(why),
-            more: 0,
-        })?;
-    }
-    Ok(())
-}
-
-fn integer(row: &Row<'_>, at: usize) -> Result<i64, String> {
-    match row.get_ref(at) {
-        Ok(ValueRef::Integer(number)) => Ok(number),
-        _ => Err(format!("column {} is not a number", at + 1)),
-    }
-}
-
-fn text<'a>(row: &'a Row<'_>, at: usize) -> Result<&'a str, String> {
-    match row.get_ref(at) {
-        Ok(ValueRef::Text(bytes)) => {
-            std::str::from_utf8(bytes).map_err(|_| format!("column {} is not valid UTF-8", at + 1))
-        }
-        _ => Err(format!("column {} is not a text", at + 1)),
     }
 }
 

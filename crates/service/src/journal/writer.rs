@@ -1,24 +1,74 @@
-//! The thread that owns the connection. It writes waiting events in transactions, with one sync for many appends,
-//! and completes their tickets after SQLite has committed. After a failed write it stops: the state of a disk after
-//! an error is unknown until it is read again.
+//! The thread that owns the storage. It writes waiting events in groups, with one sync for many appends, and completes
+//! their tickets after the storage has committed. After a failed write it stops.
 
-use super::error::{Damage, JournalError};
-use super::format::Chain;
-use super::mark::Mark;
+use super::error::JournalError;
+use super::format::{self, Chain, Meta};
 use super::queue::{Batch, Order, Queue, Work};
 use super::replay::Tail;
-use super::{Durability, KEPT_SNAPSHOTS, format, verify};
+use super::verify::{RawSnapshot, Source};
+use super::{Durability, verify};
 use crate::time_of_day;
-use rusqlite::{Connection, OptionalExtension};
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-pub(crate) struct Writer {
-    pub(crate) path: PathBuf,
-    /// Device and inode of the file when it was opened.
-    pub(crate) file: Option<(u64, u64)>,
-    pub(crate) mark: Mark,
-    pub(crate) connection: Connection,
+/// A new record.
+pub(crate) struct Line<'a> {
+    pub(crate) sequence: u64,
+    pub(crate) schema: u32,
+    pub(crate) written_at: i64,
+    pub(crate) event: &'a str,
+    pub(crate) checksum: Chain,
+}
+
+/// Where a journal is stored. Every call is durable when it returns, and takes effect as a whole or not at all.
+pub(crate) trait Storage {
+    /// Appends records between the known tail and the new one. Fails if the stored tail is not the known one.
+    fn append(&mut self, ends: (Tail, Tail), lines: &[Line<'_>]) -> Result<(), JournalError>;
+
+    /// Records up to this one were acknowledged.
+    fn acknowledged(&mut self, _sequence: u64) {}
+
+    /// Stores a snapshot, and drops all but the newest ones.
+    fn snapshot(&mut self, raw: &RawSnapshot<'_>) -> Result<(), JournalError>;
+
+    /// The last record that was dropped.
+    fn base(&mut self) -> Result<Tail, JournalError>;
+
+    /// Checksum of a stored record.
+    fn chain_at(&mut self, sequence: u64) -> Result<Option<Chain>, JournalError>;
+
+    /// Verifies everything, drops the records that the newest snapshot replaces, and returns their number.
+    fn compact(&mut self) -> Result<u64, JournalError>;
+
+    /// Time until [`Storage::renew`] is due. `None` if there is nothing to renew.
+    fn renew_in(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Renews the lease.
+    fn renew(&mut self, _tail: Tail) -> Result<(), JournalError> {
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), JournalError>;
+}
+
+/// Where to compact to: the newest snapshot of an undamaged journal.
+pub(crate) fn compactable(
+    source: &mut dyn Source,
+    meta: &Meta,
+) -> Result<Option<(u64, Chain)>, JournalError> {
+    let snapshots = verify::snapshots(source, meta)?;
+    let walked = verify::records(source, meta, &snapshots, |_| Ok(()))?;
+    if let Some(damage) = walked.damages.first() {
+        let (path, damage, more) = (source.path().to_owned(), damage.clone(), walked.damages.len() - 1);
+        return Err(JournalError::Damaged { path, damage, more });
+    }
+    Ok(snapshots.chains.last_key_value().map(|(&up_to, &chain)| (up_to, chain)))
+}
+
+pub(crate) struct Writer<S> {
+    pub(crate) storage: S,
     pub(crate) queue: Arc<Queue>,
     pub(crate) schema: u32,
     pub(crate) durability: Durability,
@@ -36,40 +86,46 @@ impl Drop for PoisonAtEnd {
     }
 }
 
-impl Writer {
+impl<S: Storage> Writer<S> {
     /// Runs until the queue is closed and empty, or a write fails.
     pub(crate) fn run(mut self) -> Result<(), JournalError> {
         let _poison = PoisonAtEnd(self.queue.clone());
         let most = if self.durability == Durability::EachAppend { 1 } else { usize::MAX };
-        while let Some(work) = self.queue.next(most) {
+        while let Some(work) = self.queue.next(most, self.storage.renew_in()) {
             let done = match work {
                 Work::Write(batches) => self.write(batches),
                 Work::Other(order) => self.carry_out(order),
+                Work::Renew => self.storage.renew(self.tail),
             };
             if let Err(error) = done {
                 self.queue.poison(&error.to_string());
                 return Err(error);
             }
         }
-        self.finish()
+        self.storage.finish()
     }
 
     /// Writes one transaction. An error is reported to all its batches and ends the writer.
     fn write(&mut self, batches: Vec<Batch>) -> Result<(), JournalError> {
-        let mut events = batches.iter().flat_map(|batch| &batch.events).peekable();
-        let written = match events.peek() {
-            // All earlier appends are on disk already.
-            None => Ok(self.tail),
-            Some(_) => self
-                .transaction("writing events", |writer| writer.insert(events))
-                .and_then(|tail| self.is_there().map(|()| tail)),
-        };
+        let Tail { mut sequence, mut chain } = self.tail;
+        let (now, schema) = (now(), self.schema);
+        let events = batches.iter().flat_map(|batch| &batch.events);
+        let lines = events.map(|event| {
+            sequence += 1;
+            chain = chain.then(sequence, schema, now, event.as_bytes());
+            Line { sequence, schema, written_at: now, event, checksum: chain }
+        });
+        let lines: Vec<Line<'_>> = lines.collect();
+        let tail = Tail { sequence, chain };
+        // Without events, all earlier appends are on disk already.
+        let written = if lines.is_empty() { Ok(()) } else { self.storage.append((self.tail, tail), &lines) };
+        drop(lines);
         match written {
-            Ok(tail) => {
+            Ok(()) => {
                 self.tail = tail;
                 batches.into_iter().for_each(|batch| drop(batch.done.send(Ok(()))));
                 // After the answers: a mark ahead of the journal would make the next start refuse a sound journal.
-                self.mark.set(tail.sequence);
+                self.storage.acknowledged(tail.sequence);
                 Ok(())
             }
             Err(error) => {
@@ -78,47 +134,6 @@ impl Writer {
                 batches.into_iter().for_each(|batch| drop(batch.done.send(Err(error.clone()))));
                 Err(error)
             }
-        }
-    }
-
-    /// Fails if the file was deleted or replaced: writes to an unlinked file are lost when it is closed.
-    fn is_there(&self) -> Result<(), JournalError> {
-        if format::file_id(&self.path) == self.file {
-            return Ok(());
-        }
-        let damage = Damage::Unreadable("it was deleted or replaced while it was open".to_owned());
-        Err(JournalError::Damaged { path: self.path.clone(), damage, more: 0 })
-    }
-
-    fn insert<'a>(&self, events: impl Iterator<Item = &'a String>) -> rusqlite::Result<Tail> {
-        let Tail { mut sequence, mut chain } = self.tail;
-        let now = now();
-        let mut insert = self.connection.prepare("INSERT INTO records VALUES (?1, ?2, ?3, ?4, ?5)")?;
-        for event in events {
-            sequence += 1;
-            chain = chain.then(sequence, self.schema, now, event.as_bytes());
-            insert.execute((
-                sequence.cast_signed(),
-                self.schema,
-                now,
-                event.as_str(),
-                chain.0.cast_signed(),
-            ))?;
-        }
-        // The tail on disk must be the known one. Otherwise another process wrote to the file.
-        let changed = self.connection.execute(
-            "UPDATE meta SET tail = ?1, tail_chain = ?2 WHERE tail = ?3 AND tail_chain = ?4",
-            (
-                sequence.cast_signed(),
-                chain.0.cast_signed(),
-                self.tail.sequence.cast_signed(),
-                self.tail.chain.0.cast_signed(),
-            ),
-        )?;
-        if changed == 1 {
-            Ok(Tail { sequence, chain })
-        } else {
-            Err(rusqlite::Error::StatementChangedRows(0))
         }
     }
 
@@ -133,7 +148,7 @@ impl Writer {
                 fatal
             }
             Order::Compact { done } => {
-                let outcome = self.compact();
+                let outcome = self.storage.compact();
                 let fatal = fatal(&outcome);
                 let _ = done.send(outcome);
                 fatal
@@ -142,125 +157,28 @@ impl Writer {
     }
 
     fn snapshot(&mut self, up_to: u64, state: &str) -> Result<(), JournalError> {
-        let Some(chain) = self.chain_at(up_to)? else {
-            let first = format::meta(&self.path, &self.connection)?.base + 1;
-            return Err(JournalError::SnapshotElsewhere { up_to, first, last: self.tail.sequence });
+        let base = self.storage.base()?;
+        let chain = match up_to {
+            _ if up_to == self.tail.sequence => Some(self.tail.chain),
+            _ if up_to == base.sequence => Some(base.chain),
+            _ => self.storage.chain_at(up_to)?,
         };
-        let now = now();
-        let sum = format::of_snapshot(up_to, self.schema, now, chain, state.as_bytes());
-        self.transaction("writing a snapshot", |writer| {
-            writer.connection.execute(
-                "INSERT OR REPLACE INTO snapshots VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                (
-                    up_to.cast_signed(),
-                    writer.schema,
-                    now,
-                    chain.0.cast_signed(),
-                    state,
-                    sum.cast_signed(),
-                ),
-            )?;
-            writer.connection.execute(
-                "DELETE FROM snapshots WHERE up_to NOT IN (SELECT up_to FROM snapshots ORDER BY up_to DESC LIMIT ?1)",
-                [KEPT_SNAPSHOTS],
-            )?;
-            Ok(())
-        })
-    }
-
-    fn chain_at(&self, sequence: u64) -> Result<Option<Chain>, JournalError> {
-        if sequence == self.tail.sequence {
-            return Ok(Some(self.tail.chain));
-        }
-        let meta = format::meta(&self.path, &self.connection)?;
-        if sequence == meta.base {
-            return Ok(Some(meta.base_chain));
-        }
-        let query = "SELECT checksum FROM records WHERE sequence = ?1";
-        let found: Option<i64> = self
-            .connection
-            .query_row(query, [sequence.cast_signed()], |row| row.get(0))
-            .optional()
-            .map_err(|error| JournalError::reading(&self.path, &error))?;
-        Ok(found.map(|chain| Chain(chain.cast_unsigned())))
-    }
-
-    /// Verifies everything before it drops anything.
-    fn compact(&mut self) -> Result<u64, JournalError> {
-        let meta = format::meta(&self.path, &self.connection)?;
-        let snapshots = verify::snapshots(&self.path, &self.connection, &meta)?;
-        let walked = verify::records(&self.path, &self.connection, &meta, &snapshots, |_| Ok(()))?;
-        if let Some(damage) = walked.damages.first() {
-            let (path, damage, more) = (self.path.clone(), damage.clone(), walked.damages.len() - 1);
-            return Err(JournalError::Damaged { path, damage, more });
-        }
-        let Some((&up_to, &chain)) = snapshots.chains.last_key_value() else { return Ok(0) };
-        self.transaction("compacting", |writer| {
-            let up_to = up_to.cast_signed();
-            writer.connection.execute("DELETE FROM records WHERE sequence <= ?1", [up_to])?;
-            writer.connection.execute("DELETE FROM snapshots WHERE up_to < ?1", [up_to])?;
-            writer
-                .connection
-                .execute("UPDATE meta SET base = ?1, base_chain = ?2", (up_to, chain.0.cast_signed()))?;
-            Ok(())
-        })?;
-        // Deleting rows only marks pages as free.
-        self.do_now("freeing space", "VACUUM")?;
-        self.checkpoint()?;
-        Ok(up_to - meta.base)
-    }
-
-    /// Commits all of it or nothing.
-    fn transaction<T>(
-        &self,
-        doing: &'static str,
-        work: impl FnOnce(&Writer) -> rusqlite::Result<T>,
-    ) -> Result<T, JournalError> {
-        let go = || {
-            // Takes the write lock at once. A deferred transaction could fail at its first write.
-            self.connection.execute_batch("BEGIN IMMEDIATE")?;
-            let outcome = work(self)?;
-            self.connection.execute_batch("COMMIT")?;
-            Ok(outcome)
+        let Some(chain) = chain else {
+            let (first, last) = (base.sequence + 1, self.tail.sequence);
+            return Err(JournalError::SnapshotElsewhere { up_to, first, last });
         };
-        go().map_err(|error: rusqlite::Error| {
-            if !self.connection.is_autocommit() {
-                // If this fails, too, nothing is lost: the transaction ends with the connection.
-                let _ = self.connection.execute_batch("ROLLBACK");
-            }
-            match error {
-                rusqlite::Error::StatementChangedRows(_) => JournalError::Damaged {
-                    path: self.path.clone(),
-                    damage: Damage::Unreadable("another process wrote to it while it was open".to_owned()),
-                    more: 0,
-                },
-                error => JournalError::sqlite(&self.path, doing, &error),
-            }
-        })
-    }
-
-    fn do_now(&self, doing: &'static str, statement: &str) -> Result<(), JournalError> {
-        let done = self.connection.execute_batch(statement);
-        done.map_err(|error| JournalError::sqlite(&self.path, doing, &error))
-    }
-
-    /// Moves everything from the write-ahead log into the database. A reader may prevent it, which does no harm.
-    fn checkpoint(&self) -> Result<(), JournalError> {
-        self.do_now("merging the write-ahead log", "PRAGMA wal_checkpoint(TRUNCATE)")
-    }
-
-    fn finish(self) -> Result<(), JournalError> {
-        self.checkpoint()?;
-        let path = self.path;
-        self.connection.close().map_err(|(_, error)| JournalError::sqlite(&path, "closing it", &error))
+        let (written_at, schema) = (now(), self.schema);
+        let checksum = format::of_snapshot(up_to, schema, written_at, chain, state.as_bytes());
+        self.storage.snapshot(&RawSnapshot { up_to, schema, written_at, chain, state, checksum })
     }
 }
 
-/// Whether the writer must stop. A full disk is no reason: SQLite has rolled back the order, and it contained no
-/// events.
+/// Whether the writer must stop. A full disk is no reason: the order was rolled back, and it contained no events.
 fn fatal<T>(outcome: &Result<T, JournalError>) -> Result<(), JournalError> {
     match outcome {
-        Err(error @ JournalError::Storage { full: false, .. }) => Err(error.clone()),
+        Err(error @ (JournalError::Storage { full: false, .. } | JournalError::LeaseLost { .. })) => {
+            Err(error.clone())
+        }
         _ => Ok(()),
     }
 }

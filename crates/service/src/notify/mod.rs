@@ -16,11 +16,12 @@ mod target;
 
 pub(crate) use deliver::deliver;
 pub use outbox::Outbox;
-pub(crate) use outbox::{Counts, not_allowed};
+pub(crate) use outbox::{Counts, OutboxPlace, not_allowed};
 pub(crate) use target::Target;
 
 use crate::config::NotifyConfig;
 use crate::daemon::DaemonError;
+use crate::journal::{Document, Lease, Store};
 use bookahead_protocol::Name;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,12 +47,20 @@ impl NotifyConfig {
     /// The outbox of a party. `None` if no receivers are configured.
     pub(crate) fn outbox(
         &self,
-        name: &str,
+        (what, name): (&'static str, &str),
         base: &Path,
         state: &Path,
+        (store, lease): (&Store, &Lease),
     ) -> Result<Option<Arc<Outbox>>, DaemonError> {
         let targets = self.targets(base)?;
-        let outbox = || Outbox::new(Name::from(name), state.join(FILE), targets);
+        let place = match store {
+            Store::File(_) => OutboxPlace::File(state.join(FILE)),
+            Store::Postgres(database) => {
+                let (database, owner, lease) = (database.clone(), name.to_owned(), lease.clone());
+                OutboxPlace::Database(Document { database, what, owner, name: FILE, lease })
+            }
+        };
+        let outbox = || Outbox::new(Name::from(name), place, targets);
         Ok((self.command.is_some() || !self.webhooks.is_empty()).then(|| Arc::new(outbox())))
     }
 }

@@ -4,6 +4,7 @@
 //! the same id.
 
 use super::target::{self, Letter, Target};
+use crate::journal::Document;
 use crate::replace_file::replace_file;
 use bookahead_api as api;
 use bookahead_party::Notice;
@@ -11,6 +12,7 @@ use bookahead_protocol::Name;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -28,10 +30,46 @@ const EVENTS_BEHIND: u64 = 10_000;
 /// How long a snapshot waits until the events before it are durable.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Where the outbox is stored.
+pub(crate) enum OutboxPlace {
+    File(PathBuf),
+    /// In the database of the journal, so that the next process goes on with it.
+    Database(Document),
+}
+
+impl OutboxPlace {
+    fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        match self {
+            OutboxPlace::File(path) => match std::fs::read(path) {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
+                Err(why) => Err(why),
+            },
+            OutboxPlace::Database(document) => document.read().map_err(io::Error::other),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            OutboxPlace::File(path) => replace_file(path, bytes),
+            OutboxPlace::Database(document) => document.write(bytes).map_err(io::Error::other),
+        }
+    }
+}
+
+impl fmt::Display for OutboxPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OutboxPlace::File(path) => write!(f, "{}", path.display()),
+            OutboxPlace::Database(document) => write!(f, "{} in {:?}", document.name, document.database),
+        }
+    }
+}
+
 /// Notices to deliver.
 pub struct Outbox {
     service: Name,
-    path: PathBuf,
+    place: OutboxPlace,
     pub(super) targets: Vec<Target>,
     queues: Mutex<Queues>,
     /// Signals that events were processed.
@@ -75,7 +113,7 @@ struct Written {
 }
 
 impl Outbox {
-    pub(super) fn new(service: Name, path: PathBuf, targets: Vec<Target>) -> Outbox {
+    pub(super) fn new(service: Name, place: OutboxPlace, targets: Vec<Target>) -> Outbox {
         let queues = Queues {
             waiting: targets.iter().map(|_| BTreeMap::new()).collect(),
             counts: vec![Counts::default(); targets.len()],
@@ -83,7 +121,7 @@ impl Outbox {
         };
         Outbox {
             service,
-            path,
+            place,
             came: targets.iter().map(|_| Notify::new()).collect(),
             targets,
             queues: Mutex::new(queues),
@@ -100,13 +138,12 @@ impl Outbox {
     /// Loads the file. `last` is the last event of the journal, and events up to `snapshot` are gone. Returns the
     /// last event that needs no more processing. Without a file, only new events lead to notices.
     pub(crate) fn open(&self, snapshot: u64, last: u64) -> io::Result<u64> {
-        let written = match std::fs::read(&self.path) {
-            Ok(bytes) => serde_json::from_slice::<Written>(&bytes).map_err(|why| {
+        let written = match self.place.read()? {
+            Some(bytes) => serde_json::from_slice::<Written>(&bytes).map_err(|why| {
                 let advice = "remove it to notify owners of new events only";
-                io::Error::new(ErrorKind::InvalidData, format!("{}: {why}; {advice}", self.path.display()))
+                io::Error::new(ErrorKind::InvalidData, format!("{}: {why}; {advice}", self.place))
             })?,
-            Err(why) if why.kind() == ErrorKind::NotFound => Written::new(last)?,
-            Err(why) => return Err(why),
+            None => Written::new(last)?,
         };
         // The journal is shorter than the outbox says, so it is another journal.
         let written = if written.seen > last { Written::new(last)? } else { written };
@@ -258,7 +295,7 @@ impl Outbox {
         let waiting = queues.waiting.iter().flat_map(BTreeMap::values).cloned().collect();
         let written = Written { epoch: queues.epoch, seen: queues.seen, waiting };
         drop(queues);
-        replace_file(&self.path, &serde_json::to_vec(&written)?)?;
+        self.place.write(&serde_json::to_vec(&written)?)?;
         self.queues().written = written.seen;
         Ok(())
     }

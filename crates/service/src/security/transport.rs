@@ -4,11 +4,11 @@ use axum::http::uri::Authority;
 use bookahead_client::Url;
 use std::net::IpAddr;
 
-/// Whether a token sent to this URL cannot be read by others. Host names other than `localhost` count as remote,
-/// because they may resolve to another machine.
+/// Whether a token sent to this URL, or to any of several, cannot be read by others. Host names other than
+/// `localhost` count as remote, because they may resolve to another machine.
 pub(crate) fn carries_tokens(url: &str) -> bool {
     // The other schemes are https and unix. A URL that cannot be parsed gets no token.
-    Url::parse(url).is_ok_and(|url| url.scheme() != "http" || is_local(&url))
+    url.split(',').all(|url| Url::parse(url.trim()).is_ok_and(|url| url.scheme() != "http" || is_local(&url)))
 }
 
 /// Whether the service at this URL runs on this machine.

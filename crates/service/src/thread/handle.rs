@@ -6,6 +6,7 @@ use super::watch::Watch;
 use super::{Message, OnReleased, Shared};
 use crate::clock::Clock;
 use crate::history::History;
+use crate::journal::Lease;
 use bookahead_party::{CallId, Heartbeat, Input, Origin, Queries, Reply};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::problem::Problem;
@@ -72,6 +73,11 @@ impl PartyHandle {
     /// Clock of the party.
     pub fn clock(&self) -> Clock {
         self.shared.clock
+    }
+
+    /// The lease of the party. Without it nothing may be answered.
+    pub fn lease(&self) -> &Lease {
+        &self.shared.lease
     }
 
     /// Usage history. `None` if none is kept.

@@ -25,7 +25,7 @@ pub use watch::{Numbered, Watch, Watching};
 
 use crate::clock::Clock;
 use crate::history::History;
-use crate::journal::{Journal, JournalError, Kind, Options, Replay};
+use crate::journal::{Journal, JournalError, Kind, Lease, Options, Replay, Store};
 use crate::notify::Outbox;
 use crate::time_of_day;
 use bookahead_party::{BatchOrder, Input, Party, PeerCall};
@@ -34,7 +34,6 @@ use copies::{Copies, PartyReader, lock};
 use handle::Replies;
 use release::Releaser;
 use run::Run;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -90,8 +89,8 @@ impl Outlets {
 pub struct PartyOptions {
     /// Name of the party, and owner of the journal.
     pub name: Name,
-    /// Path of the journal.
-    pub journal: PathBuf,
+    /// Where the journal is stored.
+    pub journal: Store,
     /// Options of the journal.
     pub options: Options,
     /// Clock of the party.
@@ -133,10 +132,10 @@ pub struct PartyThread {
 
 impl PartyOptions {
     /// Default options.
-    pub fn new(name: Name, journal: PathBuf, clock: Clock) -> PartyOptions {
+    pub fn new(name: Name, journal: impl Into<Store>, clock: Clock) -> PartyOptions {
         PartyOptions {
             name,
-            journal,
+            journal: journal.into(),
             options: Options::default(),
             clock,
             events_between_snapshots: 0,
@@ -159,7 +158,8 @@ impl PartyOptions {
         let last_facts = party.facts().0;
         let now = self.clock.now();
         let started = party.start(now).map_err(|why| self.unfit(why))?;
-        let shared = Arc::new(Shared::new(self.name.clone(), self.clock, last, self.history.clone()));
+        let lease = journal.lease().clone();
+        let shared = Arc::new(Shared::new(self.name.clone(), self.clock, last, self.history.clone(), lease));
         shared.compare_clock(newest);
         let reader = PartyReader { copies: copies.clone(), clock: self.clock };
         let handle = PartyHandle { inbox: inbox.clone(), shared: shared.clone(), reader: reader.clone() };
@@ -335,11 +335,12 @@ pub(crate) struct Shared {
     ended: AtomicBool,
     history: Option<Arc<History>>,
     failed: Mutex<Option<JournalError>>,
+    lease: Lease,
 }
 
 impl Shared {
     /// `last` is the last event of the journal.
-    fn new(name: Name, clock: Clock, last: u64, history: Option<Arc<History>>) -> Shared {
+    fn new(name: Name, clock: Clock, last: u64, history: Option<Arc<History>>, lease: Lease) -> Shared {
         Shared {
             name,
             clock,
@@ -356,6 +357,7 @@ impl Shared {
             ended: AtomicBool::new(false),
             history,
             failed: Mutex::new(None),
+            lease,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::copies::{Change, Copies, lock};
 use super::crash::Point;
 use super::release::Group;
 use super::{Message, OnReleased, PartyError, Shared, crash, spawn};
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalError};
 use crate::notify::Outbox;
 use bookahead_party::{BatchReport, Input, Output, Party};
 use bookahead_protocol::Moment;
@@ -78,7 +78,7 @@ impl<P: Party> Run<P> {
         let Run { journal, release, snapshot, shared, copies, messages, outbox, .. } = self;
         // Without more groups the release thread ends. Then only this thread has the journal.
         drop(release);
-        let orders = releasing.join();
+        let mut orders = Some(releasing.join());
         let _ = snapshot.map(JoinHandle::join);
         // Notices not written now are found in the journal at the next start.
         let _ = outbox.map(|outbox| outbox.save());
@@ -87,12 +87,20 @@ impl<P: Party> Run<P> {
         let _ = recording.map(JoinHandle::join);
         copies.close();
         let _ = keeping_up.join();
+        // A lease that is given back lets another process start at once. Commands must have ended before.
+        if shared.lease.epoch() > 0 {
+            orders = None;
+        }
         let closed = Arc::into_inner(journal).map_or(Ok(()), Journal::close);
         // After the inbox is dropped nothing can be sent to it, so no later call waits.
         drop(messages);
         drop(ended);
         // Last: dropping a worker waits for its running commands, and callers should not wait for that.
         drop(orders);
+        // The cause, of which the other errors are consequences.
+        if let Err(why @ JournalError::LeaseLost { .. }) = closed {
+            return Err(why.into());
+        }
         if let Some(why) = lock(&shared.failed).take() {
             return Err(why.into());
         }
@@ -106,6 +114,10 @@ impl<P: Party> Run<P> {
         while !self.is_done() {
             self.shared.beat.set();
             self.shared.watch_clock();
+            // The lease may end while there is nothing to write.
+            if let Some(why) = self.journal.failed() {
+                return Err(why.into());
+            }
             let message = match self.messages.recv_timeout(self.pause()) {
                 Ok(message) => Some(message),
                 Err(RecvTimeoutError::Timeout) => None,

@@ -2,16 +2,19 @@
 //! child runs the test below, which does nothing unless the environment asks for it.
 
 use crate::{Note, kind, note};
-use bookahead_service::journal::{Journal, JournalError, Ticket};
+use bookahead_service::journal::{Journal, JournalError, Lease, LeaseTerms, Options, Store, Ticket};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
 const WHAT: &str = "BOOKAHEAD_JOURNAL_CHILD";
 const WHERE: &str = "BOOKAHEAD_JOURNAL_PATH";
 const NAME: &str = "children::what_a_child_does";
 pub(crate) const WRITERS: u32 = 8;
+/// Lease of a child with a journal in PostgreSQL.
+pub(crate) const LEASE: Duration = Duration::from_millis(500);
 
 /// A child that performs one of the tasks below.
 pub(crate) fn child(what: &str, path: &Path) -> Command {
@@ -39,19 +42,22 @@ fn with_wish(command: &mut Command, what: &str, path: &Path) {
 fn what_a_child_does() {
     let Ok(what) = std::env::var(WHAT) else { return };
     let path = PathBuf::from(std::env::var_os(WHERE).unwrap());
+    let store = Store::parse(&path, Path::new("")).unwrap();
     match what.as_str() {
         "open" => match Journal::<Note>::open(&path, &kind()) {
             Ok(_) => say("opened"),
             Err(error) => say(&format!("refused {error}")),
         },
-        "append for ever" => append_until_it_fails(&path),
+        "append for ever" => append_until_it_fails(&store),
         other => panic!("unknown task {other}"),
     }
 }
 
 /// Eight writers, each acknowledging its notes as soon as they are on disk.
-fn append_until_it_fails(path: &Path) {
-    let (journal, replay) = Journal::<Note>::open(path, &kind()).unwrap();
+fn append_until_it_fails(store: &Store) {
+    let terms = LeaseTerms { length: LEASE, ..LeaseTerms::default() };
+    let options = Options { lease: Lease::new(terms, ""), ..Options::default() };
+    let (journal, replay) = Journal::<Note>::open_with(store, &kind(), &options).unwrap();
     let begins = |writer| replay.events.iter().filter(|record| record.event.writer == writer).count();
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
@@ -106,8 +112,8 @@ pub(crate) fn acknowledged(line: &str) -> Option<Acknowledged> {
 }
 
 /// Every acknowledged note is in its place. The notes of each writer are there once, in order and without a gap.
-pub(crate) fn assert_kept(path: &Path, acknowledged: &[Acknowledged]) -> usize {
-    let (journal, replay) = Journal::<Note>::open(path, &kind()).unwrap();
+pub(crate) fn assert_kept(store: impl Into<Store>, acknowledged: &[Acknowledged]) -> usize {
+    let (journal, replay) = Journal::<Note>::open(store, &kind()).unwrap();
     drop(journal);
     assert!(replay.events.iter().map(|record| record.sequence).eq(1..=replay.events.len() as u64));
     for ack in acknowledged {

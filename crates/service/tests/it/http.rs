@@ -100,6 +100,7 @@ impl North {
             outbox: None,
             outputs: JobOutputs::None,
             projects: Default::default(),
+            epochs: Default::default(),
         };
         let router = router(served, stop.clone());
         let mut stopping = stop;

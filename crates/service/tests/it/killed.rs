@@ -26,6 +26,6 @@ fn what_a_killed_process_had_acknowledged_is_there() {
         all.extend(lines);
         child.wait().unwrap();
         assert!(all.len() >= before + patience, "it was killed while it worked");
-        assert!(assert_kept(&path, &all) >= all.len());
+        assert!(assert_kept(&*path, &all) >= all.len());
     }
 }

@@ -22,6 +22,7 @@ mod minted;
 mod notices;
 mod oidc;
 mod opening;
+mod postgres;
 mod reading;
 mod reluctant;
 mod security;

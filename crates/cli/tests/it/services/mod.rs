@@ -24,6 +24,7 @@ mod races;
 mod reruns;
 mod schemathesis;
 mod stopping;
+mod take_over;
 mod torture;
 mod watching;
 pub(crate) mod witness;

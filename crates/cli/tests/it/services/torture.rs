@@ -2,6 +2,7 @@
 
 use super::quick;
 use crate::folder::Folder;
+use bookahead_tests::postgres::Server;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -19,6 +20,21 @@ fn under_load_and_kills_every_acknowledged_answer_stays_true() {
     let commits = &results["calls"]["at_brokers"]["book"]["acknowledged"];
     assert!(commits.as_u64().unwrap() > 0, "no co-reservation was booked");
     assert!(results["calls"]["repeated"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn under_load_and_kills_journals_in_postgresql_keep_every_promise() {
+    let server = Server::start(&[]);
+    let url = server.database("torture");
+    let seconds = if quick() { 5 } else { 15 };
+    let line =
+        format!("torture --duration {seconds}s --kill-every 400ms --seed 2001 --json --postgres {url}");
+    let results = Folder::new().succeed(&line).json();
+    eprintln!("{results:#}");
+    assert_eq!(results["violations"], 0);
+    assert!(results["kills"].as_u64().unwrap() > 1 && results["acknowledged"].as_u64().unwrap() > 20);
+    let records = server.sql("torture", "SELECT count(DISTINCT party) FROM bookahead.record");
+    assert_eq!(records, "5", "three sites and two brokers");
 }
 
 #[test]
