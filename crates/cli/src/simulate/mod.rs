@@ -63,6 +63,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     reservations: Option<PathBuf>,
 
+    /// Number of threads; does not change the results [default: one per core]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+
+    /// Show no progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+
+    // Last of those without a heading: the next ones would get it too.
     #[command(flatten, next_help_heading = "Requests from the trace")]
     selection: SelectionArguments,
 
@@ -71,14 +80,6 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     notice: NoticeArguments,
-
-    /// Number of threads; does not change the results [default: one per core]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-
-    /// Show no progress on standard error
-    #[arg(long, short)]
-    quiet: bool,
 
     /// Print the results as JSON
     #[arg(long, help_heading = "Output")]

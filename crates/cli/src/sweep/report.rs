@@ -1,5 +1,5 @@
-//! `bookahead sweep report`: the results of a sweep as one page, with curves, heat maps and a table, and each of them as
-//! a file. Means are over the seeds; intervals are 95% confidence intervals.
+//! `bookahead sweep report`: the results of a sweep as one page, with curves, heat maps and a table, and each of them
+//! as a file. Means are over the seeds; intervals are 95% confidence intervals.
 
 use super::description::Command;
 use super::grid::Parameter;

@@ -1,5 +1,5 @@
-//! Tables of results as Parquet: named cells in, columns out. Files are written whole and then renamed, so a reader never
-//! sees a part of one.
+//! Tables of results as Parquet: named cells in, columns out. Files are written whole and then renamed, so a reader
+//! never sees a part of one.
 
 use super::values::{Kind, Value};
 use anyhow::{Context, Result, anyhow};

@@ -1,5 +1,5 @@
-//! Runs of the experiments. A run of `what-if` is one workload with one method; a run of another experiment is the whole
-//! experiment with one seed, and its results are the values behind the claims.
+//! Runs of the experiments. A run of `what-if` is one workload with one method; a run of another experiment is the
+//! whole experiment with one seed, and its results are the values behind the claims.
 
 use crate::sweep::description::Sweep;
 use crate::sweep::grid::{Parameter, Setting};

@@ -145,7 +145,8 @@ fn parameters_can_be_folders_and_jobs_have_a_table_of_their_own() {
     let fields: Vec<&str> = alone.lines().nth(7).unwrap().split(',').collect();
     let [job, submit, start, end, processors, wait, request] = fields[..] else { panic!("{fields:?}") };
     let row = format!(
-        "job: {job}, submit: {submit}, start: {start}, end: {end}, processors: {processors}, wait: {wait}, request: {request}"
+        "job: {job}, submit: {submit}, start: {start}, end: {end}, processors: {processors}, \
+         wait: {wait}, request: {request}"
     );
     assert!(jobs.iter().any(|found| found.contains(&row)), "{row}");
 }
