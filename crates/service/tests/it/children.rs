@@ -2,6 +2,8 @@
 //! child runs the test below, which does nothing unless the environment asks for it.
 
 use crate::{Note, kind, note};
+use bookahead_service::config::SiteConfig;
+use bookahead_service::daemon::{self, OnLostJournal};
 use bookahead_service::journal::{Journal, JournalError, Lease, LeaseTerms, Options, Store, Ticket};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -48,9 +50,21 @@ fn what_a_child_does() {
             Ok(_) => say("opened"),
             Err(error) => say(&format!("refused {error}")),
         },
+        "site" => serve(&path),
         "append for ever" => append_until_it_fails(&store),
         other => panic!("unknown task {other}"),
     }
+}
+
+/// A site, until it fails. Its configuration is at this path.
+fn serve(config: &Path) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let site = SiteConfig::read(config).unwrap();
+        let mut running = daemon::site(&site, config.parent().unwrap(), OnLostJournal::Ask).await.unwrap();
+        say(&format!("failed {}", running.failed().await));
+        std::process::exit(1);
+    });
 }
 
 /// Eight writers, each acknowledging its notes as soon as they are on disk.

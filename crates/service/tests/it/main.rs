@@ -27,6 +27,7 @@ mod reading;
 mod reluctant;
 mod security;
 mod snapshots;
+mod take_over;
 mod usage;
 
 use bookahead_service::journal::{Durability, Journal, JournalError, Kind, Options, Replay};

@@ -24,7 +24,6 @@ mod races;
 mod reruns;
 mod schemathesis;
 mod stopping;
-mod take_over;
 mod torture;
 mod watching;
 pub(crate) mod witness;
