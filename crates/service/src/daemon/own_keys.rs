@@ -45,7 +45,8 @@ pub(super) fn share_keys(
     owner: &str,
     state: &Path,
 ) -> Result<(), DaemonError> {
-    let all: [(&str, fn() -> Option<Vec<u8>>); 3] = [
+    type Make = fn() -> Option<Vec<u8>>;
+    let all: [(&str, Make); 3] = [
         (SESSIONS, || new_secret().map(String::into_bytes)),
         (PRIVATE, || CallsKey::generate().map(String::into_bytes)),
         (IDENTITY, || new_identity().ok()),

@@ -5,12 +5,13 @@ use super::batch::{Driven, driven, idle, job_account, longest_command, projects,
 use super::front::{Credentials, Watched, exposed_state, start};
 use super::reload::Current;
 use super::{DaemonError, Running};
-use crate::config::{Common, SiteConfig, url_below};
+use crate::config::{BatchConfig, Common, SiteConfig, url_below};
 use crate::http::limits::MOST_ATTRIBUTES;
 use crate::http::listener::Listen;
 use crate::http::{JobOutputs, Projects};
 use crate::journal::{self, JournalError, Kind, Lease, Store};
 use crate::thread::{BatchSide, Liveness, Outlets, PartyHandle, PartyOptions, ReadKind};
+use bookahead_lrms::Batch;
 use bookahead_lrms::batch::Finding;
 use bookahead_lrms::worker::Worker;
 use bookahead_party::queries::BatchState;
@@ -61,38 +62,24 @@ pub async fn site(
         history: Common::from(config).history(&state, projects),
         ..PartyOptions::new(config.name.as_str().into(), &seat.store, config.clock.clock())
     };
+    let rules = config.rules()?;
+    // Before the batch system is asked anything: a stand-by may not start commands.
+    options.options = seat.take(kind, &mut front, options.clock).await?;
     let (thread, watched) = match &config.batch {
         None => {
-            let site = Site::new(config.rules()?, front.about.clone(), SiteOptions::default())?;
+            let site = Site::new(rules, front.about.clone(), SiteOptions::default())?;
             let (scheduler, outputs) = scheduler(config, base, &state, options.clock.now())?;
             let outputs = outputs.map_or(JobOutputs::None, |outputs| JobOutputs::Here(Arc::new(outputs)));
             let batch = BatchSide::Inline(Box::new(scheduler));
-            options.options = seat.take(kind, &mut front, options.clock).await?;
             let thread = start(options, site, move |_| Outlets::only(batch)).await?;
             (thread, Watched { outputs, ..Watched::default() })
         }
         Some(batch) => {
-            let (look_every, at_once) = (batch.look_every.0, batch.at_once);
-            let (move_after, attract) = (batch.move_after.0, batch.attract);
+            let (config_of_batch, at_once) = (batch, batch.at_once);
             let Driven { batch, runner, outputs } = driven(config, batch, base, &state, &seat.lease).await?;
-            let on_lost_journal = Some(on_lost_journal);
-            let (binds_jobs, requeues_jobs, sharing) =
-                (batch.binds_jobs(), batch.requeues_jobs(), batch.sharing());
-            let attracting = match (batch.attracts(), attract) {
-                (_, true) => Attracting::Allowed,
-                (true, false) => Attracting::Forbidden,
-                (false, false) => Attracting::Impossible,
-            };
-            let site_options = SiteOptions {
-                on_lost_journal,
-                look_every,
-                move_after,
-                binds_jobs,
-                requeues_jobs,
-                sharing,
-                attracting,
-            };
-            let site = Site::new(config.rules()?, front.about.clone(), site_options)?;
+            let site_options = options_with(config_of_batch, &batch, on_lost_journal);
+            let look_every = site_options.look_every;
+            let site = Site::new(rules, front.about.clone(), site_options)?;
             let connect = move |party: &PartyHandle| {
                 let (party, clock) = (party.clone(), party.clock());
                 let report = move |report: BatchReport| {
@@ -112,7 +99,6 @@ pub async fn site(
             };
             let outputs = JobOutputs::Here(Arc::new(outputs));
             let watched = Watched { commands: Some(runner), look_every: Some(look_every), outputs };
-            options.options = seat.take(kind, &mut front, options.clock).await?;
             let thread = start(options, site, connect).await?;
             first_look(thread.handle()).await;
             (thread, watched)
@@ -121,6 +107,23 @@ pub async fn site(
     front.epochs = seat.epochs(Site::KIND, &config.name, &state).await?;
     let current = Current::Site(Box::new(config.clone()));
     Ok(front.open(thread, JoinSet::new(), watched, outbox, current))
+}
+
+/// What a site does with this batch system.
+fn options_with(config: &BatchConfig, batch: &Batch, on_lost_journal: OnLostJournal) -> SiteOptions {
+    SiteOptions {
+        on_lost_journal: Some(on_lost_journal),
+        look_every: config.look_every.0,
+        move_after: config.move_after.0,
+        binds_jobs: batch.binds_jobs(),
+        requeues_jobs: batch.requeues_jobs(),
+        sharing: batch.sharing(),
+        attracting: match (batch.attracts(), config.attract) {
+            (_, true) => Attracting::Allowed,
+            (true, false) => Attracting::Forbidden,
+            (false, false) => Attracting::Impossible,
+        },
+    }
 }
 
 /// Users of projects: those of the configuration, and those in the accounting of the batch system.

@@ -226,7 +226,7 @@ fn a_holder_that_was_taken_over_writes_nothing_and_loses_its_lease() {
     server.sql("over", "UPDATE bookahead.party SET lease_until = now() - interval '1 hour'");
     let (new, replay) = open(&url, SECOND).unwrap();
     assert_eq!((new.lease().epoch(), replay.events.len()), (2, 2));
-    let why = old.append(&notes(2..3)).and_then(|ticket| ticket.wait()).unwrap_err();
+    let why = old.append(&notes(2..3)).and_then(bookahead_service::journal::Ticket::wait).unwrap_err();
     assert!(matches!(why, JournalError::LeaseLost { .. }), "{why}");
     assert!(!old.lease().is_held());
     new.append(&notes(2..4)).unwrap().wait().unwrap();
