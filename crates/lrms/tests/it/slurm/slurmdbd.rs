@@ -149,10 +149,12 @@ fn database(folder: &Path) -> Daemon {
     let data = folder.join("data");
     fs::create_dir(&data).unwrap();
     open(&data, 0o700);
-    let datadir = format!("--datadir={}", data.display());
+    let (datadir, tmpdir) = (format!("--datadir={}", data.display()), format!("--tmpdir={}", data.display()));
     let install = OneCommand::new("/usr/bin/mariadb-install-db")
         .args(["--no-defaults", "--user=root", "--skip-test-db", "--skip-name-resolve"])
-        .arg(datadir.clone());
+        .arg(datadir.clone())
+        // Of its own: a server that starts deletes the temporary tables that it finds, also those of others.
+        .arg(tmpdir.clone());
     let made = Runner::local(Duration::from_secs(60)).run(&install).unwrap();
     assert!(made.is_success(), "mariadb-install-db: {} {}", made.out, made.said());
     let words = [
@@ -169,7 +171,7 @@ fn database(folder: &Path) -> Daemon {
     let mut words: Vec<String> = words.map(str::to_owned).into();
     words.extend([datadir, format!("--socket={}", socket(folder).display())]);
     words.push(format!("--pid-file={}", data.join("mariadbd.pid").display()));
-    words.push(format!("--tmpdir={}", data.display()));
+    words.push(tmpdir);
     let mut daemon = Daemon::start("mariadbd", "/usr/sbin/mariadbd", &words, folder);
     daemon.until("is ready", |log| log.contains("ready for connections"));
     daemon
