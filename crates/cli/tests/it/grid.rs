@@ -244,18 +244,18 @@ fn the_cost_of_decisions_in_a_generated_grid_can_be_measured() {
 #[test]
 fn impossible_generated_grids_are_refused() {
     let folder = folder(SMALL);
-    for (options, words) in [
-        ("", &["CONFIG"][..]),
-        ("--sites 0", &["--sites", "10000"]),
-        ("--sites 10 --brokers 20", &["--brokers", "at most as many as sites"]),
-        ("--sites 10 --requests-per-hour 1e9", &["1000000", "shorter duration"]),
-        ("--sites 10 --cost-per-input 5", &["20us"]),
-        ("--sites 10 --cost-per-input client=5us", &["broker=TIME"]),
-        ("--sites 10 --probe-first 0", &["--probe-first", "at least 1"]),
-        ("--sites 10 --trace-events", &["diagram"]),
-        ("grid.toml --sites 10", &["--sites"]),
-        ("grid.toml --parts 2", &["--sites"]),
+    for (code, options, words) in [
+        (2, "", &["CONFIG"][..]),
+        (1, "--sites 0", &["--sites", "10000"]),
+        (1, "--sites 10 --brokers 20", &["--brokers", "at most as many as sites"]),
+        (1, "--sites 10 --requests-per-hour 1e9", &["1000000", "shorter duration"]),
+        (2, "--sites 10 --cost-per-input 5", &["20us"]),
+        (2, "--sites 10 --cost-per-input client=5us", &["broker=TIME"]),
+        (1, "--sites 10 --probe-first 0", &["--probe-first", "at least 1"]),
+        (1, "--sites 10 --trace-events", &["diagram"]),
+        (2, "grid.toml --sites 10", &["--sites"]),
+        (1, "grid.toml --parts 2", &["--sites"]),
     ] {
-        folder.fail(&format!("simulate-grid {options}"), words);
+        folder.run(&format!("simulate-grid {options}")).assert_refused(code, words);
     }
 }
