@@ -237,7 +237,7 @@ pub struct History {
 /// Recent waits of one class.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Window {
-    /// In order of the starts. Not kept sorted: jobs start far more often than a quantile is asked for.
+    /// In order of the starts. Not kept sorted: jobs start far more often than a quantile is computed.
     recent: VecDeque<Seconds>,
     sum: i128,
 }

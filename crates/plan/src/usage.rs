@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// epoch, so that it does not matter how often usage is read.
 pub const HALVED_EVERY: Seconds = Seconds(7 * 86_400);
 
-/// After so many halvings nothing is left of any usage.
+/// Number of halvings after which nothing is left of any usage.
 const ALL_GONE: i64 = 64;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Usage {
         self.accounts.values_mut().for_each(|account| account.running = 0);
     }
 
-    /// Takes over what the caller knows of an owner, if it is more than what is known here.
+    /// Takes over the usage that the caller knows of an owner, if it is larger than the one stored here.
     pub(crate) fn learn(&mut self, owner: Owner) {
         if owner.used > self.of(owner.id) {
             self.accounts.entry(owner.id).or_default().used = owner.used;

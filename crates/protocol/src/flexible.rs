@@ -1,5 +1,5 @@
 //! Requests whose parts may be larger or longer than the least that they need. [`Widening`] finds the terms to reserve: it
-//! asks for the least, and then for as much as is allowed, one quantity after the other, by bisection. Whoever drives it
+//! asks for the least, and then for as much as is allowed, one quantity after the other, by bisection. Its driver
 //! probes each attempt. Every other part of the protocol only knows fixed terms.
 //!
 //! Bisection assumes that what fits also fits if it is smaller or shorter. Where the rules of a site break that, the result
@@ -104,7 +104,7 @@ pub struct Widening {
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Least,
-    /// So many steps fit, and so many do not.
+    /// Numbers of steps: the first one fits, the second one does not.
     Growing {
         fits: i64,
         fails: i64,

@@ -113,7 +113,7 @@ proptest! {
     fn the_code_of_a_problem_is_the_one_that_the_protocol_gives_it(why in words::why()) {
         let document = api::Problem::from(Problem::new(why.clone()));
         prop_assert_eq!(&document.code, why.code());
-        // With the instant in front, where there is one; for maintenance the sentence has its end.
+        // Some details begin with an instant; the one of maintenance contains its end.
         let whole = matches!(&why, Why::Maintenance { name, .. } if document.detail.contains(&format!("maintenance `{name}` until ")));
         prop_assert!(whole || document.detail.ends_with(&why.to_string()), "{}", document.detail);
         prop_assert_eq!(document.status, api::Problem::status(&why));

@@ -279,7 +279,7 @@ impl Site {
     }
 }
 
-/// Foreign reservations without maintenance. Whole where there is none, as the batch system has them.
+/// Foreign reservations without maintenance. Unchanged if the resource has no maintenance.
 fn foreign_in(view: &View, window: Interval) -> Vec<Span> {
     if view.maintenance_in(window).next().is_some() {
         return view.foreign_beside_maintenance(window);

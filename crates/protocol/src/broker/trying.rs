@@ -354,7 +354,7 @@ impl Broker {
         }
     }
 
-    /// Parts of a candidate that no peer was asked for need no release.
+    /// Parts of a candidate that were not requested from a peer need no release.
     pub(super) fn drop_unasked(&mut self, id: ReservationId) {
         let unasked = self.tries.get_mut(&id).map(|tried| std::mem::take(&mut tried.to_ask));
         self.given_back.extend(unasked.into_iter().flatten().map(|(_, pick)| pick.child));

@@ -107,7 +107,7 @@ impl View {
         self.maintenance.iter().filter(meets)
     }
 
-    /// The part of `foreign` within an interval that is no maintenance.
+    /// The part of `foreign` within an interval that is not maintenance.
     pub fn foreign_beside_maintenance(&self, within: Interval) -> Vec<Span> {
         let maintenance: Vec<Span> = self.maintenance_in(within).map(|one| one.span).collect();
         spans::above(&spans::clipped(&self.foreign, within), &maintenance)

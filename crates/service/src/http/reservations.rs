@@ -317,7 +317,7 @@ pub(super) async fn probe(
 /// Most maintenance windows in the answer to a probe, to bound its size. The calendar has more.
 const MOST_MAINTENANCE: usize = 16;
 
-/// Refuses a change to terms that may grow: nobody could tell from the answer whether they did.
+/// Refuses a change to terms that may grow: the answer would not show whether they did.
 fn only_fixed(request: &api::Request) -> Result<(), Refusal> {
     if request.up_to().is_empty() {
         return Ok(());

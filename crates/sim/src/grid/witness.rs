@@ -401,8 +401,7 @@ fn overbooked(
     room.first_below(now, 0).map(|(when, free)| (when, -free))
 }
 
-/// Like [`overbooked`], for a thing beside the capacity. Old and new terms of a change in progress count no more than the
-/// old ones.
+/// Like [`overbooked`], for a thing beside the capacity. Of a change in progress only the old terms count.
 fn overbooked_tres(
     site: &Site,
     resource: &Name,

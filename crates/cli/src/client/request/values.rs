@@ -124,7 +124,7 @@ pub(crate) struct Lasting {
     pub(crate) most: Length,
 }
 
-/// Of a reservation without an end of its own: it ends when it is released. Whoever forgets that gives it back after a
+/// Of a reservation without an end of its own: it ends when it is released. One that is never released ends after a
 /// month.
 const OPEN: Length = Length::of_seconds(30 * 86_400);
 

@@ -147,7 +147,7 @@ fn what_a_job_or_another_reservation_has_is_not_offered() {
         let why = free(&[(GPU, 1), (QPU, 2)]).await.unwrap_err();
         assert!(why.contains("2 requested, at most 1 free"), "{why}");
         ada.get(book(new_id(), asks(&[(GPU, 1), (QPU, 1)]))).await;
-        // The other GPU of the booked node is of no use to anybody else.
+        // The other GPU of the booked node cannot be promised to others.
         let why = once(&[(GPU, 1)], &|seen| seen.is_err()).await.unwrap_err();
         assert!(why.contains("not enough gres/gpu:a100"), "{why}");
     });

@@ -185,7 +185,7 @@ fn demo(folder: &Folder) -> (Demo, String) {
     told.read_line(&mut line).unwrap();
     let url = line.trim_end().rsplit(" is at ").next().unwrap().to_owned();
     assert!(url.starts_with("http://127.0.0.1:"), "{line}");
-    // Whoever writes to a pipe that nobody reads waits.
+    // A process that writes to a pipe without a reader blocks.
     std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
     (demo, url)
 }
