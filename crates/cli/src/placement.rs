@@ -58,12 +58,15 @@ enum PreferenceName {
     Impact,
 }
 
+/// The options that give requests, as a group of the command line; a notice applies to them.
+pub(crate) const REQUESTS: &str = "requests";
+
 /// Required notice time of reservations.
 #[derive(Args)]
 pub(crate) struct NoticeArguments {
     /// Require a notice of FACTOR times the wait predicted for a job of the same size; with 1, reserving gives no
     /// earlier start than queueing
-    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, help_heading = "Placement")]
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, requires = REQUESTS, help_heading = "Placement")]
     notice: Option<f64>,
 
     /// How to predict the wait
@@ -80,10 +83,6 @@ enum PredictorName {
 }
 
 impl NoticeArguments {
-    pub(crate) fn is_given(&self) -> bool {
-        self.notice.is_some()
-    }
-
     /// The notice rule. Without `--notice` its factor is 0: no notice is required.
     pub(crate) fn rule(&self) -> Result<NoticeRule> {
         let factor = self.notice.unwrap_or(0.0);

@@ -307,6 +307,7 @@ pub(crate) struct ReservationsArguments {
 
 /// How jobs are chosen that become reservation requests.
 #[derive(Args)]
+#[group(id = "selection")]
 pub(crate) struct SelectionArguments {
     /// Block size: one job of every N becomes a request [default: 10]
     #[arg(long, value_name = "N")]

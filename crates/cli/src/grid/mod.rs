@@ -30,7 +30,7 @@ const TO_SETTLE: Millis = Millis::seconds(3_600);
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Description of the grid, in TOML; see docs/grid.md
-    #[arg(value_name = "CONFIG", required_unless_present = "sites")]
+    #[arg(value_name = "CONFIG", required_unless_present = "generated", conflicts_with = "generated")]
     config: Option<PathBuf>,
 
     /// Random seed [default: from the description, or 0]

@@ -26,9 +26,10 @@ const MOST_PARTS: usize = 16;
 
 #[derive(Args)]
 #[group(id = "generated")]
+#[group(id = "generated")]
 pub(crate) struct Options {
     /// Generate a grid of this many equal sites instead of reading one; see docs/explanation/scale.md
-    #[arg(long, value_name = "N", conflicts_with = "config", help_heading = "Generated grid")]
+    #[arg(long, value_name = "N", help_heading = "Generated grid")]
     pub(crate) sites: Option<usize>,
 
     /// Brokers on each level below the first: 32, or 10,100 for two levels [default: one broker over all sites]

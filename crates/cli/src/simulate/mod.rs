@@ -2,7 +2,7 @@
 //! and charts: utilisation and backlog over time of all schedulers, and a Gantt chart of each.
 
 use crate::output::{Progress, named_for, save_and_tell, say, threads};
-use crate::placement::{NoticeArguments, PlacementArguments};
+use crate::placement::{NoticeArguments, PlacementArguments, REQUESTS};
 use crate::times::{Instant, length};
 use crate::trace::{TraceArguments, clock, file_not_stdout, instant, unit_name};
 use crate::workload::{SelectionArguments, select_from};
@@ -15,7 +15,7 @@ use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
 use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Rated, Site, WithNotice, side_by_side};
 use bookahead_workload::requests::{self, Request};
 use bookahead_workload::trace::Trace;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 
 mod priorities;
@@ -26,6 +26,7 @@ mod twin;
 use twin::{Limited, Twin};
 
 #[derive(Args)]
+#[command(group(ArgGroup::new(REQUESTS).args(["reservations", "block", "book_ahead", "window", "seed"]).multiple(true)))]
 pub(crate) struct Arguments {
     #[command(flatten)]
     trace: TraceArguments,
@@ -60,7 +61,7 @@ pub(crate) struct Arguments {
     priorities: Option<PathBuf>,
 
     /// Reservation requests, in the CSV format of `bookahead workload reservations`; each is placed at its submit time
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "selection")]
     reservations: Option<PathBuf>,
 
     /// Number of threads; does not change the results [default: one per core]
@@ -92,7 +93,7 @@ pub(crate) struct Arguments {
 
     /// Write the outcome of each reservation request, as CSV; start and end are empty if it was refused. With
     /// --compare the file name gets the name of the scheduler
-    #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), requires = "reservations",
+    #[arg(long, value_name = "FILE", value_parser = file_not_stdout(), requires = REQUESTS,
         help_heading = "Output")]
     reservations_out: Option<PathBuf>,
 
@@ -203,17 +204,10 @@ impl Inputs {
             twin.select(&mut trace)?;
         }
         let requests = match (&arguments.reservations, arguments.selection.selection()) {
-            (Some(_), Some(_)) => bail!(
-                "use --reservations, or --block, --book-ahead, --window and --seed to make requests from the trace"
-            ),
-            (Some(path), None) => Some(in_order(requests::load(path)?)),
+            (Some(path), _) => Some(in_order(requests::load(path)?)),
             (None, Some(selection)) => Some(select_from(&mut trace, &selection)?),
             (None, None) => None,
         };
-        ensure!(
-            requests.is_some() || !arguments.notice.is_given(),
-            "--notice applies to reservation requests; add --reservations, or --block to make some from the trace"
-        );
         let mut jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
         if let Some(path) = &arguments.priorities {
             priorities::read(path)?.apply(&trace.records, &mut jobs);

@@ -254,7 +254,7 @@ fn impossible_generated_grids_are_refused() {
         (1, "--sites 10 --probe-first 0", &["--probe-first", "at least 1"]),
         (1, "--sites 10 --trace-events", &["diagram"]),
         (2, "grid.toml --sites 10", &["--sites"]),
-        (1, "grid.toml --parts 2", &["--sites"]),
+        (2, "grid.toml --parts 2", &["--parts"]),
     ] {
         folder.run(&format!("simulate-grid {options}")).assert_refused(code, words);
     }

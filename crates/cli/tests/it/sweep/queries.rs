@@ -25,15 +25,19 @@ fn python() -> Option<PathBuf> {
 /// The sweep of the page, on a small trace.
 fn swept() -> Folder {
     let folder = Folder::new();
-    folder.succeed("workload generate --jobs 200 --seed 3 --output log.swf");
+    std::fs::create_dir(folder.path("examples")).unwrap();
+    folder.succeed("workload generate --jobs 200 --seed 3 --output examples/week.swf");
     let page = page();
-    folder.write("sweep.toml", blocks(&page, "toml")[0]);
-    folder.succeed("sweep sweep.toml");
+    folder.write("examples/sweep.toml", blocks(&page, "toml")[0]);
+    folder.succeed("sweep examples/sweep.toml");
     folder
 }
 
 #[test]
-fn the_sweep_of_the_page_runs() {
+fn the_sweep_of_the_page_is_the_example_and_runs() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/sweep.toml");
+    let example = std::fs::read_to_string(example).unwrap();
+    assert_eq!(example.split_once('\n').unwrap().1, blocks(&page(), "toml")[0]);
     let folder = swept();
     folder.succeed("sweep report results");
     assert!(folder.text("results/report/index.html").contains("<svg"));
