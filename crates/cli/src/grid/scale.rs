@@ -26,7 +26,6 @@ const MOST_PARTS: usize = 16;
 
 #[derive(Args)]
 #[group(id = "generated")]
-#[group(id = "generated")]
 pub(crate) struct Options {
     /// Generate a grid of this many equal sites instead of reading one; see docs/explanation/scale.md
     #[arg(long, value_name = "N", help_heading = "Generated grid")]
