@@ -127,6 +127,7 @@ impl Shared {
             }
             BatchOrder::Submit { order, job } => of_job(order, job.id, batch.submit(now, job)),
             BatchOrder::Bind { order, job } => of_job(order, job.id, batch.bind(now, job)),
+            BatchOrder::Release { order, job } => of_job(order, *job, batch.release(now, *job)),
             BatchOrder::Go { order, job } => of_job(order, *job, batch.go(now, *job)),
             BatchOrder::Requeue { order, job, restarts } => {
                 of_job(order, job.id, batch.requeue(now, job, *restarts))
@@ -282,9 +283,10 @@ fn keys(order: &BatchOrder) -> Vec<(Key, bool)> {
             inside.into_iter().chain([(Key::Job(job.id), true)]).collect()
         }
         BatchOrder::Requeue { job, .. } => vec![(Key::Job(job.id), true)],
-        BatchOrder::Go { job, .. } | BatchOrder::Warn { job, .. } | BatchOrder::Cancel { job, .. } => {
-            vec![(Key::Job(*job), true)]
-        }
+        BatchOrder::Release { job, .. }
+        | BatchOrder::Go { job, .. }
+        | BatchOrder::Warn { job, .. }
+        | BatchOrder::Cancel { job, .. } => vec![(Key::Job(*job), true)],
         BatchOrder::Look { .. } => Vec::new(),
     }
 }

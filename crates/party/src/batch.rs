@@ -28,6 +28,8 @@ pub enum BatchOrder {
     /// Move a waiting job into the reservation that it names. Idempotent. A job that runs, is over or unknown
     /// is refused.
     Bind { order: OrderId, job: Box<Job> },
+    /// Let a job into the queue that was submitted as [`Job::held`]. Idempotent.
+    Release { order: OrderId, job: JobId },
     /// Let a claiming job run.
     Go { order: OrderId, job: JobId },
     /// Put a job that is over back into the queue, outside of reservations. Idempotent for the same number of
@@ -208,6 +210,7 @@ impl BatchOrder {
             BatchOrder::Keep { order, .. }
             | BatchOrder::Submit { order, .. }
             | BatchOrder::Bind { order, .. }
+            | BatchOrder::Release { order, .. }
             | BatchOrder::Go { order, .. }
             | BatchOrder::Requeue { order, .. }
             | BatchOrder::Warn { order, .. }
@@ -251,6 +254,9 @@ pub struct Job {
     /// Whether it is one of several copies: when its turn comes it claims, and runs only after a go.
     #[serde(default)]
     pub claims: bool,
+    /// Whether it is submitted on hold, and released when the journal has its native id.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     /// Whether it may run again after its reservation, and when it is warned.
     #[serde(default, skip_serializing_if = "Rerun::is_empty")]
     pub rerun: Rerun,

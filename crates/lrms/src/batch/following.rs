@@ -145,9 +145,11 @@ impl State {
         }
         for (id, facts) in &mut shown {
             let known = self.jobs.get(*id).map(|entry| entry.native.clone());
-            // The native id that we know wins, then jobs that are alive, running ones first.
+            // The native id that we know wins, then jobs that are alive, running ones first. One on hold is last: if
+            // another was released, it was submitted by a process that had lost its journal.
             facts.sort_by_key(|fact| {
-                let rank = (known.as_ref() != Some(&fact.native), fact.state.is_over());
+                let held = matches!(fact.state, FactState::Held { .. });
+                let rank = (known.as_ref() != Some(&fact.native), held, fact.state.is_over());
                 (rank, fact.state != FactState::Running, fact.submitted, fact.native.clone())
             });
         }

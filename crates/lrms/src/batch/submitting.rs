@@ -75,6 +75,15 @@ impl Batch {
         Ok(())
     }
 
+    /// Releases a job that was submitted on hold. Idempotent.
+    pub fn release(&self, now: Moment, id: JobId) -> Result<(), LrmsError> {
+        self.meet(now, id)?;
+        let said = "it is unknown or over".to_owned();
+        let refused = || LrmsError::Refused { what: format!("to release {id}"), said };
+        let native = self.state().live_native(id).ok_or_else(refused)?;
+        self.system.release(&native)
+    }
+
     /// Lets a claiming job run. Refused for a job that has claimed for [`super::Settings::go_within`]. The job itself
     /// waits half as long again, so it cannot give up between a go-ahead and the look that shows it; it would
     /// otherwise count as a job that ran.
@@ -204,6 +213,7 @@ impl State {
             work: job.work.clone(),
             // Longer than [`Batch::go`] accepts, see there.
             go_within: job.claims.then_some(Seconds(self.settings.go_within.0.saturating_mul(3) / 2)),
+            held: job.held,
             restartable: job.rerun.restartable,
         })
     }

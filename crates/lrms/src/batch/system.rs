@@ -79,6 +79,9 @@ pub trait JobSystem {
         Err(LrmsError::Refused { what: format!("to put the job {native} into a reservation"), said })
     }
 
+    /// Releases a waiting job that was submitted as [`Submission::held`]. One that is not on hold is not an error.
+    fn release(&self, native: &str) -> Result<(), LrmsError>;
+
     /// Lets a job run that was submitted with [`Submission::go_within`].
     fn go(&self, native: &str) -> Result<(), LrmsError>;
 
@@ -394,6 +397,8 @@ pub struct Submission {
     pub work: Work,
     /// For a claiming job: how long it waits for its go-ahead before it exits with [`NO_GO`].
     pub go_within: Option<Seconds>,
+    /// Whether it is submitted on hold and waits for [`JobSystem::release`].
+    pub held: bool,
     /// Whether it may go back to the queue.
     pub restartable: bool,
 }

@@ -228,6 +228,8 @@ impl Builtin {
             }
             BatchOrder::Submit { order, job } => of_job(order, job.id, self.submit(&job)),
             BatchOrder::Bind { order, job } => of_job(order, job.id, self.bind(&job)),
+            // Its jobs are in this process or beside it, so none is submitted on hold.
+            BatchOrder::Release { order, job } => of_job(order, job, Ok(())),
             BatchOrder::Go { order, job } => of_job(order, job, self.go(job)),
             BatchOrder::Requeue { order, job, restarts } => {
                 self.requeuing.insert(job.id, Requeuing { order, job: *job, restarts });

@@ -287,6 +287,7 @@ mod tests {
             qos: None,
             work,
             go_within: None,
+            held: false,
         }
     }
 

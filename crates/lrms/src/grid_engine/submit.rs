@@ -41,6 +41,13 @@ impl JobSystem for GridEngine {
         }
     }
 
+    fn release(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let command = tools.command("qrls").arg(native);
+        let denied = ["does not exist", "denied", "privileges"];
+        ended(&command, &tools.run(&command)?, format!("to release the job {native}"), &[], &denied)
+    }
+
     fn go(&self, native: &str) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let command = tools.command("qalter").args(["-ac", &format!("{CONTEXT}={GO}"), native]);
@@ -69,6 +76,9 @@ fn command(tools: &Tools, settings: &Settings, job: &Submission, limit: Seconds)
         command.args(["-terse", "-C", "", "-S", "/bin/sh", "-b", "n", "-r", "n", "-sync", "n", "-now", "n"]);
     command = command.args(["-N", &job.name, "-l", &format!("h_rt={}", limit.0.max(1))]);
     command = command.args(["-pe", &settings.parallel_environment, &job.amount.to_string()]);
+    if job.held {
+        command = command.arg("-h");
+    }
     if job.go_within.is_some() {
         command = command.args(["-ac", &format!("{CONTEXT}={CLAIMS}")]);
     }

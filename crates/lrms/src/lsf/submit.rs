@@ -21,6 +21,9 @@ impl JobSystem for Lsf {
         let input = job_script(job, self.output.as_deref(), Some("#BSUB"), &has_go(tools))?;
         let command = tools.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);
         let mut command = command.args(["-W", &minutes(job.limit).to_string()]);
+        if job.held {
+            command = command.arg("-H");
+        }
         if job.go_within.is_some() {
             command = command.args(["-Jd", CLAIMS]);
         }
@@ -47,6 +50,21 @@ impl JobSystem for Lsf {
             Some(id) if outcome.is_success() => Ok(id),
             _ if outcome.is_success() => Err(unreadable(&command, "it does not print the id of the job")),
             _ => Err(denied(the_job(job), &command, &outcome)),
+        }
+    }
+
+    /// Releases a job. If `bresume` fails, the state of the job tells whether it was on hold.
+    fn release(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let command = tools.command("bresume").arg(native);
+        let outcome = tools.run(&command)?;
+        if outcome.is_success() {
+            return Ok(());
+        }
+        match jobs::one(tools, native, tools.clock()?)? {
+            Some(job) if matches!(job.state, FactState::Held { .. }) => Err(failed(&command, &outcome)),
+            Some(_) => Ok(()),
+            None => Err(denied(format!("to release the job {native}"), &command, &outcome)),
         }
     }
 

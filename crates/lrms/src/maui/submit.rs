@@ -5,7 +5,7 @@
 use super::Commands;
 use super::Maui;
 use super::jobs::{self, NAME_VARIABLE};
-use crate::batch::{JobFact, JobSystem, Submission, Unit};
+use crate::batch::{FactState, JobFact, JobSystem, Submission, Unit};
 use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{denied, failed, is_plain, refused, submitted, the_job};
 use crate::error::LrmsError;
@@ -29,6 +29,9 @@ impl JobSystem for Maui {
         let command = commands.torque.command("qsub").args(["-N", &name, "-S", "/bin/sh"]);
         let mut command = command.args(["-l", &resources(job)?]);
         command = command.args(["-v", &format!("{NAME_VARIABLE}={}", job.name)]);
+        if job.held {
+            command = command.arg("-h");
+        }
         if let Some(queue) = &job.place.partition {
             command = command.args(["-q", queue]);
         }
@@ -44,6 +47,21 @@ impl JobSystem for Maui {
             return Err(denied(the_job(job), &command, &outcome));
         }
         submitted(&command, &outcome)
+    }
+
+    /// Releases a job. If `qrls` fails, the state of the job tells whether it was on hold.
+    fn release(&self, native: &str) -> Result<(), LrmsError> {
+        let commands = &self.commands;
+        let command = commands.torque.command("qrls").args(["-h", "u", native]);
+        let outcome = commands.torque.run(&command)?;
+        if outcome.is_success() {
+            return Ok(());
+        }
+        match jobs::one(commands, native)? {
+            Some(job) if matches!(job.state, FactState::Held { .. }) => Err(failed(&command, &outcome)),
+            Some(_) => Ok(()),
+            None => Err(denied(format!("to release the job {native}"), &command, &outcome)),
+        }
     }
 
     fn go(&self, native: &str) -> Result<(), LrmsError> {

@@ -24,6 +24,9 @@ impl JobSystem for Pbs {
         command = command.args(["-C", "", "-S", "/bin/sh", "-r", "n", "-m", "n", "-N", &job.name]);
         command = command.args(["-l", &format!("select={}", chunks(job.amount, cores, &job.place.features))]);
         command = command.args(["-l", &format!("place={place}"), "-l", &walltime]);
+        if job.held {
+            command = command.arg("-h");
+        }
         if job.go_within.is_some() {
             command = command.args(["-v", &format!("{CLAIMS}=yes")]);
         }
@@ -39,6 +42,15 @@ impl JobSystem for Pbs {
         } else {
             Err(denied(job, &command, &outcome))
         }
+    }
+
+    fn release(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let command = tools.command("qrls").args(["-h", "u", native]);
+        // After a lost answer it may run already.
+        let already = ["invalid for state"];
+        let denied = ["Unauthorized", "Unknown Job Id", "Job has finished"];
+        ended(&command, &tools.run(&command)?, format!("to release the job {native}"), &already, &denied)
     }
 
     fn go(&self, native: &str) -> Result<(), LrmsError> {

@@ -59,6 +59,18 @@ impl JobSystem for Slurm {
         ended(&command, &self.tools.run(&command)?, what, &[], &[&JOB_OVER[..], &["eservation"]].concat())
     }
 
+    fn release(&self, native: &str) -> Result<(), LrmsError> {
+        let tools = &self.tools;
+        let what = format!("to release the job {native}");
+        let Some(native) = named(native) else {
+            return Err(refused(what, "this is not the id of a Slurm job"));
+        };
+        let command = scontrol(tools, ["release", native]);
+        // After a lost answer it may run already.
+        let already = ["no longer pending"];
+        ended(&command, &tools.run(&command)?, what, &already, &JOB_OVER)
+    }
+
     fn go(&self, native: &str) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let what = format!("to let the job {native} run");
@@ -197,6 +209,9 @@ fn command(tools: &Tools, job: &Submission, folder: Option<&Path>, script: Strin
         // Overrides a script's own array, in any spelling: an array would be many jobs under one id.
         "--array=".to_owned(),
     ];
+    if job.held {
+        options.push("--hold".to_owned());
+    }
     if job.restartable {
         // Otherwise each run would overwrite the output of the last.
         options.push("--open-mode=append".to_owned());

@@ -1,5 +1,5 @@
-//! Claiming jobs on a real batch system, driven as by a site: their work is done after a go-ahead, once, and not
-//! without one; a restarted site recognises their state.
+//! Claiming jobs and jobs on hold on a real batch system, driven as by a site: their work is done after a go-ahead or
+//! a release, once, and not without one; a restarted site recognises their state.
 
 use bookahead_lrms::Batch;
 use bookahead_party::{Ended, Job, JobState, Work};
@@ -28,6 +28,7 @@ fn noting(id: u128, file: &Path) -> Job {
         reservation: None,
         work: Work::Script { text, arguments: vec![format!("it's {id}")] },
         claims: true,
+        held: false,
         description: Default::default(),
     }
 }
@@ -46,6 +47,29 @@ fn until(batch: &Batch, id: u128, expected: &JobState) {
         assert!(Instant::now() < deadline, "it is {state:?} and never {expected:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Releases a job that was submitted on hold, while another process submits it again.
+#[track_caller]
+pub(crate) fn one_is_released_and_its_double_never_runs(anew: &dyn Fn() -> Batch, folder: &Path) {
+    let ran = folder.join("ran");
+    let job = Job { claims: false, held: true, ..noting(3, &ran) };
+    // A process looks, is stopped, and wakes up later.
+    let fenced = anew();
+    fenced.look(now()).unwrap();
+    let active = anew();
+    active.submit(now(), &job).unwrap();
+    until(&active, 3, &JobState::Waiting);
+    fenced.submit(now(), &job).unwrap();
+    active.release(now(), JobId(3)).unwrap();
+    active.release(now(), JobId(3)).unwrap();
+    until(&active, 3, &JobState::Done { exit: 3 });
+    active.look(now()).unwrap();
+    active.follow(now(), || false).unwrap();
+    assert_eq!(std::fs::read_to_string(&ran).unwrap(), "it's 3\n");
+    // The double was cancelled, and its process cannot release it.
+    let late = fenced.release(now(), JobId(3)).unwrap_err();
+    assert!(late.is_refusal(), "{late}");
 }
 
 /// Gives one job its go-ahead and not another, with new adapters in between.

@@ -178,6 +178,7 @@ fn job(id: u128, capacity: u32, limit: i64, run: i64) -> Job {
         reservation: None,
         work: Work::Pretended { run: Seconds(run) },
         claims: false,
+        held: false,
         description: Default::default(),
     }
 }

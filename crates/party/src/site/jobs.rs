@@ -16,6 +16,8 @@ pub enum JobEvent {
     Submitted { job: Job, key: Key, at: Time },
     /// The batch system has accepted it.
     Handed { id: JobId },
+    /// It was submitted on hold, and was released.
+    Released { id: JobId },
     /// A waiting job was assigned to a reservation.
     Given { id: JobId, reservation: ReservationId },
     /// The result of moving it in the batch system.
@@ -59,6 +61,7 @@ impl JobEvent {
         match self {
             JobEvent::Submitted { job, .. } => job.id,
             JobEvent::Handed { id }
+            | JobEvent::Released { id }
             | JobEvent::Given { id, .. }
             | JobEvent::Bound { id, .. }
             | JobEvent::Named { id, .. }
@@ -85,6 +88,9 @@ pub struct Record {
     /// Whether the batch system has accepted it. Then it is never submitted again.
     #[serde(default)]
     pub handed: bool,
+    /// Whether the hold with which it was submitted was released.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
     /// Whether it was submitted without a reservation and assigned to one later.
     #[serde(default)]
     pub given: bool,
@@ -132,7 +138,14 @@ impl Record {
     pub(super) fn is(&self, job: &Job) -> bool {
         // A repeated submission does not name the reservation that the job was assigned to later.
         let reservation = self.left.or(self.job.reservation.filter(|_| !self.given));
-        Job { reservation, ..self.job.clone() } == *job
+        // Whether it is held is a choice of the site, which may have changed.
+        Job { reservation, held: job.held, ..self.job.clone() } == *job
+    }
+
+    /// Whether it waits on hold for its release.
+    pub(super) fn is_to_be_released(&self) -> bool {
+        let waits = self.started.is_none() && !self.claims && self.over.is_none() && self.restarts == 0;
+        self.job.held && !self.released && self.handed && waits
     }
 
     /// Whether it runs and must still be warned before its end.
@@ -184,6 +197,7 @@ impl Jobs {
                     key,
                     submitted,
                     handed: false,
+                    released: false,
                     given: false,
                     binding: false,
                     native: None,
@@ -199,6 +213,7 @@ impl Jobs {
                 });
             }
             JobEvent::Handed { id } => self.edit(*id, |record| record.handed = true),
+            JobEvent::Released { id } => self.edit(*id, |record| record.released = true),
             JobEvent::Given { id, reservation } => self.edit(*id, |record| {
                 record.job.reservation = Some(*reservation);
                 (record.given, record.binding) = (true, true);

@@ -71,6 +71,9 @@ pub struct SiteOptions {
     pub binds_jobs: bool,
     /// Whether a job that is over can go back to the queue, and a running one can get a signal.
     pub requeues_jobs: bool,
+    /// Whether jobs are submitted on hold and released when the journal has their native ids. Then a process that
+    /// lost its journal to another one can submit nothing that runs.
+    pub holds_jobs: bool,
     /// Whether a reservation can be shared with other users.
     pub sharing: Sharing,
     /// Whether a reservation may attract jobs that do not name it.
@@ -124,6 +127,7 @@ impl Default for SiteOptions {
             move_after: MOVE_AFTER,
             binds_jobs: true,
             requeues_jobs: true,
+            holds_jobs: false,
             sharing: Sharing::Always,
             attracting: Attracting::Impossible,
         }
@@ -151,6 +155,8 @@ pub struct Site {
     submitting: BTreeMap<JobId, (Moment, Vec<CallId>)>,
     /// Jobs with a bind order in progress.
     binding: BTreeMap<JobId, OrderId>,
+    /// Jobs with a release order in progress.
+    releasing: BTreeMap<JobId, OrderId>,
     /// Jobs with a requeue order in progress.
     requeuing: BTreeMap<JobId, OrderId>,
     /// Jobs with a warn order in progress, or one without an answer since the last look.
@@ -212,6 +218,7 @@ impl Site {
             early: Vec::new(),
             submitting: BTreeMap::new(),
             binding: BTreeMap::new(),
+            releasing: BTreeMap::new(),
             requeuing: BTreeMap::new(),
             warning: BTreeMap::new(),
             unsettled: BTreeMap::new(),

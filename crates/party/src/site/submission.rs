@@ -69,6 +69,7 @@ impl Site {
             reservation: asked.reservation,
             work: asked.work,
             claims: asked.claims && !self.is_broken(SiteFlaw::RunWithoutGo),
+            held: self.options.holds_jobs,
             // Attempts at other sites are the concern of the broker.
             rerun: Rerun { retry: None, ..asked.rerun },
             description,
@@ -171,6 +172,10 @@ impl Site {
             self.binding.remove(&id);
             return self.on_bound(id, outcome, step);
         }
+        if self.releasing.get(&id) == Some(&order) {
+            self.releasing.remove(&id);
+            return self.on_released(id, outcome, step);
+        }
         if self.requeuing.get(&id) == Some(&order) {
             self.requeuing.remove(&id);
             return self.on_requeued(id, outcome, step);
@@ -183,6 +188,7 @@ impl Site {
             Ok(()) if submits => {
                 self.note_job(JobEvent::Handed { id }, step);
                 self.order_bind(id, step);
+                self.order_release(id, step);
             }
             Ok(()) => {}
             Err(BatchError::Refused(why)) if submits => {
@@ -204,6 +210,30 @@ impl Site {
         }
         let shown = self.shown(id);
         self.answer_submitting(id, &shown, step);
+    }
+
+    /// Orders the batch system to release a job that was submitted on hold, unless that is done or in progress.
+    /// The order leaves the site when the events before it are durable: those have the native id of the job.
+    fn order_release(&mut self, id: JobId, step: &mut Step) {
+        let held = self.jobs.get(id).is_some_and(Record::is_to_be_released);
+        if held && !self.releasing.contains_key(&id) {
+            let order = self.orders.next_for_job(step.now, id);
+            self.releasing.insert(id, order);
+            step.out.batch.push(BatchOrder::Release { order, job: id });
+        }
+    }
+
+    /// Handles the result of a release order.
+    fn on_released(&mut self, id: JobId, outcome: Result<(), BatchError>, step: &mut Step) {
+        match outcome {
+            Ok(()) => return self.note_job(JobEvent::Released { id }, step),
+            Err(BatchError::Refused(why)) => {
+                step.remark(Remark::new(Level::Warn, "job_not_released", why).of_job(id));
+            }
+            Err(BatchError::Unknown(why)) => self.note_unanswered(&why, step),
+        }
+        // It is ordered again if the look shows that the job waits.
+        self.next_look = self.next_look.min(step.now + LOOK_AGAIN);
     }
 
     fn answer_submitting(&mut self, id: JobId, answer: &Result<JobView, Problem>, step: &mut Step) {
@@ -330,8 +360,14 @@ impl Site {
                 }
                 None => self.hand_over(record.job, step),
                 Some(status) => {
+                    if !record.handed {
+                        self.note_job(JobEvent::Handed { id }, step);
+                    }
                     self.take_status(status, step);
                     self.order_bind(id, step);
+                    if status.state == JobState::Waiting {
+                        self.order_release(id, step);
+                    }
                     if record.may_run && status.state == JobState::Claiming {
                         self.order_go(id, step);
                     }

@@ -77,7 +77,10 @@ pub async fn site(
         Some(batch) => {
             let (config_of_batch, at_once) = (batch, batch.at_once);
             let Driven { batch, runner, outputs } = driven(config, batch, base, &state, &seat.lease).await?;
-            let site_options = options_with(config_of_batch, &batch, on_lost_journal);
+            // Another process can only take over where there are leases.
+            let holds_jobs = seat.lease.epoch() > 0;
+            let site_options =
+                SiteOptions { holds_jobs, ..options_with(config_of_batch, &batch, on_lost_journal) };
             let look_every = site_options.look_every;
             let site = Site::new(rules, front.about.clone(), site_options)?;
             let connect = move |party: &PartyHandle| {
@@ -123,6 +126,7 @@ fn options_with(config: &BatchConfig, batch: &Batch, on_lost_journal: OnLostJour
             (true, false) => Attracting::Forbidden,
             (false, false) => Attracting::Impossible,
         },
+        ..SiteOptions::default()
     }
 }
 

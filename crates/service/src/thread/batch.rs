@@ -157,6 +157,7 @@ mod tests {
             reservation: Some(ID),
             work: Work::Pretended { run: Seconds(60) },
             claims: false,
+            held: false,
             description: Default::default(),
         };
         let orders = vec![BatchOrder::Submit { order: OrderId(number), job: Box::new(job) }];

@@ -165,7 +165,8 @@ impl<P: Party> Story<P> {
                 | BatchOrder::Requeue { order, ref job, .. } => {
                     BatchReport::Job { order, job: job.id, outcome: outcome.clone() }
                 }
-                BatchOrder::Go { order, job }
+                BatchOrder::Release { order, job }
+                | BatchOrder::Go { order, job }
                 | BatchOrder::Cancel { order, job }
                 | BatchOrder::Warn { order, job } => {
                     BatchReport::Job { order, job, outcome: outcome.clone() }

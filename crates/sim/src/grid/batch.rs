@@ -120,6 +120,11 @@ impl Batch {
                 let unknown = || Err(BatchError::Refused("there is no such resource".to_owned()));
                 (job.id, self.clusters.get_mut(&job.resource).map_or_else(unknown, |on| on.bind(job)))
             }
+            BatchOrder::Release { job, .. } => {
+                let released = self.clusters.values_mut().any(|cluster| cluster.release(*job));
+                let unknown = || BatchError::Refused("it is unknown or over".to_owned());
+                (*job, released.then_some(()).ok_or_else(unknown))
+            }
             BatchOrder::Go { job, .. } => {
                 self.clusters.values_mut().for_each(|cluster| cluster.go(*job));
                 (*job, Ok(()))

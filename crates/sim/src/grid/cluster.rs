@@ -431,6 +431,8 @@ pub(super) struct Submitted {
     pub(super) started: Option<Time>,
     pub(super) ended: Option<Time>,
     pub(super) may_run: bool,
+    /// Whether it waits for its release.
+    pub(super) held: bool,
     /// How often it went back to the queue.
     pub(super) restarts: u32,
     /// Whether it went back to the queue after this run, and another entry is about the next.

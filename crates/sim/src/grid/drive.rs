@@ -369,6 +369,7 @@ fn order_word(order: &BatchOrder) -> &'static str {
         BatchOrder::Keep { .. } => "keep",
         BatchOrder::Submit { .. } => "submit",
         BatchOrder::Bind { .. } => "bind",
+        BatchOrder::Release { .. } => "release",
         BatchOrder::Go { .. } => "go",
         BatchOrder::Requeue { .. } => "requeue",
         BatchOrder::Warn { .. } => "warn",

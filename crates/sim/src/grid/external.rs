@@ -130,9 +130,10 @@ impl External {
             BatchOrder::Submit { job, .. }
             | BatchOrder::Bind { job, .. }
             | BatchOrder::Requeue { job, .. } => Lane::Job(job.id),
-            BatchOrder::Go { job, .. } | BatchOrder::Warn { job, .. } | BatchOrder::Cancel { job, .. } => {
-                Lane::Job(*job)
-            }
+            BatchOrder::Release { job, .. }
+            | BatchOrder::Go { job, .. }
+            | BatchOrder::Warn { job, .. }
+            | BatchOrder::Cancel { job, .. } => Lane::Job(*job),
             BatchOrder::Look { .. } => Lane::Look,
         };
         // Like the worker of a site: orders of one lane wait for each other, others overlap.
@@ -220,9 +221,10 @@ pub(super) fn failed(order: &BatchOrder, why: &BatchError) -> BatchReport {
         BatchOrder::Submit { job, .. } | BatchOrder::Bind { job, .. } | BatchOrder::Requeue { job, .. } => {
             BatchReport::Job { order: number, job: job.id, outcome: Err(why) }
         }
-        BatchOrder::Go { job, .. } | BatchOrder::Warn { job, .. } | BatchOrder::Cancel { job, .. } => {
-            BatchReport::Job { order: number, job: *job, outcome: Err(why) }
-        }
+        BatchOrder::Release { job, .. }
+        | BatchOrder::Go { job, .. }
+        | BatchOrder::Warn { job, .. }
+        | BatchOrder::Cancel { job, .. } => BatchReport::Job { order: number, job: *job, outcome: Err(why) },
         BatchOrder::Look { order } => {
             BatchReport::Looked { order: Some(*order), at: Moment(0), outcome: Err(why) }
         }

@@ -28,20 +28,16 @@ impl Cluster {
     fn take_job(&mut self, job: &Job, restarts: u32) -> Result<(), BatchError> {
         let refuse = |why: &str| Err(BatchError::Refused(why.to_owned()));
         let (now, place) = (self.now(), self.ours.len());
+        // A job that runs again was released before.
+        let held = job.held && restarts == 0;
         match job.reservation {
             Some(id) if self.most_room(id, now) < job.capacity => {
                 return refuse("it has no such reservation");
             }
             Some(_) => {}
-            None => {
-                let (submit, estimate, capacity) = (now, job.limit, job.capacity);
-                if !self.enqueue(
-                    key_of(place),
-                    Waiting { submit, estimate, capacity, priority: 0, owner: Owner::NONE },
-                ) {
-                    return refuse("it needs more than there is");
-                }
-            }
+            None if held => {}
+            None if !self.queue(place, job) => return refuse("it needs more than there is"),
+            None => {}
         }
         self.ours.push(Submitted {
             job: job.clone(),
@@ -51,12 +47,34 @@ impl Cluster {
             started: None,
             ended: None,
             may_run: false,
+            held,
             restarts,
             went_back: false,
         });
         self.live.insert(place);
         self.pass();
         Ok(())
+    }
+
+    /// Puts a job into the queue; false if it needs more than there is.
+    fn queue(&mut self, place: usize, job: &Job) -> bool {
+        let (submit, estimate, capacity) = (self.now(), job.limit, job.capacity);
+        let waiting = Waiting { submit, estimate, capacity, priority: 0, owner: Owner::NONE };
+        self.enqueue(key_of(place), waiting)
+    }
+
+    /// Releases a job that is on hold; false if there is no such job.
+    pub(super) fn release(&mut self, id: JobId) -> bool {
+        let Some(place) = self.place(id) else { return false };
+        if std::mem::replace(&mut self.ours[place].held, false) {
+            let job = self.ours[place].job.clone();
+            if job.reservation.is_none() && !self.queue(place, &job) {
+                let why = Ended::CouldNotStart("it needs more than there is".to_owned());
+                self.over(place, JobState::Killed(why), self.now());
+            }
+            self.pass();
+        }
+        true
     }
 
     /// Puts a job that is over back into the queue.
@@ -173,6 +191,9 @@ impl Cluster {
             for place in guests {
                 let needs = self.ours[place].job.capacity.0;
                 let inside = self.ours[place].turn.is_some();
+                if self.ours[place].held && !gone {
+                    continue;
+                }
                 if gone || (inside && needs > left) {
                     self.over(place, JobState::Killed(Ended::ReservationOver), now);
                 } else if needs <= left {

@@ -200,6 +200,7 @@ impl Worded for SiteEvent {
                 let word = match event {
                     JobEvent::Submitted { .. } => "job-submitted",
                     JobEvent::Handed { .. } => "job-handed",
+                    JobEvent::Released { .. } => "job-released",
                     JobEvent::Given { .. } => "job-given",
                     JobEvent::Bound { .. } => "job-bound",
                     JobEvent::Named { .. } => "job-named",

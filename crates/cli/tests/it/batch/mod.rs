@@ -14,6 +14,7 @@ pub(crate) mod cluster;
 mod co_reservation;
 mod crashes;
 mod doctor;
+mod fenced;
 mod flexible;
 mod flooding;
 mod foreign;

@@ -169,6 +169,49 @@ fn of_two_jobs_of_one_name_one_is_ended() {
 }
 
 #[test]
+fn a_job_on_hold_runs_only_after_its_release_which_may_be_repeated() {
+    let pretend = Pretend::new(2, 8);
+    let batch = batch(&pretend);
+    batch.submit(at(0), &Job { held: true, ..job(1, 4, 10, 5) }).unwrap();
+    pretend.world().pass(10);
+    assert_eq!(told(&batch, 10), []);
+    pretend.world().faults.push_back(Fault::SilentAfter);
+    batch.release(at(10), JobId(1)).unwrap_err();
+    batch.release(at(10), JobId(1)).unwrap();
+    pretend.world().pass(10);
+    assert_eq!(told(&batch, 20), [(1, JobState::Running, 11), (1, DONE, 16)]);
+    assert!(matches!(batch.release(at(20), JobId(1)), Err(LrmsError::Refused { .. })), "it is over");
+    assert!(matches!(batch.release(at(20), JobId(2)), Err(LrmsError::Refused { .. })), "it is unknown");
+}
+
+#[test]
+fn a_second_job_on_hold_that_another_process_submitted_is_ended_also_if_the_first_is_over() {
+    let held = Job { held: true, ..job(1, 4, 10, 5) };
+    for passed in [0, 2, 10] {
+        let pretend = Pretend::new(2, 8);
+        let active = batch(&pretend);
+        active.submit(at(0), &held).unwrap();
+        active.release(at(0), JobId(1)).unwrap();
+        pretend.world().pass(passed);
+        // A process that has lost its journal, and knows nothing of the first one: its look was before that.
+        let late = Pretend::new(2, 8);
+        batch(&late).submit(at(0), &held).unwrap();
+        let mut double = late.world().jobs[0].clone();
+        double.native = "99".into();
+        pretend.world().jobs.push(double);
+        // Whoever is active next finds both.
+        let next = batch(&pretend);
+        next.pass(at(passed)).unwrap();
+        next.pass(at(passed + 1)).unwrap();
+        let live: Vec<String> = pretend.world().live().iter().map(|job| job.native.clone()).collect();
+        assert!(!live.contains(&"99".to_owned()), "after {passed} seconds: {live:?}");
+        let state = status(&next, 1).state;
+        let expected = [JobState::Waiting, JobState::Running, DONE];
+        assert!(expected.contains(&state) && (passed < 10 || state == DONE), "{state:?}");
+    }
+}
+
+#[test]
 fn a_job_that_came_late_after_silence_is_found_by_the_next_look() {
     let pretend = Pretend::new(2, 8);
     let batch = batch(&pretend);

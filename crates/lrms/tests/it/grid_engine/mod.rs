@@ -58,6 +58,7 @@ fn job(amount: u32, limit: i64, reservation: Option<&Handle>, work: Work) -> Sub
         qos: None,
         work,
         go_within: None,
+        held: false,
     }
 }
 

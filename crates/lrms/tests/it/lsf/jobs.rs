@@ -25,6 +25,7 @@ fn submission() -> Submission {
         qos: None,
         work: Work::Pretended { run: Seconds(5) },
         go_within: None,
+        held: false,
     }
 }
 
@@ -121,6 +122,30 @@ fn what_is_not_shown_any_more_is_found_in_the_history() {
     assert_eq!(commands.calls_of("bhist"), ["bhist|-n|0|-UF|4711"]);
     commands.answers("bhist", "", "No matching job found\n", 255);
     assert_eq!(lsf(&commands).outcome("4711").unwrap(), None);
+}
+
+#[test]
+fn a_job_is_submitted_on_hold_and_released() {
+    let commands = Scripted::new(&["bsub", "bresume", "bjobs", "date"]);
+    commands.says("bsub", SUBMITTED);
+    lsf(&commands).submit(&Submission { held: true, ..submission() }).unwrap();
+    assert!(commands.calls_of("bsub")[0].contains("|-H|"));
+    commands.says("bresume", "Job <4711> is being resumed\n");
+    lsf(&commands).release("4711").unwrap();
+    assert_eq!(commands.calls_of("bresume"), ["bresume|4711"]);
+    // One that is not on hold, for whatever LSF says.
+    let shown = |state: &str| {
+        format!(
+            r#"{{"COMMAND":"bjobs","JOBS":1,"RECORDS":[{{"JOBID":"4711","STAT":"{state}","USER":"ann","QUEUE":"normal",
+            "JOB_NAME":"x","SUBMIT_TIME":"Nov 14 19:30","START_TIME":"-","FINISH_TIME":"-","SLOTS":"1"}}]}}"#
+        )
+    };
+    commands.says("date", "1794686400\n");
+    commands.refuses("bresume", "Job <4711>: Job has not been suspended");
+    commands.says("bjobs", &shown("PEND"));
+    lsf(&commands).release("4711").unwrap();
+    commands.says("bjobs", &shown("PSUSP"));
+    assert!(matches!(lsf(&commands).release("4711"), Err(LrmsError::Failed { .. })));
 }
 
 #[test]

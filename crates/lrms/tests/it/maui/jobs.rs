@@ -23,6 +23,7 @@ fn submission() -> Submission {
         qos: None,
         work: Work::Pretended { run: Seconds(5) },
         go_within: None,
+        held: false,
     }
 }
 
@@ -109,6 +110,22 @@ fn what_became_of_a_job_is_known_as_long_as_torque_keeps_it() {
     assert_eq!(maui(&commands).outcome("11.srv").unwrap().unwrap().state, FactState::OutOfTime);
     assert_eq!(maui(&commands).outcome("11.srv").unwrap(), None);
     assert_eq!(commands.calls_of("qstat")[0], "qstat|-x|-f|11.srv");
+}
+
+#[test]
+fn a_job_is_submitted_on_hold_and_released() {
+    let commands = commands();
+    commands.says("qsub", "17.srv\n");
+    maui(&commands).submit(&Submission { held: true, ..submission() }).unwrap();
+    assert!(commands.calls_of("qsub")[0].contains("|-h|"));
+    commands.says("qrls", "");
+    maui(&commands).release("17.srv").unwrap();
+    assert_eq!(commands.calls_of("qrls"), ["qrls|-h|u|17.srv"]);
+    commands.answers("qrls", "", "qrls: Request invalid for state of job 12.srv\n", 170);
+    commands.says("qstat", QSTAT);
+    maui(&commands).release("12.srv").unwrap();
+    commands.answers("qstat", "", "qstat: Unknown Job Id Error 99.srv\n", 153);
+    assert!(maui(&commands).release("99.srv").is_err());
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn commands() -> Scripted {
         "qstat",
         "qsub",
         "qdel",
+        "qrls",
         "showq",
         "showres",
         "diagnose",

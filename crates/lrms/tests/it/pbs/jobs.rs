@@ -24,6 +24,7 @@ fn job(unit: Unit, reserved: bool) -> Submission {
         qos: None,
         work: Work::Script { text: "#PBS -t 1-100\necho 'x'".into(), arguments: vec!["a b".into()] },
         go_within: None,
+        held: false,
     }
 }
 
@@ -199,6 +200,23 @@ fn a_server_that_remembers_nothing_tells_nothing() {
     }
     commands.prints("qstat", 1, "qstat: odd");
     assert!(matches!(pbs(&commands).outcome("17.pbs1"), Err(LrmsError::Failed { .. })));
+}
+
+#[test]
+fn a_job_is_submitted_on_hold_and_released() {
+    let commands = commands();
+    commands.prints("qsub", 0, "17.pbs1\n");
+    pbs(&commands).submit(&Submission { held: true, ..job(Unit::Cores, false) }).unwrap();
+    assert!(commands.calls_of("qsub")[0].contains("|-h|"));
+    commands.prints("qrls", 0, "");
+    pbs(&commands).release("17.pbs1").unwrap();
+    assert_eq!(commands.calls_of("qrls"), ["qrls|-h|u|17.pbs1"]);
+    commands.prints("qrls", 1, "qrls: Request invalid for state of job 17.pbs1");
+    pbs(&commands).release("17.pbs1").unwrap();
+    for said in ["qrls: Unauthorized Request  17.pbs1", "qrls: Unknown Job Id 17.pbs1"] {
+        commands.prints("qrls", 1, said);
+        assert!(refusal(pbs(&commands).release("17.pbs1")).contains(said));
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn commands() -> Scripted {
         "qstat",
         "qsub",
         "qdel",
+        "qrls",
         "pbs_rstat",
         "pbs_rsub",
         "pbs_ralter",

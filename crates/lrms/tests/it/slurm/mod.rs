@@ -167,6 +167,7 @@ impl Site {
             qos: None,
             work: Work::Pretended { run: Seconds(300) },
             go_within: None,
+            held: false,
         }
     }
 

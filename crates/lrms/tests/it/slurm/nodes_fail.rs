@@ -78,6 +78,7 @@ impl Driven {
             reservation,
             work,
             claims: false,
+            held: false,
             description: Default::default(),
         };
         let now = self.now();

@@ -88,7 +88,16 @@ fn seen(backings: &[(u128, Span)]) -> Look {
 impl Bench {
     /// A site after the first look at an empty batch system.
     fn met() -> Bench {
-        let mut bench = Bench::new(SiteOptions::default());
+        Bench::met_with(SiteOptions::default())
+    }
+
+    /// The same, where jobs are submitted on hold.
+    fn holding_jobs() -> Bench {
+        Bench::met_with(SiteOptions { holds_jobs: true, ..SiteOptions::default() })
+    }
+
+    fn met_with(options: SiteOptions) -> Bench {
+        let mut bench = Bench::new(options);
         let look = look_of(&bench.start());
         bench.looked(look, seen(&[]));
         bench

@@ -147,6 +147,8 @@ fn site(draw: &mut Draw, kinds: &Kinds, at: i64, seed: u64) -> Party {
         let adopts = if kinds.lost_disk { OnLostJournal::Adopt } else { OnLostJournal::Ask };
         options.on_lost_journal = Some(adopts);
         options.look_every = Millis::seconds(draw.whole(3, 10));
+        // As with a journal in a database that several machines use.
+        options.holds_jobs = Stream::new(seed, &format!("holds/{name}")).whole(0, 1) == 0;
         external = Some((temper(draw, kinds), Stream::new(seed, &name)));
     }
     let site = Site::with(rules, options, disk(draw, kinds), clusters, external);

@@ -156,6 +156,17 @@ impl JobSystem for Pretend {
         if fault == Fault::SilentAfter { Err(silent()) } else { Ok(()) }
     }
 
+    fn release(&self, native: &str) -> Result<(), LrmsError> {
+        let mut world = self.world();
+        let fault = world.fault(format!("release {native}"))?;
+        let job = world.jobs.iter_mut().find(|job| job.native == native && !job.state.is_over());
+        let Some(job) = job else { return Err(refused("it is over")) };
+        if matches!(job.state, FactState::Held { .. }) {
+            job.state = FactState::Waiting;
+        }
+        if fault == Fault::SilentAfter { Err(silent()) } else { Ok(()) }
+    }
+
     fn go(&self, native: &str) -> Result<(), LrmsError> {
         let mut world = self.world();
         let fault = world.fault(format!("go {native}"))?;

@@ -419,13 +419,14 @@ impl World {
         let Work::Pretended { run } = job.work else { return Err(refused("only pretended jobs")) };
         self.runs.insert(native.clone(), run.0);
         self.projects.push(job.project.clone());
+        let held = FactState::Held { why: "JobHeldUser".into(), orphaned: false };
         self.jobs.push(JobFact {
             restarts: 0,
             native: native.clone(),
             name: job.name.clone(),
             account: job.account.clone().unwrap_or_else(|| "service".into()),
             resources: vec![job.place.resource.clone()],
-            state: FactState::Waiting,
+            state: if job.held { held } else { FactState::Waiting },
             cores: job.amount,
             nodes: 1,
             placed: BTreeMap::new(),

@@ -93,6 +93,64 @@ fn a_job_that_the_batch_system_lost_is_not_run_again_and_an_unknown_one_is_cance
 }
 
 #[test]
+fn a_job_is_submitted_on_hold_and_released_when_its_native_id_is_written() {
+    let mut bench = Bench::holding_jobs();
+    let out = bench.submit(5, false);
+    let [BatchOrder::Submit { order, job }] = out.batch.as_slice() else { panic!("{out:?}") };
+    assert!(job.held);
+    bench.step(Input::Batch(BatchReport::JobNamed { job: JobId(5), native: "17".into() }));
+    let out = bench.job_done(*order, 5, Ok(()));
+    assert_eq!(out.events.len(), 1);
+    let [BatchOrder::Release { order, .. }] = out.batch.as_slice() else { panic!("{out:?}") };
+    assert_eq!(bench.job_done(*order, 5, Ok(())).events.len(), 1);
+    // An operator may hold it now: it is not released again.
+    let look = look_of(&bench.pass(10));
+    let out = bench.looked(look, Look { jobs: vec![waiting(5)], ..seen(&[]) });
+    assert!(out.batch.is_empty(), "{:?}", out.batch);
+}
+
+#[test]
+fn a_release_without_an_answer_is_repeated_also_after_a_restart() {
+    for restarts in [false, true] {
+        let mut bench = Bench::holding_jobs();
+        let order = bench.submit(5, false).batch[0].order();
+        let order = bench.job_done(order, 5, Ok(())).batch[0].order();
+        if !restarts {
+            bench.job_done(order, 5, Err(BatchError::Unknown("no answer".into())));
+        }
+        let look = if restarts { look_of(&bench.restart()) } else { look_of(&bench.pass(1)) };
+        let out = bench.looked(look, Look { jobs: vec![waiting(5)], ..seen(&[]) });
+        let [BatchOrder::Release { order, .. }] = out.batch.as_slice() else { panic!("{out:?}") };
+        bench.job_done(*order, 5, Ok(()));
+        bench.job_is(5, JobState::Running);
+        assert_eq!(bench.word(5), JobWord::Running);
+    }
+}
+
+#[test]
+fn a_job_on_hold_whose_submission_was_not_answered_is_released_when_a_look_shows_it() {
+    let mut bench = Bench::holding_jobs();
+    let order = bench.submit(5, false).batch[0].order();
+    let out = bench.job_done(order, 5, Err(BatchError::Unknown("no answer".into())));
+    assert!(out.batch.is_empty());
+    let look = look_of(&bench.pass(1));
+    let out = bench.looked(look, Look { jobs: vec![waiting(5)], ..seen(&[]) });
+    assert!(matches!(out.batch.as_slice(), [BatchOrder::Release { .. }]), "{:?}", out.batch);
+}
+
+fn waiting(id: u128) -> JobStatus {
+    JobStatus {
+        restarts: 0,
+        id: JobId(id),
+        state: JobState::Waiting,
+        submitted: Time(1_000),
+        started: None,
+        ended: None,
+        expected_start: None,
+    }
+}
+
+#[test]
 fn a_copy_waits_for_its_go_which_is_said_again_when_it_was_not_heard() {
     let mut bench = Bench::met();
     let order = bench.submit(5, true).batch[0].order();

@@ -1,0 +1,177 @@
+//! Two processes of a site on a real Slurm, with its journal in a real PostgreSQL. The active one is stopped while its
+//! commands are on their way, the other takes over, and only then the commands reach Slurm: none of them may take
+//! effect.
+
+use super::cluster::Cluster;
+use super::jobs::Traces;
+use crate::services::asking::{Asker, book, new_id, now, part, together};
+use crate::services::{runtime, until};
+use bookahead_api as api;
+use bookahead_client::make;
+use bookahead_plan::Seconds;
+use bookahead_protocol::{Answer, Call};
+use bookahead_tests::postgres::Server;
+use serde_json::json;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Commands of Slurm that wait in a folder until they are let go.
+struct Gate(PathBuf);
+
+impl Gate {
+    /// Programs of Slurm in a new folder. Submissions and new reservations wait while the gate is closed.
+    fn new(folder: &Path) -> Gate {
+        let gate = Gate(folder.join("gate"));
+        fs::create_dir(&gate.0).unwrap();
+        for name in ["sbatch", "scontrol", "squeue", "sinfo", "sacct", "scancel", "sacctmgr"] {
+            let real = Path::new("/usr/bin").join(name);
+            let waits = match name {
+                "sbatch" => "*",
+                "scontrol" => "*create*",
+                _ => "",
+            };
+            let folder = gate.0.display();
+            let wait =
+                format!("echo \"$$ $*\" >> {folder}/held; while [ -e {folder}/closed ]; do sleep 0.05; done");
+            let text = format!(
+                "#!/bin/sh\nif [ -e {folder}/closed ]; then case \"$*\" in {waits}) {wait};; esac; fi\nexec {} \"$@\"\n",
+                real.display()
+            );
+            let script = gate.0.join(name);
+            fs::write(&script, text.replace("in ) ", "in none) ")).unwrap();
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        gate
+    }
+
+    fn close(&self) {
+        fs::write(self.0.join("closed"), "").unwrap();
+    }
+
+    fn open(&self) {
+        fs::remove_file(self.0.join("closed")).unwrap();
+    }
+
+    /// Waits until this many commands wait, and returns their process numbers.
+    async fn waiting(&self, count: usize) -> Vec<String> {
+        until(async || {
+            let text = fs::read_to_string(self.0.join("held")).unwrap_or_default();
+            let all: Vec<String> =
+                text.lines().filter_map(|line| Some(line.split(' ').next()?.into())).collect();
+            if all.len() >= count { Ok(all) } else { Err(format!("{count} commands wait: {text}")) }
+        })
+        .await
+    }
+}
+
+/// One process of the site.
+struct Member {
+    child: Child,
+    asker: Asker,
+}
+
+impl Member {
+    fn start(folder: &Path, name: &str, config: &str) -> Member {
+        let folder = folder.join(name);
+        fs::create_dir(&folder).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let path = folder.join("north.toml");
+        fs::write(&path, format!("listen = \"127.0.0.1:{port}\"\n{config}")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bookahead"));
+        command.args(["site", "--config"]).arg(&path).stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(fs::File::create(folder.join("log")).unwrap());
+        let child = command.spawn().unwrap();
+        Member { child, asker: Asker::new(&format!("http://127.0.0.1:{port}"), "ada") }
+    }
+
+    async fn answers(&self) {
+        until(async || self.asker.all().await.map(drop).map_err(|why| why.to_string())).await;
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap().success());
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = (self.child.kill(), self.child.wait());
+    }
+}
+
+fn submission(traces: &Traces) -> api::SubmitJob {
+    let job = json!({
+        "id": make::job_id().unwrap(), "capacity": 1, "limit_seconds": 60,
+        "work": {"type": "script", "text": traces.short()}
+    });
+    serde_json::from_value(job).unwrap()
+}
+
+#[test]
+fn what_a_stopped_process_had_ordered_takes_no_effect_after_another_took_over() {
+    let cluster = Cluster::of(2, 2);
+    let server = Server::start(&[]);
+    let url = server.database("north");
+    let gate = Gate::new(cluster.folder());
+    let plain = cluster.site("north", "time_out = \"1s\"", "");
+    let plain = format!("state = \"{url}\"\nlease = \"1s\"\n{plain}");
+    let gated = plain.replace("time_out =", &format!("commands = \"{}\"\ntime_out =", gate.0.display()));
+    runtime().block_on(async {
+        let first = Member::start(cluster.folder(), "first", &gated);
+        first.answers().await;
+        let second = Member::start(cluster.folder(), "second", &plain);
+        // A job on hold is released, and runs.
+        let before = Traces::new(cluster.folder(), "before");
+        let key = make::key().unwrap().to_string();
+        first.asker.client().submit(&submission(&before), &key).await.unwrap();
+        before.began();
+        // A job and a reservation whose commands are on their way when the process is stopped.
+        gate.close();
+        let (traces, key) = (Traces::new(cluster.folder(), "once"), make::key().unwrap().to_string());
+        let job = submission(&traces);
+        let id = new_id();
+        let envelope = first.asker.envelope(book(id, together(vec![part(2, now() + Seconds(3_600), 600)])));
+        let (asker, asked) = (first.asker.clone(), job.clone());
+        let (theirs, again) = (key.clone(), envelope.clone());
+        let submitting = tokio::spawn(async move { asker.client().submit(&asked, &theirs).await });
+        let asker = first.asker.clone();
+        let booking = tokio::spawn(async move { asker.client().call(&again, None).await });
+        gate.waiting(2).await;
+        first.signal("-STOP");
+        submitting.abort();
+        booking.abort();
+        // The second one takes over, does both, and cancels the reservation again.
+        second.answers().await;
+        until(async || second.asker.client().submit(&job, &key).await.map_err(|why| why.to_string())).await;
+        let answer = second.asker.insist(&envelope).await;
+        assert!(matches!(answer, Answer::Reservation(_)), "{answer:?}");
+        traces.began();
+        assert!(matches!(second.asker.ask(Call::Cancel { id }).await, Answer::Reservation(_)));
+        // Now the commands of the first one reach Slurm.
+        let doubles = || cluster.jobs().into_iter().filter(|one| one.name.starts_with("job_")).count();
+        let commands = gate.waiting(2).await;
+        gate.open();
+        until(async || {
+            let runs = commands.iter().any(|pid| Path::new("/proc").join(pid).exists());
+            if runs { Err("the commands have ended".into()) } else { Ok(()) }
+        })
+        .await;
+        first.signal("-CONT");
+        let client = first.asker.client();
+        assert!(client.jobs(&api::JobsQuery::default()).await.is_err(), "it answers without its lease");
+        // Whatever they made is removed, and has not run.
+        until(async || {
+            let left: Vec<_> = cluster.jobs().into_iter().filter(|one| one.state == "PENDING").collect();
+            let kept = cluster.kept_for("north", id);
+            if left.is_empty() && kept.is_empty() { Ok(()) } else { Err(format!("{left:?} {kept:?}")) }
+        })
+        .await;
+        assert!(doubles() >= 2, "{:?}", cluster.jobs());
+        assert_eq!((before.begins().len(), traces.begins().len()), (1, 1));
+        let shown = second.asker.client().job(job.id.unwrap()).await.unwrap();
+        assert_eq!(shown.state, api::JobState::Done);
+    });
+}
