@@ -83,6 +83,22 @@ impl Member {
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
+    /// Stops it, and waits until all its threads have stopped: on a busy machine some go on for a moment.
+    fn stop(&self) {
+        self.signal("-STOP");
+        let tasks = format!("/proc/{}/task", self.child.as_ref().unwrap().id());
+        let until = Instant::now() + PATIENCE;
+        let is_stopped = |task: PathBuf| {
+            let text = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
+            // The state follows the name, which is in brackets.
+            text.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['T', 'Z', 'X']))
+        };
+        while !std::fs::read_dir(&tasks).unwrap().all(|task| is_stopped(task.unwrap().path())) {
+            assert!(Instant::now() < until, "it does not stop");
+            std::thread::yield_now();
+        }
+    }
+
     /// A client with one attempt at each call.
     fn client(&self, timeout: Duration) -> Client {
         let (user, roles) = (Some("operator".into()), vec!["user".into(), "operator".into()]);
@@ -184,7 +200,7 @@ impl World {
         let began = Instant::now();
         match fault {
             Fault::Kill => self.members[active].signal("-KILL"),
-            Fault::Stop => self.members[active].signal("-STOP"),
+            Fault::Stop => self.members[active].stop(),
             Fault::CutOff => self.members[active].proxy.block(true),
             Fault::CommitUnknown => self.members[active].proxy.cut_after_commit(),
             Fault::DatabaseRestart => {
