@@ -295,7 +295,7 @@ impl Results {
         let lines = self.lines(metric, x, by);
         let row = |(place, name): (usize, String)| {
             let shown = |(_, estimates): &(String, Vec<Option<Estimate>>)| {
-                estimates[place].map_or_else(String::new, |estimate| estimate.show(4))
+                estimates[place].as_ref().map_or_else(String::new, shown)
             };
             std::iter::once(name).chain(lines.iter().map(shown)).collect()
         };
@@ -381,9 +381,7 @@ impl Results {
         let row = |places: &&Vec<usize>| {
             let names =
                 axes.iter().zip(places.iter()).map(|(axis, at)| axis.parameter.values[*at].to_string());
-            let cells = columns
-                .iter()
-                .map(|column| column.get(*places).map_or("–".to_owned(), |estimate| estimate.show(4)));
+            let cells = columns.iter().map(|column| column.get(*places).map_or("–".to_owned(), shown));
             names.chain(cells).collect()
         };
         let rows: Vec<Vec<String>> = all.iter().take(MOST_TABLE_ROWS).map(row).collect();
@@ -465,6 +463,18 @@ fn named(axes: &[&Axis<'_>], places: &[usize]) -> String {
 fn is_wide(numbers: impl Iterator<Item = f64>) -> bool {
     let (low, high) = numbers.fold((f64::INFINITY, 0.0_f64), |(low, high), n| (low.min(n), high.max(n)));
     low > 0.0 && high / low >= WIDE
+}
+
+/// `0.85 ± 0.36`, or `12 ± 0` if all seeds gave the same.
+fn shown(estimate: &Estimate) -> String {
+    if estimate.margin.is_some_and(|margin| margin > 0.0) {
+        return estimate.show(4);
+    }
+    let mean = match estimate.mean {
+        0.0 => "0".to_owned(),
+        _ => Estimate { margin: None, ..*estimate }.show(4),
+    };
+    if estimate.margin.is_some() { format!("{mean} ± 0") } else { mean }
 }
 
 /// `load 1, 1.2, 1.4`, or the ends of many values.

@@ -350,3 +350,28 @@ fn curves_show_each_combination_of_few_values() {
     assert!(page.contains("<a href=\"#sweep-mean-wait\">Mean wait</a>"), "links to its headings");
     assert!(!page.contains("experiments"), "it is no experiment");
 }
+
+#[test]
+fn the_sweeps_of_the_page_about_scale_run() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scale");
+    let page = examples.join("../../docs/explanation/scale.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.path("examples/scale")).unwrap();
+    for (name, runs) in [("knee", 4), ("fast", 2), ("level-knee", 1), ("brokers", 6), ("sites", 14)] {
+        assert!(page.contains(&format!("bookahead sweep examples/scale/{name}.toml")), "{name}");
+        let text = std::fs::read_to_string(examples.join(format!("{name}.toml"))).unwrap();
+        // One request or two in a tenth of a second, instead of minutes of work.
+        let short = text.lines().map(|line| match line.split(' ').next() {
+            Some("duration") => "duration = \"100ms\"",
+            Some("requests-per-hour") => "requests-per-hour = 36000",
+            Some("seed") => "seed = 1",
+            _ => line,
+        });
+        let short: Vec<&str> = short.collect();
+        folder.write(&format!("examples/scale/{name}.toml"), short.join("\n"));
+        let ran = folder.succeed(&format!("sweep examples/scale/{name}.toml")).err;
+        assert!(ran.contains(&format!("ran {runs} run")), "{name}: {ran}");
+        assert_eq!(rows(&folder.path(&format!("results/{name}/runs"))).len(), runs, "{name}");
+    }
+}
