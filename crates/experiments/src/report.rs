@@ -101,9 +101,18 @@ impl Page {
     pub fn to_html(&self) -> String {
         let mut html = format!("<section id=\"{}\">\n<h1>{}</h1>\n", self.id, escape(&self.title));
         for section in &self.sections {
-            html += &section.to_html();
+            html += &section.to_html(self.id);
         }
         html + "</section>\n"
+    }
+
+    /// The page as a file of its own, with links to its headings.
+    pub fn to_file(&self) -> String {
+        let headings = self.sections.iter().filter_map(|section| match section {
+            Section::Heading(text) => Some((anchor(self.id, text), text.clone())),
+            _ => None,
+        });
+        file_html(&self.title, &headings.collect::<Vec<_>>(), &self.to_html())
     }
 }
 
@@ -134,9 +143,12 @@ impl Section {
         })
     }
 
-    fn to_html(&self) -> String {
+    /// `page` is the name of its page.
+    fn to_html(&self, page: &str) -> String {
         match self {
-            Section::Heading(text) => format!("<h2>{}</h2>\n", escape(text)),
+            Section::Heading(text) => {
+                format!("<h2 id=\"{}\">{}</h2>\n", escape(&anchor(page, text)), escape(text))
+            }
             Section::Text(text) => format!("<p>{}</p>\n", escape(text)),
             Section::Table(table) => table_html("", &table.caption, &table.head, &table.rows),
             Section::Figure { caption, svg, .. } => {
@@ -145,6 +157,12 @@ impl Section {
             Section::Claims(claims) => claims_html(claims),
         }
     }
+}
+
+/// The HTML anchor of a heading. It begins with the name of the page, since a report may have several pages.
+fn anchor(page: &str, heading: &str) -> String {
+    let letter = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    format!("{page}-{}", heading.chars().map(letter).collect::<String>())
 }
 
 /// A row of a table: its name, then its cells.
@@ -207,18 +225,22 @@ fn claims_html(claims: &[Claim]) -> String {
 
 /// Builds the report from `(anchor, title, HTML fragment)` of its pages.
 pub fn report_html(pages: &[(String, String, String)]) -> String {
-    let mut html = String::from(HEAD);
-    html += "<nav>Bookahead experiments:";
-    for (id, title, _) in pages {
-        let _ = write!(html, " <a href=\"#{}\">{}</a>", escape(id), escape(title));
-    }
-    html += "</nav>\n";
-    for (_, _, fragment) in pages {
-        html += fragment;
-    }
-    html + "</body>\n</html>\n"
+    let links: Vec<_> = pages.iter().map(|(id, title, _)| (id.clone(), title.clone())).collect();
+    let body: String = pages.iter().map(|(_, _, fragment)| fragment.as_str()).collect();
+    file_html("Bookahead experiments", &links, &body)
 }
 
+/// An HTML file with a title, and links to anchors of its body.
+fn file_html(title: &str, links: &[(String, String)], body: &str) -> String {
+    let mut html = HEAD.replace("TITLE", &escape(title));
+    html += "<nav>";
+    for (id, title) in links {
+        let _ = write!(html, "<a href=\"#{}\">{}</a> ", escape(id), escape(title));
+    }
+    html + "</nav>\n" + body + "</body>\n</html>\n"
+}
+
+/// The beginning of a file, up to its body; `TITLE` stands for the title.
 const HEAD: &str = include_str!("report_head.html");
 
 /// Escapes text for HTML content and attributes in double quotes.
@@ -253,11 +275,17 @@ mod tests {
             rows: vec![figures],
             ..Table::default()
         };
-        let html = Section::Table(figures).to_html();
+        let html = Section::Table(figures).to_html("p");
         assert!(html.contains("<td>a</td><td class=\"number\">1.5 ± 0.1</td><td class=\"number\">-2</td>"));
         let html = page.to_html();
         let report = report_html(&[("p".into(), page.title.clone(), html)]);
         assert!(report.starts_with("<!DOCTYPE html>") && report.ends_with("</html>\n"));
         assert!(report.contains("<a href=\"#p\">A &amp; B</a>"));
+        assert!(report.contains("<title>Bookahead experiments</title>"));
+        let page = Page { sections: vec![Section::heading("Wait, s")], ..page };
+        let file = page.to_file();
+        assert!(file.contains("<title>A &amp; B</title>"), "{file}");
+        assert!(file.contains("<a href=\"#p-wait--s\">Wait, s</a>"), "{file}");
+        assert!(file.contains("<h2 id=\"p-wait--s\">Wait, s</h2>"), "{file}");
     }
 }

@@ -26,6 +26,9 @@ pub struct Lines {
     /// Whether the x axis is logarithmic, with marks at powers of two if all x are such powers, and otherwise at 1, 2
     /// and 5 times powers of ten. Points whose x is not positive are then left out.
     pub x_log: bool,
+    /// Whether the y axis is logarithmic, for values that differ by orders of magnitude. Points whose y is not positive
+    /// are then left out, and `y_maximum` and `y_covers` do not apply.
+    pub y_log: bool,
     /// Upper end of the y axis. Default: a little above the highest value. Higher values are drawn at the edge. The
     /// axis starts at zero, or below the lowest negative value.
     pub y_maximum: Option<f64>,
@@ -102,14 +105,18 @@ impl Lines {
 
     /// The axes of `plot` for all of the `series`.
     pub(crate) fn axes(&self, plot: Frame, series: &[LineSeries]) -> Axes {
-        let drawn: Vec<LinePoint> = series.iter().flat_map(|series| series.drawn(self.x_log)).collect();
+        let drawn: Vec<LinePoint> = series.iter().flat_map(|series| series.drawn(self)).collect();
         let ends = |range: Option<(f64, f64)>| range.into_iter().flat_map(|(low, high)| [low, high]);
         let fits = |x: &f64| x.is_finite() && (*x > 0.0 || !self.x_log);
         let numbers: Vec<f64> =
             drawn.iter().map(|point| point.x).chain(ends(self.x_covers).filter(fits)).collect();
         let covered = ends(self.y_covers).map(|end| (end, None));
         let values: Vec<_> = drawn.iter().map(|point| (point.y, point.margin)).chain(covered).collect();
-        (NumberAxis::new(plot, &numbers, self.x_log), ValueAxis::over(plot, &values, self.y_maximum))
+        let y = match self.y_log {
+            true => ValueAxis::logarithmic(plot, drawn.iter().map(|point| (point.y, point.margin))),
+            false => ValueAxis::over(plot, &values, self.y_maximum),
+        };
+        (NumberAxis::new(plot, &numbers, self.x_log), y)
     }
 
     /// Draws the zero line and the series; `roles` are all names of the picture.
@@ -121,17 +128,20 @@ impl Lines {
         series: impl IntoIterator<Item = &'a LineSeries>,
         roles: &[Role<'_>],
     ) {
-        let zero = axes.1.y(0.0);
-        svg.line("axis", (plot.left, zero), (plot.right(), zero));
+        if !self.y_log {
+            let zero = axes.1.y(0.0);
+            svg.line("axis", (plot.left, zero), (plot.right(), zero));
+        }
         for one in series {
-            one.draw(svg, &one.drawn(self.x_log), axes, place(roles, one.role()));
+            one.draw(svg, &one.drawn(self), axes, place(roles, one.role()));
         }
     }
 
     fn description(&self, numbers: &NumberAxis) -> String {
         let names: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();
         let (x, y) = (&self.x_label, &self.y_label);
-        format!("{y} over {x}, {}: {}.", numbers.described(), names.join(", "))
+        let scale = if self.y_log { " on a logarithmic scale" } else { "" };
+        format!("{y}{scale} over {x}, {}: {}.", numbers.described(), names.join(", "))
     }
 }
 
@@ -170,10 +180,9 @@ impl LineSeries {
     }
 
     /// The points that can be drawn, from left to right.
-    fn drawn(&self, logarithmic: bool) -> Vec<LinePoint> {
-        let fits = |point: &&LinePoint| {
-            point.x.is_finite() && point.y.is_finite() && (point.x > 0.0 || !logarithmic)
-        };
+    fn drawn(&self, chart: &Lines) -> Vec<LinePoint> {
+        let has_place = |number: f64, logarithmic: bool| number.is_finite() && (number > 0.0 || !logarithmic);
+        let fits = |point: &&LinePoint| has_place(point.x, chart.x_log) && has_place(point.y, chart.y_log);
         let mut points: Vec<LinePoint> = self.points.iter().filter(fits).copied().collect();
         // A curve through unsorted points would run back and forth.
         points.sort_by(|a, b| a.x.total_cmp(&b.x));

@@ -114,8 +114,22 @@ impl ValueAxis {
         ValueAxis::new(plot, lowest, reach, false)
     }
 
+    /// A logarithmic axis for these positive values with their margins. A margin that reaches zero ends at the edge.
+    pub(crate) fn logarithmic(plot: Frame, values: impl Iterator<Item = (f64, Option<f64>)>) -> ValueAxis {
+        let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
+        for (value, margin) in values {
+            let (below, above) = span(value, margin);
+            low = low.min(if below > 0.0 { below } else { value });
+            high = high.max(above);
+        }
+        let (low, high) = if low <= high { (low, high) } else { (1.0, 10.0) };
+        ValueAxis { plot, ticks: log_ticks(low, high, (plot.height / ROW_PITCH) as u32, false) }
+    }
+
     /// Position of `value` in pixels; values beyond the range are at the edge.
     pub(crate) fn y(&self, value: f64) -> f64 {
+        // Zero and less have no logarithm.
+        let value = if self.ticks.logarithmic { value.max(self.ticks.bottom) } else { value };
         self.plot.bottom() - self.ticks.share(value) * self.plot.height
     }
 

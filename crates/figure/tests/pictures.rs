@@ -126,7 +126,7 @@ fn nothing_makes_a_picture_too() {
     assert_sound(&chart(&[]).to_svg());
     assert_sound(&Chart::new("", vec![Panel::default()]).to_svg());
     assert_sound(&Lines::default().to_svg());
-    assert_sound(&Lines { x_log: true, ..lines(&[]) }.to_svg());
+    assert_sound(&Lines { x_log: true, y_log: true, ..lines(&[]) }.to_svg());
     assert_sound(&Multiples::default().to_svg());
     assert_sound(&multiples(&[], 4).to_svg());
     assert_sound(&Lines::new("", "", "", vec![LineSeries::distribution("none", &[f64::NAN])]).to_svg());
@@ -166,6 +166,8 @@ fn odd_numbers_are_drawn() {
         let y_maximum = Some(odd);
         assert_sound(&Lines { y_maximum, ..lines(&points) }.to_svg());
         assert_sound(&Lines { y_maximum, x_log: true, ..lines(&points) }.to_svg());
+        let alone = lines(&[LinePoint { x: odd, y: other, margin: Some(odd) }]);
+        assert_sound(&Lines { y_log: true, ..alone }.to_svg());
         for x_log in [false, true] {
             let covers = Some((odd, other));
             assert_sound(&Lines { x_covers: covers, y_covers: covers, x_log, ..lines(&points) }.to_svg());
@@ -176,6 +178,19 @@ fn odd_numbers_are_drawn() {
         assert_sound(&heatmap(&[vec![Some(odd), Some(other)]]).to_svg());
     }
     assert_sound(&bars(&values).to_svg());
+    assert_sound(&Lines { y_log: true, ..lines(&points) }.to_svg());
+}
+
+#[test]
+fn a_logarithmic_y_axis_has_powers_of_ten_and_leaves_zero_out() {
+    let at = |x: f64, y: f64, margin: f64| LinePoint { x, y, margin: Some(margin) };
+    let points = [at(1.0, 0.1, 0.01), at(2.0, 0.0, 0.0), at(3.0, 30.0, 40.0)];
+    let svg = Lines { y_log: true, ..lines(&points) }.to_svg();
+    for number in ["0.1", "1", "10", "100"] {
+        assert!(svg.contains(&format!(">{number}</text>")), "{number}: {svg}");
+    }
+    // Two points of each of the two series; the whisker that would reach below zero ends at the edge.
+    assert_eq!(svg.matches("class=\"point\"").count(), 4, "{svg}");
 }
 
 #[test]

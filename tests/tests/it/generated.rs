@@ -74,7 +74,8 @@ pub(crate) fn assert_kept(kept: &str, current: &[u8]) {
     assert!(same, "{kept} is out of date; run this test with BOOKAHEAD_UPDATE=1");
 }
 
-/// A picture of the table under a heading of a page: the first column is x, the others are the series.
+/// A picture of the table under a heading of a page: the first column is x, the others are the series. Cells are numbers,
+/// with their margins or without: `0.85 ± 0.36`.
 struct Picture {
     page: &'static str,
     heading: &'static str,
@@ -84,6 +85,7 @@ struct Picture {
     columns: std::ops::Range<usize>,
     /// Upper end of the y axis, if it is not the highest value.
     highest: Option<f64>,
+    y_log: bool,
 }
 
 const GROWTH: Picture = Picture {
@@ -94,6 +96,7 @@ const GROWTH: Picture = Picture {
     labels: ["spans or reservations", "µs"],
     columns: 1..4,
     highest: None,
+    y_log: false,
 };
 
 const SCALE: Picture = Picture {
@@ -101,29 +104,41 @@ const SCALE: Picture = Picture {
     heading: "### The knee",
     kept: "docs/images/scale-latency.svg",
     title: "99% of the requests are answered within",
-    labels: ["requests an hour", "s"],
-    columns: 1..4,
-    highest: Some(3.0),
+    labels: ["requests an hour", "seconds"],
+    columns: 1..5,
+    highest: None,
+    y_log: true,
 };
 
-const PICTURES: [Picture; 5] = [
+const PICTURES: [Picture; 6] = [
     GROWTH,
     Picture { kept: "docs/images/growth-ledger.svg", title: "Operations at a site", columns: 4..7, ..GROWTH },
     SCALE,
     Picture {
+        heading: "### How busy the first broker is",
         kept: "docs/images/scale-busy.svg",
         title: "The first broker is busy",
-        labels: ["requests an hour", "% of the time"],
-        columns: 4..7,
-        highest: Some(100.0),
+        labels: ["requests an hour", "share of the time"],
+        highest: Some(1.0),
+        y_log: false,
+        ..SCALE
+    },
+    Picture {
+        heading: "### How many brokers",
+        kept: "docs/images/scale-brokers.svg",
+        title: "A broker is busy",
+        labels: ["brokers below the first", "share of the time"],
+        columns: 1..3,
+        highest: Some(1.0),
+        y_log: false,
         ..SCALE
     },
     Picture {
         heading: "### More sites",
         kept: "docs/images/scale-sites.svg",
         title: "Time of the first broker for a request",
-        labels: ["sites", "ms"],
-        highest: None,
+        labels: ["sites", "milliseconds"],
+        columns: 1..3,
         ..SCALE
     },
 ];
@@ -141,15 +156,19 @@ fn the_pictures_of_growth_are_drawn_from_their_tables() {
         let rows: Vec<Vec<String>> = rows.skip(1).collect();
         let series = picture.columns.map(|column| {
             let points = rows.iter().filter(|row| !row[column].is_empty()).map(|row| {
-                let number = |at: usize| row[at].replace(',', "").parse::<f64>().unwrap();
-                LinePoint { x: number(0), y: number(column), margin: None }
+                let number = |text: &str| text.trim().replace(',', "").parse::<f64>().unwrap();
+                let (y, margin) = match row[column].split_once('±') {
+                    Some((y, margin)) => (number(y), Some(number(margin))),
+                    None => (number(&row[column]), None),
+                };
+                LinePoint { x: number(&row[0]), y, margin }
             });
             let head = heads[column].split(':').next_back().unwrap_or_default().trim();
             LineSeries::new(head.to_owned(), points.collect())
         });
         let [x, y] = picture.labels;
         let chart = Lines::new(picture.title, x, y, series.collect());
-        let chart = Lines { x_log: true, y_maximum: picture.highest, ..chart };
+        let chart = Lines { x_log: true, y_log: picture.y_log, y_maximum: picture.highest, ..chart };
         assert_kept(picture.kept, chart.to_svg().as_bytes());
     }
 }

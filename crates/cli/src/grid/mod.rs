@@ -9,7 +9,7 @@ mod config;
 pub(crate) mod diagram;
 mod parties;
 pub(crate) mod results;
-mod scale;
+pub(crate) mod scale;
 pub(crate) mod tables;
 mod trouble;
 

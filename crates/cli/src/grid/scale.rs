@@ -1,6 +1,8 @@
 //! `bookahead simulate-grid --sites N`: a generated grid under load, in which decisions take time. Parses the options,
 //! runs the grid of `bookahead_sim::grid::scale`, and prints its figures.
 
+pub(crate) mod swept;
+
 use crate::output::{count, length, percent, plural, print_json, stdout};
 use crate::table::{Column, Table};
 use anyhow::{Context, Result, ensure};
@@ -31,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", help_heading = "Generated grid")]
     pub(crate) sites: Option<usize>,
 
-    /// Brokers on each level below the first: 32, or 10,100 for two levels [default: one broker over all sites]
+    /// Brokers on each level below the first: 32, or 10,100 for two levels, or 0 for none [default: 0]
     #[arg(
         long,
         value_name = "N,..",
@@ -170,8 +172,9 @@ fn clock() -> Clock {
 impl Options {
     fn scale(&self, sites: usize, seed: u64) -> Result<Scale> {
         ensure!((1..=MOST_SITES).contains(&sites), "--sites must be between 1 and {MOST_SITES}");
+        let brokers: &[usize] = if self.brokers == [0] { &[] } else { &self.brokers };
         let mut above = 1;
-        for number in &self.brokers {
+        for number in brokers {
             ensure!(
                 (above..=sites).contains(number),
                 "--brokers: a level has at least as many brokers as the level above, and at most as many as sites"
@@ -197,7 +200,7 @@ impl Options {
         let event = self.cost_per_event.map_or(0, |cost| cost.0);
         Ok(Scale {
             sites,
-            brokers: self.brokers.clone(),
+            brokers: brokers.to_vec(),
             requests_per_hour: self.requests_per_hour,
             duration: self.duration.0,
             ahead: self.ahead.0,
@@ -234,8 +237,9 @@ struct Figures {
     levels: Vec<Level>,
     settled_at: Option<f64>,
     violations: Vec<super::results::Seen>,
-    /// The only figures that differ between runs with given costs.
-    simulation: Simulation,
+    /// The only figures that differ between runs with given costs. None in a sweep, whose runs share a process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulation: Option<Simulation>,
 }
 
 /// From a request to its answer, over the answered requests.
@@ -283,7 +287,7 @@ pub(crate) fn run(options: &Options, sites: usize, seed: u64, json: bool) -> Res
         processor_time: (processor_time() - processor) as f64 / 1e9,
         memory: memory(),
     };
-    let figures = figures(&scale, &outcome, options, simulation);
+    let figures = Figures { simulation: Some(simulation), ..figures_of(&scale, &outcome, options) };
     if json {
         print_json(&figures)?;
     } else {
@@ -299,7 +303,7 @@ fn memory() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? / 1_024)
 }
 
-fn figures(scale: &Scale, outcome: &Outcome, options: &Options, simulation: Simulation) -> Figures {
+fn figures_of(scale: &Scale, outcome: &Outcome, options: &Options) -> Figures {
     let seconds = |millis: Millis| millis.0 as f64 / 1e3;
     let per_request = |number: u64| number as f64 / outcome.requests.max(1) as f64;
     let took = |share| outcome.took_at(share).map(seconds);
@@ -330,7 +334,7 @@ fn figures(scale: &Scale, outcome: &Outcome, options: &Options, simulation: Simu
         levels: levels.filter(|_| scale.cost.is_some()).collect(),
         settled_at: outcome.settled_at.map(|at| at.0 as f64 / 1e3),
         violations: outcome.violations.iter().map(super::results::Seen::of).collect(),
-        simulation,
+        simulation: None,
     }
 }
 
@@ -385,9 +389,13 @@ fn print(figures: &Figures) -> std::io::Result<()> {
         writeln!(out, "{}", levels(&figures.levels))?;
         writeln!(out, "{}", kinds(&figures.levels))?;
     }
-    let Simulation { wall_time, processor_time, memory } = &figures.simulation;
-    let memory = memory.map_or_else(String::new, |memory| format!(", {memory} MiB"));
-    writeln!(out, "the simulation took {wall_time:.1} s, {processor_time:.1} s of processor time{memory}")?;
+    if let Some(Simulation { wall_time, processor_time, memory }) = &figures.simulation {
+        let memory = memory.map_or_else(String::new, |memory| format!(", {memory} MiB"));
+        writeln!(
+            out,
+            "the simulation took {wall_time:.1} s, {processor_time:.1} s of processor time{memory}"
+        )?;
+    }
     if figures.violations.is_empty() {
         writeln!(out, "the invariants hold: {}", super::tables::INVARIANTS)?;
     }

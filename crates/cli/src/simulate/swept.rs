@@ -5,7 +5,7 @@ use super::{Arguments, Inputs, chosen, simulate};
 use crate::output::{Progress, count, length, percent, print_json, threads};
 use crate::sweep::grid::{Parameter, setting, size};
 use crate::sweep::table::{Cell, Row, object};
-use crate::sweep::task::{JobLists, Outcome};
+use crate::sweep::task::{JobLists, Outcome, option_error};
 use crate::sweep::values::{Kind, Value};
 use crate::table::Table;
 use anyhow::{Context, Result, bail, ensure};
@@ -52,14 +52,8 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn parse(words: &[String]) -> Result<Line> {
-        let line = Line::try_parse_from(words.iter().chain([&"--quiet".to_owned()])).map_err(|error| {
-            let text = error.to_string();
-            let said = text.lines().next().unwrap_or_default();
-            anyhow::anyhow!(
-                "simulate: {}",
-                said.strip_prefix("error: ").unwrap_or(said).trim_end_matches(':')
-            )
-        })?;
+        let line = Line::try_parse_from(words.iter().chain([&"--quiet".to_owned()]))
+            .map_err(|error| option_error("simulate", &error))?;
         let of = &line.arguments;
         ensure!(of.compare.is_none(), "use scheduler = [\"fcfs\", \"easy\"] instead of compare");
         ensure!(of.trace.loads().len() < 2, "use load = [1, 1.2] for several factors");

@@ -35,7 +35,7 @@ impl Command {
 #[serde(deny_unknown_fields)]
 struct Written {
     command: Command,
-    input: Spanned<String>,
+    input: Option<String>,
     out: PathBuf,
     #[serde(default)]
     jobs: bool,
@@ -54,7 +54,7 @@ struct Written {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sweep {
     pub(crate) command: Command,
-    /// A trace, the description of a grid, or the name of an experiment.
+    /// A trace, the description of a grid, or the name of an experiment; empty for generated grids.
     pub(crate) input: String,
     /// Folder of the results.
     pub(crate) out: PathBuf,
@@ -127,9 +127,14 @@ impl Sweep {
             }
             None => usual_chunk(runs),
         };
-        let input = match written.command {
-            Command::Experiment => written.input.get_ref().clone(),
-            _ => text_of(&folder.join(written.input.get_ref()))?,
+        let input = match (written.command, &written.input) {
+            (Command::Experiment, Some(input)) => input.clone(),
+            (_, Some(input)) => text_of(&folder.join(input))?,
+            (Command::SimulateGrid, None) => String::new(),
+            (Command::Simulate, None) => bail!("{name}: input is missing; set it to a trace"),
+            (Command::Experiment, None) => {
+                bail!("{name}: input is missing; set it to the name of an experiment")
+            }
         };
         let Written { command, out, jobs, slurm, hyperqueue, .. } = written;
         ensure!(!jobs || command == Command::Simulate, "{name}: jobs = true is for command = \"simulate\"");

@@ -30,6 +30,9 @@ use task::Task;
 
 /// Most runs of a sweep. Keys and numbers of more would not fit into the memory of a small machine.
 pub(crate) const MOST_RUNS: usize = 10_000_000;
+/// The version with a digest of the source code that decides results (build.rs), so that a change of the code gives runs
+/// other keys.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("BOOKAHEAD_SOURCE"));
 /// Failures and dead chunks that are listed.
 const LISTED: usize = 20;
 
@@ -154,7 +157,7 @@ fn running(sweep: &Sweep, identity: u128) -> Result<Option<Store>> {
     }
     ensure!(
         store.is_of(sweep, identity),
-        "jobs {jobs} of {} run an earlier description of this sweep; cancel them, or wait for their end",
+        "jobs {jobs} of {} run an earlier description of this sweep, or another version; cancel them, or wait for their end",
         system.name()
     );
     say!("waiting for jobs {jobs} of {}, which were submitted earlier", system.name());
@@ -260,11 +263,10 @@ fn one_chunk(arguments: &ChunkArguments) -> Result<()> {
     let task_id = || std::env::var("HQ_TASK_ID").ok()?.parse().ok();
     let chunk = arguments.chunk.or_else(task_id).context("no number of a chunk; add it behind the folder")?;
     ensure!(chunk < store.chunks(), "there is no chunk {chunk}; there are {}, from 0", store.chunks());
-    let ours = env!("CARGO_PKG_VERSION");
     let planned = &store.plan.version;
     ensure!(
-        planned == ours,
-        "the sweep was planned by version {planned}; this is {ours}; use the same program"
+        planned == VERSION,
+        "the sweep was planned by version {planned}; this is {VERSION}; use a program of the same source"
     );
     let task = Task::new(&store.sweep, &store.folder())?;
     ensure!(

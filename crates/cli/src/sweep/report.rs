@@ -9,7 +9,6 @@ use super::values::Value;
 use crate::output::{count, plural, save, say};
 use crate::times::length;
 use anyhow::{Context, Result, ensure};
-use bookahead_experiments::report::report_html;
 use bookahead_experiments::{Estimate, Page, Section, Table};
 use bookahead_figure::{
     BarSeries, BarValue, Bars, Heatmap, LinePoint, LineSeries, Lines, MAX_COLUMNS, MAX_ROWS,
@@ -39,6 +38,8 @@ pub(crate) struct Arguments {
 
 /// Most lines of a chart: a reader cannot tell more apart.
 const MOST_LINES: usize = 7;
+/// Ratio of the highest to the lowest value from which an axis is logarithmic.
+const WIDE: f64 = 30.0;
 /// Most heat maps of one result.
 const MOST_MAPS: usize = 6;
 /// Most rows of the table on the page; the results have all.
@@ -74,6 +75,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let folder = arguments.out.clone().unwrap_or_else(|| arguments.folder.join("report"));
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let page = results.page(&metrics, &axes);
+    if let [x, rest @ ..] = &axes[..] {
+        for metric in &metrics {
+            let table = results.values_of_curves(metric, x, &few(rest, MOST_LINES));
+            save(&folder.join(&table.file), &table.to_csv())?;
+        }
+    }
     for section in &page.sections {
         match section {
             Section::Table(table) => save(&folder.join(&table.file), &table.to_csv())?,
@@ -82,7 +89,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let path = folder.join("index.html");
-    save(&path, &report_html(&[(page.id.to_owned(), page.title.clone(), page.to_html())]))?;
+    save(&path, &page.to_file())?;
     say!("report: {}", path.display());
     Ok(())
 }
@@ -136,7 +143,17 @@ impl Results {
         }
         let usual: &[&str] = match self.store.sweep.command {
             Command::Simulate => &["mean_wait", "mean_bounded_slowdown", "utilisation", "granted"],
-            Command::SimulateGrid => &["granted", "mean_answer", "used_by_reservations", "violations"],
+            // The first three of grids with a description, the next four of generated ones.
+            Command::SimulateGrid => &[
+                "granted",
+                "mean_answer",
+                "used_by_reservations",
+                "p99_answer",
+                "first_busy",
+                "messages_per_request",
+                "booked",
+                "violations",
+            ],
             Command::Experiment => &["success", "makespan_change", "delayed", "added_wait"],
         };
         let mut chosen: Vec<String> =
@@ -207,7 +224,8 @@ impl Results {
         sections.push(Section::Heading("Table".to_owned()));
         sections.push(Section::Table(self.table(metrics, axes)));
         let name = sweep.input.rsplit('/').next().unwrap_or_default();
-        Page { id: "sweep", title: format!("Sweep: {} {name}", sweep.command.name()), sections }
+        let title = format!("Sweep: {} {name}", sweep.command.name()).trim_end().to_owned();
+        Page { id: "sweep", title, sections }
     }
 
     fn summary(&self) -> String {
@@ -222,38 +240,31 @@ impl Results {
         )
     }
 
-    /// A curve for each value of the first other parameter that has few; means over all others. Bars, if the values on
-    /// the x axis are no numbers.
+    /// A curve for each combination of the other parameters, as far as these are few; means over those that are left.
+    /// Bars, if the values on the x axis are no numbers.
     fn curves(&self, metric: &str, x: &Axis<'_>, rest: &[Axis<'_>]) -> Section {
-        let by = rest.iter().rev().find(|axis| axis.parameter.values.len() <= MOST_LINES);
-        let axes: Vec<&Axis<'_>> = [Some(x), by].into_iter().flatten().collect();
-        let estimates = self.estimates(metric, &axes);
-        let names: Vec<String> = match by {
-            Some(axis) => (0..axis.parameter.values.len()).map(|line| axis.named(line)).collect(),
-            None => vec![words(metric)],
-        };
+        let by = few(rest, MOST_LINES);
+        let axes: Vec<&Axis<'_>> = std::iter::once(x).chain(by.iter().copied()).collect();
+        let lines = self.lines(metric, x, &by);
         let title = format!("{} by {}", words(metric), x.parameter.name);
-        let at = |place: usize, line: usize| {
-            let places: Vec<usize> = [Some(place), by.map(|_| line)].into_iter().flatten().collect();
-            estimates.get(&places)
-        };
-        let places = 0..x.parameter.values.len();
         let svg = if let Some(numbers) = &x.numbers {
-            let series = names.into_iter().enumerate().map(|(line, name)| {
-                let points = places.clone().zip(numbers).filter_map(|(place, x)| {
-                    let estimate = at(place, line)?;
+            let series = lines.into_iter().map(|(name, estimates)| {
+                let points = numbers.iter().zip(estimates).filter_map(|(x, estimate)| {
+                    let estimate = estimate?;
                     Some(LinePoint { x: *x, y: estimate.mean, margin: estimate.margin })
                 });
-                LineSeries { name, points: points.collect(), ..LineSeries::default() }
+                LineSeries::new(name, points.collect())
             });
-            Lines::new(title, x.label.clone(), with_unit(metric), series.collect()).to_svg()
+            let series: Vec<LineSeries> = series.collect();
+            let values = series.iter().flat_map(|series| &series.points).map(|point| point.y);
+            // Shares are compared by their difference.
+            let y_log = unit(metric) != "share" && is_wide(values);
+            let lines = Lines::new(title, x.label.clone(), with_unit(metric), series);
+            Lines { x_log: is_wide(numbers.iter().copied()), y_log, ..lines }.to_svg()
         } else {
-            let series = names.into_iter().enumerate().map(|(line, name)| {
-                let values = places.clone().map(|place| {
-                    let estimate = at(place, line)?;
-                    Some(BarValue { value: estimate.mean, margin: estimate.margin })
-                });
-                BarSeries { name, values: values.collect(), ..BarSeries::default() }
+            let series = lines.into_iter().map(|(name, estimates)| {
+                let bar = |estimate: Estimate| BarValue { value: estimate.mean, margin: estimate.margin };
+                BarSeries::new(name, estimates.into_iter().map(|estimate| estimate.map(bar)).collect())
             });
             Bars::new(title, with_unit(metric), x.names(), series.collect()).to_svg()
         };
@@ -261,6 +272,41 @@ impl Results {
             file: format!("{metric}-curves.svg"),
             caption: self.caption(&axes, " with its 95% confidence interval"),
             svg,
+        }
+    }
+
+    /// The name of each curve, and its value at each value of `x`.
+    fn lines(&self, metric: &str, x: &Axis<'_>, by: &[&Axis<'_>]) -> Vec<(String, Vec<Option<Estimate>>)> {
+        let axes: Vec<&Axis<'_>> = std::iter::once(x).chain(by.iter().copied()).collect();
+        let estimates = self.estimates(metric, &axes);
+        let line = |places: Vec<usize>| {
+            let name = if by.is_empty() { words(metric) } else { named(by, &places) };
+            let at = |place: usize| {
+                let places: Vec<usize> = std::iter::once(place).chain(places.iter().copied()).collect();
+                estimates.get(&places).copied()
+            };
+            (name, (0..x.parameter.values.len()).map(at).collect())
+        };
+        combinations(by).into_iter().map(line).collect()
+    }
+
+    /// The values of the curves of a result: a row for each value of `x`, a column for each curve.
+    fn values_of_curves(&self, metric: &str, x: &Axis<'_>, by: &[&Axis<'_>]) -> Table {
+        let lines = self.lines(metric, x, by);
+        let row = |(place, name): (usize, String)| {
+            let shown = |(_, estimates): &(String, Vec<Option<Estimate>>)| {
+                estimates[place].as_ref().map_or_else(String::new, shown)
+            };
+            std::iter::once(name).chain(lines.iter().map(shown)).collect()
+        };
+        Table {
+            file: format!("{metric}-curves.csv"),
+            caption: with_unit(metric),
+            head: std::iter::once(&x.parameter.name)
+                .chain(lines.iter().map(|(name, _)| name))
+                .cloned()
+                .collect(),
+            rows: x.names().into_iter().enumerate().map(row).collect(),
         }
     }
 
@@ -275,23 +321,22 @@ impl Results {
         if wide > MAX_COLUMNS || high > MAX_ROWS {
             return Vec::new();
         }
-        let by = rest.iter().rev().find(|axis| axis.parameter.values.len() <= MOST_MAPS);
-        let axes: Vec<&Axis<'_>> = [Some(columns), Some(rows), by].into_iter().flatten().collect();
+        let by = few(rest, MOST_MAPS);
+        let axes: Vec<&Axis<'_>> = [columns, rows].into_iter().chain(by.iter().copied()).collect();
         let estimates = self.estimates(metric, &axes);
         // One scale for all maps of a result, so that they can be compared.
         let means = || estimates.values().map(|estimate| estimate.mean);
         let range = (means().fold(f64::INFINITY, f64::min), means().fold(f64::NEG_INFINITY, f64::max));
         let caption = self.caption(&axes, "");
-        let map = |at: Option<usize>| {
+        let map = |(at, others): (usize, Vec<usize>)| {
             let cell = |row: usize, column: usize| {
-                let places: Vec<usize> = [Some(column), Some(row), at].into_iter().flatten().collect();
+                let places: Vec<usize> = [column, row].into_iter().chain(others.iter().copied()).collect();
                 Some(estimates.get(&places)?.mean)
             };
             let cells = (0..high).map(|row| (0..wide).map(|column| cell(row, column)).collect()).collect();
-            let suffix = by.zip(at).map(|(axis, at)| axis.named(at));
-            let title = match &suffix {
-                Some(suffix) => format!("{}, {suffix}", words(metric)),
-                None => words(metric),
+            let title = match by.is_empty() {
+                true => words(metric),
+                false => format!("{}, {}", words(metric), named(&by, &others)),
             };
             let map = Heatmap {
                 x_label: columns.parameter.name.clone(),
@@ -301,14 +346,11 @@ impl Results {
                 range: Some(range),
                 ..Heatmap::new(title, columns.names(), rows.names())
             };
-            let number = at.map(|at| format!("-{at}")).unwrap_or_default();
+            let number = if by.is_empty() { String::new() } else { format!("-{at}") };
             let file = format!("{metric}-map{number}.svg");
             Section::Figure { file, caption: caption.clone(), svg: map.to_svg() }
         };
-        match by {
-            Some(axis) => (0..axis.parameter.values.len()).map(|at| map(Some(at))).collect(),
-            None => vec![map(None)],
-        }
+        combinations(&by).into_iter().enumerate().map(map).collect()
     }
 
     /// What a value of a figure is the mean of.
@@ -339,9 +381,7 @@ impl Results {
         let row = |places: &&Vec<usize>| {
             let names =
                 axes.iter().zip(places.iter()).map(|(axis, at)| axis.parameter.values[*at].to_string());
-            let cells = columns
-                .iter()
-                .map(|column| column.get(*places).map_or("–".to_owned(), |estimate| estimate.show(4)));
+            let cells = columns.iter().map(|column| column.get(*places).map_or("–".to_owned(), shown));
             names.chain(cells).collect()
         };
         let rows: Vec<Vec<String>> = all.iter().take(MOST_TABLE_ROWS).map(row).collect();
@@ -386,6 +426,57 @@ impl<'a> Axis<'a> {
     }
 }
 
+/// Other parameters with at most `most` combinations, from those with fewest values, in the order of the description.
+fn few<'a, 'b>(rest: &'b [Axis<'a>], most: usize) -> Vec<&'b Axis<'a>> {
+    let mut combinations = 1;
+    let fits = |axis: &&Axis<'_>| {
+        let more = combinations * axis.parameter.values.len();
+        if more <= most {
+            combinations = more;
+        }
+        more <= most
+    };
+    let mut chosen: Vec<&Axis<'_>> = rest.iter().rev().filter(fits).collect();
+    chosen.sort_by_key(|axis| axis.at);
+    chosen
+}
+
+/// Places of all combinations of the values of these axes; the last changes fastest.
+fn combinations(axes: &[&Axis<'_>]) -> Vec<Vec<usize>> {
+    axes.iter().fold(vec![Vec::new()], |combinations, axis| {
+        let places = 0..axis.parameter.values.len();
+        let longer = |places: Vec<usize>, place| places.into_iter().chain([place]).collect();
+        combinations
+            .iter()
+            .flat_map(|before| places.clone().map(|place| longer(before.clone(), place)))
+            .collect()
+    })
+}
+
+/// `easy, load 1.2`: the values of a combination.
+fn named(axes: &[&Axis<'_>], places: &[usize]) -> String {
+    let names: Vec<String> = axes.iter().zip(places).map(|(axis, place)| axis.named(*place)).collect();
+    names.join(", ")
+}
+
+/// Whether positive numbers differ so much that a linear axis would show most of them at one point.
+fn is_wide(numbers: impl Iterator<Item = f64>) -> bool {
+    let (low, high) = numbers.fold((f64::INFINITY, 0.0_f64), |(low, high), n| (low.min(n), high.max(n)));
+    low > 0.0 && high / low >= WIDE
+}
+
+/// `0.85 ± 0.36`, or `12 ± 0` if all seeds gave the same.
+fn shown(estimate: &Estimate) -> String {
+    if estimate.margin.is_some_and(|margin| margin > 0.0) {
+        return estimate.show(4);
+    }
+    let mean = match estimate.mean {
+        0.0 => "0".to_owned(),
+        _ => Estimate { margin: None, ..*estimate }.show(4),
+    };
+    if estimate.margin.is_some() { format!("{mean} ± 0") } else { mean }
+}
+
 /// `load 1, 1.2, 1.4`, or the ends of many values.
 fn described(parameter: &Parameter) -> String {
     let texts: Vec<String> = parameter.values.iter().map(ToString::to_string).collect();
@@ -398,6 +489,9 @@ fn described(parameter: &Parameter) -> String {
 }
 
 fn words(metric: &str) -> String {
+    if let Some(which) = metric.strip_suffix("_answer") {
+        return format!("Time to the answer, {which}");
+    }
     let text = metric.replace('_', " ");
     let mut characters = text.chars();
     characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
@@ -406,7 +500,14 @@ fn words(metric: &str) -> String {
 /// The unit of a column, as far as it is known.
 fn unit(metric: &str) -> &'static str {
     match metric {
-        "utilisation" | "reserved" | "used_by_jobs" | "used_by_reservations" => "share",
+        "utilisation"
+        | "reserved"
+        | "used_by_jobs"
+        | "used_by_reservations"
+        | "first_busy"
+        | "lower_busiest"
+        | "sites_busiest" => "share",
+        "first_ms_per_request" => "ms",
         "success" | "success_under_high_load" | "makespan_change" => "%",
         "makespan" | "mean_response" | "makespan_added" => "s",
         name if name.ends_with("_wait") || name.ends_with("_answer") => "s",

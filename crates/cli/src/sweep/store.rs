@@ -10,7 +10,7 @@
 
 use super::description::{Sweep, text_of};
 use super::grid::{Key, digest};
-use super::table;
+use super::{VERSION, table};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// The plan, as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// Version of the program, which all chunks must have.
+    /// [`VERSION`] of the program that planned, which all chunks must have.
     pub(crate) version: String,
     /// The description, and the folder of its relative paths.
     description: String,
@@ -116,7 +116,7 @@ impl Store {
             }
         }
         let plan = Plan {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: VERSION.to_owned(),
             description,
             folder: text_of(&fs::canonicalize(folder)?)?,
             identity: format!("{identity:032x}"),

@@ -1,4 +1,4 @@
-//! Runs of `simulate-grid`: each is a process of this program on a copy of the description, in which parameters with a
+//! Runs of `simulate-grid` with a description: each is a process of this program on a copy of the description, in which parameters with a
 //! dot in their name replace values: `network.lost`, or `client.0.every` for the first client.
 
 use crate::sweep::description::Sweep;
@@ -141,7 +141,8 @@ fn row(results: &serde_json::Value) -> Row {
             list("resources").iter().filter_map(|resource| resource[name].as_f64()).collect();
         mean(&values)
     };
-    let [refused, unanswered] = ["refused", "unanswered"].map(with);
+    let refused = with("refused") + with("rejected");
+    let unanswered = with("unanswered") + with("requested");
     let ended = with("expired") + with("cancelled");
     let lost = with("lost") + with("part lost");
     vec![

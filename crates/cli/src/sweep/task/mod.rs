@@ -1,15 +1,17 @@
-//! What a run does. `simulate` and the experiments run inside of this process, with workloads that are read once;
-//! `simulate-grid` is a process of its own.
+//! What a run does. `simulate`, generated grids and the experiments run inside of this process, with workloads that are
+//! read once; a grid with a description is a process of its own.
 
 mod experiment;
 mod grid;
 
+use super::VERSION;
 use super::description::{Command, Sweep};
 use super::grid::{Setting, digest, digest_of_file};
 use super::table::{JOB_COLUMNS, Row};
 use super::values::Value;
+use crate::grid::scale::swept::Line as GeneratedLine;
 use crate::simulate::swept::{Line, Traces};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use bookahead_lrms::command::quoted;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +42,8 @@ pub(crate) struct Task<'a> {
 enum TaskKind {
     Simulate(Traces),
     Grid(grid::Grid),
+    /// A grid without a description: all parameters are options.
+    Generated,
     Experiment(experiment::Experiment),
 }
 
@@ -49,11 +53,19 @@ const FILES: [&str; 3] = ["site", "priorities", "reservations"];
 /// Values of a parameter that are checked before the first run; with more, the start would take long.
 const CHECKED_VALUES: usize = 100;
 
+/// The first line of an error about options, without the hints for a command line.
+pub(crate) fn option_error(command: &str, error: &clap::Error) -> anyhow::Error {
+    let text = error.to_string();
+    let said = text.lines().next().unwrap_or_default();
+    anyhow!("{command}: {}", said.strip_prefix("error: ").unwrap_or(said).trim_end_matches(':'))
+}
+
 impl<'a> Task<'a> {
     /// Checks the parameters.
     pub(crate) fn new(sweep: &'a Sweep, folder: &Path) -> Result<Task<'a>> {
         let kind = match sweep.command {
             Command::Simulate => TaskKind::Simulate(Traces::default()),
+            Command::SimulateGrid if sweep.input.is_empty() => TaskKind::Generated,
             Command::SimulateGrid => TaskKind::Grid(grid::Grid::read(sweep)?),
             Command::Experiment => TaskKind::Experiment(experiment::Experiment::new(sweep, folder)?),
         };
@@ -80,6 +92,7 @@ impl<'a> Task<'a> {
         match &self.kind {
             TaskKind::Simulate(_) => Line::parse(&self.words(setting)).map(drop),
             TaskKind::Grid(grid) => grid.described(setting).map(drop),
+            TaskKind::Generated => GeneratedLine::parse(&self.words(setting)).map(drop),
             TaskKind::Experiment(experiment) => experiment.check(setting),
         }
     }
@@ -88,13 +101,15 @@ impl<'a> Task<'a> {
         match &self.kind {
             TaskKind::Simulate(traces) => Line::parse(&self.words(setting))?.run(traces, self.sweep.jobs),
             TaskKind::Grid(grid) => grid.run(setting).map(Outcome::from),
+            TaskKind::Generated => GeneratedLine::parse(&self.words(setting))?.run().map(Outcome::from),
             TaskKind::Experiment(experiment) => experiment.run(setting).map(Outcome::from),
         }
     }
 
-    /// The words of `simulate` for a run: each parameter is an option.
+    /// The words of `simulate`, or of a generated grid, for a run: each parameter is an option.
     fn words(&self, setting: &Setting<'_>) -> Vec<String> {
-        let mut words = vec![self.sweep.input.clone()];
+        let mut words: Vec<String> =
+            Some(&self.sweep.input).filter(|input| !input.is_empty()).cloned().into_iter().collect();
         for (parameter, value) in setting {
             match value {
                 Value::Flag(true) => words.push(format!("--{}", parameter.name)),
@@ -113,8 +128,8 @@ impl<'a> Task<'a> {
     pub(crate) fn repeat(&self, root: &Path, run: usize) -> String {
         let mut words = vec!["bookahead".to_owned()];
         match &self.kind {
-            TaskKind::Simulate(_) => {
-                words.push("simulate".to_owned());
+            TaskKind::Simulate(_) | TaskKind::Generated => {
+                words.push(self.sweep.command.name().to_owned());
                 words.extend(self.words(&self.sweep.setting(run)));
             }
             _ => {
@@ -131,7 +146,7 @@ impl<'a> Task<'a> {
 
     /// The digest of version, command and the contents of all input files.
     pub(crate) fn identity(&self) -> Result<u128> {
-        let mut texts = vec![env!("CARGO_PKG_VERSION").to_owned(), self.sweep.command.name().to_owned()];
+        let mut texts = vec![VERSION.to_owned(), self.sweep.command.name().to_owned()];
         texts.push(format!("jobs {}", self.sweep.jobs));
         if self.sweep.command == Command::Experiment {
             texts.push(self.sweep.input.clone());
@@ -156,6 +171,7 @@ impl<'a> Task<'a> {
                 files
             }
             TaskKind::Grid(grid) => grid.files(),
+            TaskKind::Generated => Vec::new(),
             TaskKind::Experiment(experiment) => experiment.files(),
         }
     }

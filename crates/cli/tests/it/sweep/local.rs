@@ -265,3 +265,113 @@ fn simulate_takes_several_loads() {
     folder.fail("workload info trace.swf --load 1,2", &["--load takes one factor here"]);
     folder.run("simulate trace.swf --load 2..1").assert_refused(2, &["the range 2..1 is empty"]);
 }
+
+#[test]
+fn generated_grids_are_swept_over_their_options() {
+    let folder = Folder::new();
+    folder.write(
+        "sweep.toml",
+        "command = \"simulate-grid\"\nout = \"out\"\n[parameters]\nsites = 12\nbrokers = [0, 3]\nprobe-first = [12, 2]\n\
+         requests-per-hour = 7200\nduration = \"10s\"\ncost-per-input = \"100us\"\nseed = \"1..2\"\n",
+    );
+    folder.succeed("sweep sweep.toml");
+    let found = rows(&folder.path("out/runs"));
+    assert_eq!(found.len(), 8);
+    let line = "simulate-grid --sites=12 --brokers=3 --probe-first=2 --requests-per-hour=7200 --duration=10s \
+                --cost-per-input=100us --seed=2";
+    let alone = folder.succeed(&format!("{line} --json")).json();
+    let one = folder.succeed("sweep one out 7").json();
+    for name in ["requests", "booked", "refused", "unanswered", "messages_per_request", "settled_at"] {
+        assert_eq!(one[name], alone[name], "{name}");
+    }
+    let levels = alone["levels"].as_array().unwrap();
+    let names = ["first_busy", "lower_busiest", "sites_busiest"];
+    for (name, level) in names.iter().zip(levels) {
+        assert_eq!(one[name], level["busiest"], "{name}");
+    }
+    assert_eq!((&one["p99_answer"], &one["violations"]), (&alone["took"]["p99"], &0.into()));
+    let row = format!("booked: {}, ", alone["booked"]);
+    assert!(found.iter().any(|found| found.contains(&row) && found.contains("brokers: 3, probe_first: 2")));
+    // One broker has no level below it.
+    assert!(folder.succeed("sweep one out 0").json()["lower_busiest"].is_null());
+    folder.succeed("sweep report out");
+    let page = folder.text("out/report/index.html");
+    assert!(page.contains("<title>Sweep: simulate-grid</title>") && page.contains("Time to the answer, p99"));
+}
+
+#[test]
+fn a_generated_grid_that_cannot_be_made_is_refused_before_the_first_run() {
+    let folder = Folder::new();
+    for (parameters, words) in [
+        ("seed = 1\n", &["sites is missing; add it to [parameters]"][..]),
+        ("sites = [10, 20]\nbrokers = [2, 15]\n", &["brokers = 15", "at most as many as sites"]),
+        ("sites = 10\n\"network.lost\" = 1.0\n", &["unexpected argument '--network.lost'"]),
+        ("sites = 10\ncost-per-input = \"slow\"\n", &["invalid value 'slow'"]),
+    ] {
+        let head = "command = \"simulate-grid\"\nout = \"out\"\n[parameters]\n";
+        folder.write("sweep.toml", format!("{head}{parameters}"));
+        folder.fail("sweep sweep.toml", words);
+    }
+    folder.write("sweep.toml", "command = \"simulate\"\nout = \"out\"\n");
+    folder.fail("sweep sweep.toml", &["sweep.toml: input is missing; set it to a trace"]);
+}
+
+#[test]
+fn a_chunk_is_not_run_by_a_program_of_another_source() {
+    let folder = with_trace();
+    folder.write("sweep.toml", format!("{SWEEP}[parameters]\nload = [1, 2]\n"));
+    folder.succeed("sweep sweep.toml");
+    let plan = folder.text("out/sweep.json");
+    let version = plan.split("\"version\": \"").nth(1).unwrap().split('"').next().unwrap();
+    let (number, source) = version.split_once('+').unwrap();
+    assert_eq!((number, source.len()), (env!("CARGO_PKG_VERSION"), 16), "{version}");
+    assert!(rows(&folder.path("out/runs")).iter().all(|row| row.contains(version)), "rows name the source");
+    folder.write("out/sweep.json", plan.replace(source, "0123456789abcdef"));
+    folder.fail(
+        "sweep chunk out 0",
+        &["planned by version", "+0123456789abcdef", "a program of the same source"],
+    );
+}
+
+#[test]
+fn curves_show_each_combination_of_few_values() {
+    let folder = with_trace();
+    let parameters =
+        "load = [1, 1.5, 2]\nscheduler = [\"easy\", \"fcfs\"]\nblock = [4, 8]\nseed = \"1..2\"\n";
+    folder.write("sweep.toml", format!("{SWEEP}[parameters]\n{parameters}"));
+    folder.succeed("sweep sweep.toml");
+    folder.succeed("sweep report out --metric mean_wait --x load");
+    let table = folder.text("out/report/mean_wait-curves.csv");
+    let head = "load,\"easy, block 4\",\"easy, block 8\",\"fcfs, block 4\",\"fcfs, block 8\"\n";
+    assert!(table.starts_with(head), "{table}");
+    assert_eq!(table.lines().count(), 4, "a row for each load");
+    assert!(folder.text("out/report/mean_wait-curves.svg").contains("fcfs, block 8"));
+    let page = folder.text("out/report/index.html");
+    assert!(page.contains("<a href=\"#sweep-mean-wait\">Mean wait</a>"), "links to its headings");
+    assert!(!page.contains("experiments"), "it is no experiment");
+}
+
+#[test]
+fn the_sweeps_of_the_page_about_scale_run() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scale");
+    let page = examples.join("../../docs/explanation/scale.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.path("examples/scale")).unwrap();
+    for (name, runs) in [("knee", 4), ("fast", 2), ("level-knee", 1), ("brokers", 6), ("sites", 14)] {
+        assert!(page.contains(&format!("bookahead sweep examples/scale/{name}.toml")), "{name}");
+        let text = std::fs::read_to_string(examples.join(format!("{name}.toml"))).unwrap();
+        // One request or two in a tenth of a second, instead of minutes of work.
+        let short = text.lines().map(|line| match line.split(' ').next() {
+            Some("duration") => "duration = \"100ms\"",
+            Some("requests-per-hour") => "requests-per-hour = 36000",
+            Some("seed") => "seed = 1",
+            _ => line,
+        });
+        let short: Vec<&str> = short.collect();
+        folder.write(&format!("examples/scale/{name}.toml"), short.join("\n"));
+        let ran = folder.succeed(&format!("sweep examples/scale/{name}.toml")).err;
+        assert!(ran.contains(&format!("ran {runs} run")), "{name}: {ran}");
+        assert_eq!(rows(&folder.path(&format!("results/{name}/runs"))).len(), runs, "{name}");
+    }
+}
