@@ -9,7 +9,7 @@ use crate::services::{runtime, until};
 use bookahead_api as api;
 use bookahead_client::make;
 use bookahead_plan::Seconds;
-use bookahead_protocol::{Answer, Call};
+use bookahead_protocol::{Answer, Call, Envelope};
 use bookahead_tests::postgres::Server;
 use serde_json::json;
 use std::fs;
@@ -51,8 +51,17 @@ impl Gate {
         fs::write(self.0.join("closed"), "").unwrap();
     }
 
-    fn open(&self) {
+    /// Opens the gate, and waits until the commands that waited have ended.
+    async fn let_all_end(&self) {
+        let commands = self.waiting(2).await;
         fs::remove_file(self.0.join("closed")).unwrap();
+        until(async || {
+            // One that has ended stays without a command line while its parent is stopped.
+            let line = |pid: &String| fs::read(Path::new("/proc").join(pid).join("cmdline"));
+            let runs = commands.iter().any(|pid| line(pid).is_ok_and(|line| !line.is_empty()));
+            if runs { Err("the commands have ended".into()) } else { Ok(()) }
+        })
+        .await;
     }
 
     /// Waits until this many commands wait, and returns their process numbers.
@@ -91,6 +100,23 @@ impl Member {
 
     async fn answers(&self) {
         until(async || self.asker.all().await.map(drop).map_err(|why| why.to_string())).await;
+    }
+
+    /// Stops it when the commands for a job and a reservation are on their way.
+    async fn stop_while_it_orders(
+        &self,
+        gate: &Gate,
+        (job, key): (&api::SubmitJob, &str),
+        booking: &Envelope,
+    ) {
+        let (client, job, key) = (self.asker.client().clone(), job.clone(), key.to_owned());
+        let submitting = tokio::spawn(async move { client.submit(&job, &key).await });
+        let (client, booking) = (self.asker.client().clone(), booking.clone());
+        let booking = tokio::spawn(async move { client.call(&booking, None).await });
+        gate.waiting(2).await;
+        self.signal("-STOP");
+        submitting.abort();
+        booking.abort();
     }
 
     fn signal(&self, name: &str) {
@@ -141,15 +167,7 @@ fn what_a_stopped_process_had_ordered_takes_no_effect_after_another_took_over() 
         let job = submission(&traces);
         let id = new_id();
         let envelope = first.asker.envelope(book(id, together(vec![part(2, now() + Seconds(3_600), 600)])));
-        let (asker, asked) = (first.asker.clone(), job.clone());
-        let (theirs, again) = (key.clone(), envelope.clone());
-        let submitting = tokio::spawn(async move { asker.client().submit(&asked, &theirs).await });
-        let asker = first.asker.clone();
-        let booking = tokio::spawn(async move { asker.client().call(&again, None).await });
-        gate.waiting(2).await;
-        first.signal("-STOP");
-        submitting.abort();
-        booking.abort();
+        first.stop_while_it_orders(&gate, (&job, &key), &envelope).await;
         // The second one takes over, does both, and cancels the reservation again.
         second.answers().await;
         until(async || second.asker.client().submit(&job, &key).await.map_err(|why| why.to_string())).await;
@@ -168,15 +186,7 @@ fn what_a_stopped_process_had_ordered_takes_no_effect_after_another_took_over() 
         })
         .await;
         // Now the commands of the first one reach Slurm.
-        let commands = gate.waiting(2).await;
-        gate.open();
-        until(async || {
-            // One that has ended stays without a command line while its parent is stopped.
-            let line = |pid: &String| fs::read(Path::new("/proc").join(pid).join("cmdline"));
-            let runs = commands.iter().any(|pid| line(pid).is_ok_and(|line| !line.is_empty()));
-            if runs { Err("the commands have ended".into()) } else { Ok(()) }
-        })
-        .await;
+        gate.let_all_end().await;
         first.signal("-CONT");
         let client = first.asker.client();
         assert!(client.jobs(&api::JobsQuery::default()).await.is_err(), "it answers without its lease");
