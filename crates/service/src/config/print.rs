@@ -46,10 +46,10 @@ impl BrokerConfig {
     }
 }
 
-/// The folder as resolved, or the URL of a database as written.
+/// The folder as resolved, or the URL of a database without its password.
 fn printed(said: Option<&PathBuf>, folder: PathBuf) -> PathBuf {
-    let is_url = |said: &&PathBuf| said.to_str().is_some_and(Database::is_url);
-    said.filter(is_url).cloned().unwrap_or(folder)
+    let url = said.and_then(|said| said.to_str()).filter(|said| Database::is_url(said));
+    url.map_or(folder, |url| Database::without_password(url).into())
 }
 
 fn values(config: &impl Serialize) -> Result<Table, toml::ser::Error> {

@@ -61,6 +61,25 @@ impl Database {
         SCHEMES.iter().any(|scheme| text.starts_with(scheme))
     }
 
+    /// A URL as written, without its password.
+    pub(crate) fn without_password(url: &str) -> String {
+        let (address, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut shown = address.to_owned();
+        if let Some((scheme, rest)) = address.split_once("://")
+            // The last one: nothing of a password that should have been escaped is left.
+            && let Some((credentials, place)) = rest.rsplit_once('@')
+        {
+            let user = credentials.split(':').next().unwrap_or_default();
+            shown = format!("{scheme}://{user}@{place}");
+        }
+        let is_password = |pair: &&str| {
+            form_urlencoded::parse(pair.as_bytes()).any(|(name, _)| name.eq_ignore_ascii_case("password"))
+        };
+        let kept: Vec<&str> =
+            query.split('&').filter(|pair| !pair.is_empty() && !is_password(pair)).collect();
+        if kept.is_empty() { shown } else { format!("{shown}?{}", kept.join("&")) }
+    }
+
     /// Parses a URL. Reads the files that it names; their paths are relative to `base`.
     pub fn parse(url: &str, base: &Path) -> Result<Database, JournalError> {
         let wrong = |why: &str| JournalError::Address(format!("invalid PostgreSQL URL: {why}"));
@@ -250,6 +269,9 @@ fn said(error: &tokio_postgres::Error) -> String {
     while let Some(inner) = cause {
         let _ = write!(text, ": {inner}");
         cause = inner.source();
+    }
+    if text.contains("UnknownIssuer") {
+        text.push_str("; name its certificate authority with sslrootcert=FILE");
     }
     text
 }
@@ -486,6 +508,13 @@ mod tests {
         let database = parse("postgres://ada:secret@localhost:5433/grid").unwrap();
         assert_eq!(database.shown(), Path::new("postgres://localhost:5433/grid"));
         assert!(!format!("{database:?} {:?}", database.config).contains("secret"));
+        for (url, printed) in [
+            ("postgres://ada:secret@db/grid?party=a", "postgres://ada@db/grid?party=a"),
+            ("postgres://ada:secret@x/@db/grid?password=secret", "postgres://ada@db/grid"),
+            ("postgres://db/grid?a=1&passwor%64=secret&b=2", "postgres://db/grid?a=1&b=2"),
+        ] {
+            assert_eq!(Database::without_password(url), printed);
+        }
         let why = parse("postgres://ada:secret@localhost:x/grid?password=secret&nonsense=1").unwrap_err();
         assert!(!why.contains("secret"), "{why}");
     }

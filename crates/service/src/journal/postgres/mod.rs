@@ -47,6 +47,7 @@ pub(crate) struct Held {
     id: i64,
     holder: String,
     epoch: i64,
+    fresh: bool,
     lease: Lease,
     /// [`lease::now`] of the last renewal.
     renewed: u64,
@@ -85,11 +86,15 @@ pub(crate) fn take(
     let holder = lease.holder().to_owned();
     let terms = lease.terms();
     // The text of the holder makes repeating safe: a lost answer to a successful attempt leaves our own name.
-    let take = "UPDATE bookahead.party SET epoch = epoch + 1, holder = $2, address = $3, grace_ms = $5, \
+    // At least the time in seconds: peers remember the epoch, and it must also grow if the journal is moved to another
+    // database, restored from a backup, or lost.
+    let take = "UPDATE bookahead.party SET holder = $2, address = $3, grace_ms = $5, \
+                epoch = greatest(epoch + 1, floor(extract(epoch FROM clock_timestamp()))::bigint), \
                 lease_until = clock_timestamp() + $4 * interval '1 millisecond' \
+                FROM (SELECT lease_until = '-infinity' AS fresh FROM bookahead.party WHERE id = $1) AS before \
                 WHERE id = $1 AND (holder IS NULL OR holder = $2 \
                 OR lease_until + grace_ms * interval '1 millisecond' <= clock_timestamp()) \
-                RETURNING epoch, base, base_chain, tail, tail_chain";
+                RETURNING epoch, base, base_chain, tail, tail_chain, before.fresh";
     let (length, grace) = (millis(terms.total()), millis(terms.longest_effect));
     let values: [Value<'_>; 5] = [
         (&id, Type::INT8),
@@ -120,9 +125,10 @@ pub(crate) fn take(
         tail_chain: Chain(number(4)?.cast_unsigned()),
     };
     meta.trust_genesis();
+    let fresh = row.try_get::<_, bool>(5).map_err(|why| failed(why.into()))? && meta.tail == 0;
     lease.taken(epoch.cast_unsigned(), asked);
     let lease = lease.clone();
-    Ok(Taken::Held(Box::new(Held { session, id, holder, epoch, lease, renewed: asked, meta, path })))
+    Ok(Taken::Held(Box::new(Held { session, id, holder, epoch, fresh, lease, renewed: asked, meta, path })))
 }
 
 fn millis(duration: Duration) -> i64 {
@@ -192,9 +198,9 @@ impl Held {
         &self.lease
     }
 
-    /// Whether no process held the lease before.
+    /// Whether no process held the lease before, and nothing was copied into it.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.epoch == 1
+        self.fresh
     }
 
     /// Runs a write until its outcome is known. `ends` are the tails before and after it; the second one shows that an
