@@ -15,6 +15,9 @@ use tempfile::TempDir;
 
 /// Where Debian's packages are, one folder for each version.
 const VERSIONS: &str = "/usr/lib/postgresql";
+/// Environment variable with the URL of the server in which services of tests keep their journals. Without it they keep
+/// them in files. `with_postgres` sets it.
+pub const JOURNAL: &str = "BOOKAHEAD_TEST_JOURNAL";
 /// The superuser.
 const USER: &str = "bookahead";
 const PASSWORD: &str = "only-for-tests";
@@ -34,13 +37,7 @@ impl Server {
     pub fn start(settings: &[&str]) -> Server {
         let folder = tempfile::Builder::new().prefix("bapg").tempdir().expect("a temporary folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("own folder");
-        let mut versions: Vec<PathBuf> = fs::read_dir(VERSIONS)
-            .expect("PostgreSQL is not installed; install Debian's package postgresql")
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .collect();
-        versions.sort();
-        let programs = versions.pop().expect("a version of PostgreSQL").join("bin");
-        let mut server = Server { folder, programs, port: free_port(), child: None };
+        let mut server = Server { folder, programs: programs(), port: free_port(), child: None };
         let password = server.folder.path().join("password");
         fs::write(&password, PASSWORD).expect("own folder");
         let data = server.data();
@@ -121,18 +118,12 @@ impl Server {
     }
 
     fn psql(&self, database: &str, statement: &str) -> Output {
-        let url = url(self.port, database);
-        Command::new(self.programs.join("psql"))
-            .args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement, &url])
-            .output()
-            .expect("psql")
+        psql(&url(self.port, database)).args(["-c", statement]).output().expect("psql")
     }
 
     /// Runs a statement, which must succeed.
     pub fn sql(&self, database: &str, statement: &str) -> String {
-        let output = self.psql(database, statement);
-        assert!(output.status.success(), "{statement}: {}", said(&output));
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        sql(&url(self.port, database), statement)
     }
 
     /// `pgbench` with the URL of a database, for comparison.
@@ -147,6 +138,87 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A database of its own for a test, in the server of the environment variable [`JOURNAL`]. Dropping it deletes it.
+pub struct Database {
+    /// URL of the server, with a slash at the end.
+    server: String,
+    name: String,
+}
+
+impl Database {
+    /// `None` without the environment variable.
+    pub fn of_this_run() -> Option<Database> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let any = std::env::var(JOURNAL).ok()?;
+        let server = any[..=any.rfind('/').expect("the URL of a database")].to_owned();
+        let name = format!("test_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let database = Database { server, name };
+        sql(&any, &format!("CREATE DATABASE {}", database.name));
+        Some(database)
+    }
+
+    /// Its URL, with the password.
+    pub fn url(&self) -> String {
+        format!("{}{}", self.server, self.name)
+    }
+
+    /// Runs a statement, which must succeed.
+    pub fn sql(&self, statement: &str) -> String {
+        sql(&self.url(), statement)
+    }
+
+    /// Nothing can be written to the journals in it until the guard is dropped.
+    pub fn lock(&self) -> Locked {
+        let mut child = psql(&self.url()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("psql");
+        let lock = "BEGIN; LOCK TABLE bookahead.party; SELECT 'locked';\n";
+        child.stdin.as_mut().expect("its input").write_all(lock.as_bytes()).expect("psql");
+        let mut answer = [0; 6];
+        child.stdout.as_mut().expect("its output").read_exact(&mut answer).expect("the lock");
+        Locked(child)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // The services of a failed test may still be connected. The whole server ends soon, so a failure does no harm.
+        let drop = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        let _ = psql(&format!("{}postgres", self.server)).args(["-c", &drop]).output();
+    }
+}
+
+/// A lock on a database, and the session that has it.
+pub struct Locked(Child);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // The end of its input ends the session.
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// Folder of the programs of the newest version.
+fn programs() -> PathBuf {
+    let mut versions: Vec<PathBuf> = fs::read_dir(VERSIONS)
+        .expect("PostgreSQL is not installed; install Debian's package postgresql")
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
+    versions.sort();
+    versions.pop().expect("a version of PostgreSQL").join("bin")
+}
+
+fn psql(url: &str) -> Command {
+    let mut command = Command::new(programs().join("psql"));
+    command.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", url]);
+    command
+}
+
+fn sql(url: &str, statement: &str) -> String {
+    let output = psql(url).args(["-c", statement]).output().expect("psql");
+    assert!(output.status.success(), "{statement}: {}", said(&output));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 fn said(output: &Output) -> String {

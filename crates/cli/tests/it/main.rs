@@ -21,6 +21,8 @@ mod grid;
 mod job_output;
 mod maintenance;
 mod metrics;
+#[cfg(unix)]
+mod moved_journals;
 mod output_files;
 #[cfg(unix)]
 mod packages;

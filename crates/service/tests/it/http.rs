@@ -21,10 +21,12 @@ use bookahead_protocol::{Millis, Resource};
 use bookahead_service::clock::Clock;
 use bookahead_service::http::listener::Listener;
 use bookahead_service::http::{About, JobOutputs, Limits, Served, Stop, Stopper, router, serve};
+use bookahead_service::journal::Store;
 use bookahead_service::security::{
     Accounts, Authenticator, Claims, Keys, Role, Secret, Security, TokenRules, mint,
 };
 use bookahead_service::thread::{BatchSide, Outlets, PartyError, PartyHandle, PartyOptions, PartyThread};
+use bookahead_tests::postgres::{Database, Locked};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -32,7 +34,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, block_in_place};
 pub(crate) use wire::{Reply, Wire};
 
 /// Secret that signs tokens here.
@@ -41,13 +43,15 @@ const SECRET: &[u8] = b"only tests sign their tokens with this";
 /// Longer than anything here takes, unless it hangs.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
-/// A running site named north with one cluster.
+/// A running site named north with one cluster. Its journal is in a file, or in a database if the tests run with
+/// PostgreSQL.
 pub(crate) struct North {
     pub(crate) address: SocketAddr,
     stopper: Stopper,
     thread: PartyThread,
     serving: JoinHandle<()>,
     folder: TempDir,
+    database: Option<Database>,
 }
 
 impl North {
@@ -74,9 +78,13 @@ impl North {
         let address = listener.local_addr().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let site = Site::new(rules, about(), options).unwrap();
-        let mut options = PartyOptions::new("north".into(), folder.path().join("journal"), Clock::WALL);
+        let database = Database::of_this_run();
+        let place = database.as_ref().map_or(folder.path().join("journal"), |database| database.url().into());
+        let store = Store::parse(&place, folder.path()).unwrap();
+        let mut options = PartyOptions::new("north".into(), store, Clock::WALL);
         options.options = crate::unsynced();
-        let thread = options.start(site, |party| Outlets::only(batch(party))).unwrap();
+        let start = || options.start(site, |party| Outlets::only(batch(party))).unwrap();
+        let thread = if database.is_some() { block_in_place(start) } else { start() };
         let (stopper, stop) = Stop::pair();
         let about = About {
             name: "north".into(),
@@ -111,7 +119,7 @@ impl North {
             router,
             until,
         ));
-        North { address, stopper, thread, serving, folder }
+        North { address, stopper, thread, serving, folder, database }
     }
 
     /// Handle of the party, bypassing the routes.
@@ -137,9 +145,12 @@ impl North {
 
     /// Blocks the disk until the guard is dropped, so that no reply can leave.
     pub(crate) fn hold_up(&self) -> Held {
+        if let Some(database) = &self.database {
+            return Held::Database(database.lock());
+        }
         let journal = rusqlite::Connection::open(self.folder.path().join("journal")).unwrap();
         journal.execute_batch("BEGIN IMMEDIATE").unwrap();
-        Held(journal)
+        Held::File(journal)
     }
 
     /// Waits until the party has ended by itself.
@@ -156,7 +167,11 @@ impl North {
 }
 
 /// No reply leaves while this exists.
-pub(crate) struct Held(#[allow(dead_code, reason = "dropping it releases the lock")] rusqlite::Connection);
+#[allow(dead_code, reason = "dropping it releases the lock")]
+pub(crate) enum Held {
+    File(rusqlite::Connection),
+    Database(Locked),
+}
 
 /// Eight processors. With `consent`, the site waits for its batch system.
 pub(crate) fn site_rules(consent: Option<Millis>) -> Rules {

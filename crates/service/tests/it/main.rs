@@ -23,6 +23,7 @@ mod notices;
 mod oidc;
 mod opening;
 mod postgres;
+mod postgres_network;
 mod reading;
 mod reluctant;
 mod security;

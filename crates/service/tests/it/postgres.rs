@@ -200,7 +200,7 @@ fn a_journal_has_one_holder_and_the_next_one_has_a_higher_epoch() {
     let server = Server::start(&[]);
     let url = server.database("one");
     let (journal, _) = open(&url, SECOND).unwrap();
-    assert_eq!(journal.lease().epoch(), 1);
+    let first = journal.lease().epoch();
     let Err(JournalError::Held { by, .. }) = open(&url, SECOND) else { panic!("two holders") };
     assert!(by.contains(&format!("process {}", std::process::id())), "{by}");
     let database = Database::parse(&url, Path::new("")).unwrap();
@@ -212,7 +212,7 @@ fn a_journal_has_one_holder_and_the_next_one_has_a_higher_epoch() {
     assert!(matches!(open(&url, SECOND), Err(JournalError::Held { .. })));
     journal.close().unwrap();
     let (journal, _) = open(&url, SECOND).unwrap();
-    assert_eq!(journal.lease().epoch(), 2, "at once, because the lease was given back");
+    assert!(journal.lease().epoch() > first, "at once, because the lease was given back");
     assert!(!journal.lease().allows(2 * SECOND));
 }
 
@@ -225,7 +225,8 @@ fn a_holder_that_was_taken_over_writes_nothing_and_loses_its_lease() {
     // As if the process had been stopped for so long that the lease is over.
     server.sql("over", "UPDATE bookahead.party SET lease_until = now() - interval '1 hour'");
     let (new, replay) = open(&url, SECOND).unwrap();
-    assert_eq!((new.lease().epoch(), replay.events.len()), (2, 2));
+    assert!(new.lease().epoch() > old.lease().epoch());
+    assert_eq!(replay.events.len(), 2);
     let why = old.append(&notes(2..3)).and_then(bookahead_service::journal::Ticket::wait).unwrap_err();
     assert!(matches!(why, JournalError::LeaseLost { .. }), "{why}");
     assert!(!old.lease().is_held());

@@ -136,7 +136,7 @@ async fn kill_when_stopped(
 /// The state before the restart. Slurm and the journal agree again when the site is ready.
 async fn kill_and_restart(cluster: &Cluster, grid: &mut Grid, name: &str) -> Found {
     grid.of_mut(name).kill9();
-    let journal = grid.of(name).state();
+    let journal = grid.of(name).journal();
     let found = found(cluster, name, &journal);
     grid.of_mut(name).start(None).await;
     if found.unknown || found.given_up {

@@ -23,7 +23,7 @@ fn a_site_without_its_journal_asks_what_becomes_of_what_slurm_keeps_and_adopts_o
         let before = grace.get(book(new_id(), together(vec![part(3, begin, 600)]))).await;
         let north = grid.of_mut("north");
         north.kill9();
-        std::fs::remove_dir_all(north.state()).unwrap();
+        north.lose_state();
 
         let mut command = Command::new(env!("CARGO_BIN_EXE_bookahead"));
         command.args(["site", "--config"]).arg(north.config());
@@ -58,7 +58,7 @@ fn a_site_without_its_journal_asks_what_becomes_of_what_slurm_keeps_and_adopts_o
         assert_eq!(cluster.one_for("north", rest.id).cores, 1);
 
         north.kill9();
-        std::fs::remove_dir_all(north.state()).unwrap();
+        north.lose_state();
         assert_eq!(north.start_with(&["--remove-found"], None).await, Began::Ready);
         until(|| match &cluster.reservations()[..] {
             [] => Ok(()),

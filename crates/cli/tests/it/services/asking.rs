@@ -35,7 +35,8 @@ impl Asker {
         Asker::with_time_out(url, "operator", Duration::from_millis(500))
     }
 
-    fn with_time_out(url: &str, user: &str, timeout: Duration) -> Asker {
+    /// A client that waits this long for an answer.
+    pub(crate) fn with_time_out(url: &str, user: &str, timeout: Duration) -> Asker {
         let user = Name::from(user);
         // The account of the service may act for users and operators: it sees everything.
         let roles: Vec<Name> = vec!["user".into(), "operator".into()];

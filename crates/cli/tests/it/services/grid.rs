@@ -7,8 +7,10 @@ use super::until;
 use super::witness::check_journal;
 use crate::folder::shared_folder;
 use bookahead_api as api;
+use bookahead_tests::postgres::Database;
 use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::rc::Rc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -21,6 +23,8 @@ pub(crate) struct Grid {
     pub(crate) label: String,
     folder: TempDir,
     pub(crate) processes: Vec<Process>,
+    /// With the journals of all processes, if the tests run with PostgreSQL. Dropped after them.
+    database: Option<Rc<Database>>,
 }
 
 /// The configuration of a site with one cluster.
@@ -33,7 +37,8 @@ pub(crate) fn site(name: &str, more: &str) -> String {
 impl Grid {
     /// An empty grid.
     pub(crate) fn new() -> Grid {
-        Grid { label: String::new(), folder: shared_folder(), processes: Vec::new() }
+        let database = Database::of_this_run().map(Rc::new);
+        Grid { label: String::new(), folder: shared_folder(), processes: Vec::new(), database }
     }
 
     /// Three sites and their brokers, some of which stop at a point. Also returns whether one stopped before all were
@@ -75,7 +80,7 @@ impl Grid {
         text: &str,
         stop_at: Option<&str>,
     ) -> Began {
-        let mut process = Process::new(self.folder.path(), role, name, text);
+        let mut process = Process::new(self.folder.path(), self.database.clone(), role, name, text);
         let began = process.start(stop_at).await;
         self.processes.push(process);
         began
@@ -109,7 +114,7 @@ impl Grid {
 
     /// Checks the journals of all processes.
     pub(crate) fn check_journals(&self) {
-        self.processes.iter().for_each(|process| check_journal(&process.state()));
+        self.processes.iter().for_each(|process| check_journal(&process.journal()));
     }
 }
 

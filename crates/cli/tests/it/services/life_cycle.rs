@@ -146,7 +146,7 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         let north = grid.of_mut("north");
         north.signal("TERM");
         assert!(north.ended().await.0.success());
-        check_journal(&north.state());
+        check_journal(&north.journal());
     });
 }
 

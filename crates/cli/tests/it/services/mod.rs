@@ -23,6 +23,7 @@ pub(crate) mod process;
 mod races;
 mod reruns;
 mod schemathesis;
+mod stand_by;
 mod stopping;
 mod torture;
 mod watching;

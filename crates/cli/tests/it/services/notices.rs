@@ -1,19 +1,17 @@
 //! Owners are notified through the receiver of the documents, also of events just before the service was killed.
 
-use super::asking::{now, part};
+use super::asking::{Asker, book, new_id, now, part};
 use super::grid::{Grid, site};
 use super::runtime;
 use bookahead_api as api;
-use bookahead_client::make;
 use bookahead_plan::Seconds;
-use bookahead_protocol as protocol;
-use bookahead_protocol::Request;
+use bookahead_protocol::{Request, ReservationId};
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// The receiver of the documents, as a process.
-struct Receiver {
+pub(super) struct Receiver {
     child: Child,
     says: BufReader<ChildStdout>,
 }
@@ -36,7 +34,7 @@ impl Receiver {
         line.trim().to_owned()
     }
 
-    fn notice(&mut self) -> api::Notice {
+    pub(super) fn notice(&mut self) -> api::Notice {
         serde_json::from_str(&self.line()).unwrap()
     }
 }
@@ -48,38 +46,61 @@ impl Drop for Receiver {
     }
 }
 
+/// The address of a receiver that is down.
+pub(super) struct Hook {
+    folder: tempfile::TempDir,
+    url: String,
+}
+
+impl Hook {
+    /// None if Python is not installed.
+    pub(super) fn new() -> Option<Hook> {
+        let folder = tempfile::TempDir::new().unwrap();
+        let hook = Hook { folder, url: String::new() };
+        std::fs::write(hook.secret(), "0123456789abcdef").unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(hook.secret(), private).unwrap();
+        let url = Receiver::start(&hook.secret(), "0")?.line();
+        Some(Hook { url, ..hook })
+    }
+
+    fn secret(&self) -> PathBuf {
+        self.folder.path().join("portal.secret")
+    }
+
+    /// The configuration of a service that may notify it.
+    pub(super) fn config(&self) -> String {
+        let secret = self.secret();
+        format!("[[notify.webhook]]\nprefix = \"{}\"\nsecret_file = \"{}\"\n", self.url, secret.display())
+    }
+
+    /// Starts the receiver.
+    pub(super) fn receive(&self) -> Receiver {
+        let port = self.url.rsplit(':').next().unwrap().split('/').next().unwrap();
+        let mut receiver = Receiver::start(&self.secret(), port).unwrap();
+        assert_eq!(receiver.line(), self.url);
+        receiver
+    }
+
+    /// Books a request whose owner is notified.
+    pub(super) async fn book(&self, asker: &Asker, request: Request) -> ReservationId {
+        let request = Request { webhook: Some(format!("{}ada", self.url).into()), ..request };
+        asker.get(book(new_id(), request)).await.id
+    }
+}
+
 #[test]
 fn what_happened_just_before_a_kill_is_told_after_it() {
     runtime().block_on(async {
         let mut grid = Grid::new();
-        let folder = tempfile::TempDir::new().unwrap();
-        let secret = folder.path().join("portal.secret");
-        std::fs::write(&secret, "0123456789abcdef").unwrap();
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(&secret, private).unwrap();
-        let Some(mut receiver) = Receiver::start(&secret, "0") else {
-            return eprintln!("left out: there is no python3");
-        };
-        let url = receiver.line();
-        let port = url.rsplit(':').next().unwrap().split('/').next().unwrap().to_owned();
         // The receiver is down during an event.
-        drop(receiver);
-        let webhook =
-            format!("[[notify.webhook]]\nprefix = \"{url}\"\nsecret_file = \"{}\"\n", secret.display());
-        grid.start("site", "north", &site("north", &webhook), None).await;
+        let Some(hook) = Hook::new() else { return eprintln!("left out: there is no python3") };
+        grid.start("site", "north", &site("north", &hook.config()), None).await;
         let ada = grid.asker("north");
-        let request = Request::single(part(1, now() + Seconds(3_600), 60));
-        let request = protocol::Request { webhook: Some(format!("{url}ada").into()), ..request };
-        let request = api::Request::try_from(request).unwrap();
-        let id = make::reservation_id().unwrap();
-        let reserve =
-            api::Reserve { id: Some(id), request, hold_for_seconds: api::FineSeconds(60_000), book: true };
-        let key = || make::key().unwrap().to_string();
-        ada.client().reserve(&reserve, &key()).await.unwrap();
+        let id = hook.book(&ada, Request::single(part(1, now() + Seconds(3_600), 60))).await;
         grid.of_mut("north").kill9();
 
-        let mut receiver = Receiver::start(&secret, &port).unwrap();
-        assert_eq!(receiver.line(), url);
+        let mut receiver = hook.receive();
         grid.of_mut("north").restart().await;
         let notice = receiver.notice();
         assert_eq!((notice.reservation, notice.what.as_str()), (id, "committed"));

@@ -1,11 +1,14 @@
 //! A site or broker as a process: started as a user starts it, stopped, killed and restarted with the same state and
-//! socket. Its output is kept to explain failures. It is killed when it is dropped.
+//! socket. Its output is kept to explain failures. It is killed when it is dropped. Its journal is in a file, or in
+//! the database of its grid.
 
 use super::{PATIENCE, until};
+use bookahead_tests::postgres::Database;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,6 +18,8 @@ pub(crate) struct Process {
     role: &'static str,
     name: String,
     config: PathBuf,
+    /// With its journal, if that is not in a file.
+    database: Option<Rc<Database>>,
     /// Its URL, once it was ready.
     url: Option<String>,
     life: Option<Life>,
@@ -48,10 +53,18 @@ pub(crate) enum Began {
 
 impl Process {
     /// Writes its configuration into a folder; does not start it.
-    pub(crate) fn new(folder: &Path, role: &'static str, name: &str, text: &str) -> Process {
+    pub(crate) fn new(
+        folder: &Path,
+        database: Option<Rc<Database>>,
+        role: &'static str,
+        name: &str,
+        text: &str,
+    ) -> Process {
         let config = folder.join(format!("{name}.toml"));
-        std::fs::write(&config, text).unwrap();
-        Process { role, name: name.to_owned(), config, url: None, life: None, said_before: String::new() }
+        let state = database.as_ref().map(|database| format!("state = \"{}\"\n", database.url()));
+        std::fs::write(&config, state.unwrap_or_default() + text).unwrap();
+        let (name, said_before) = (name.to_owned(), String::new());
+        Process { role, name, config, database, url: None, life: None, said_before }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -63,9 +76,29 @@ impl Process {
         &self.config
     }
 
-    /// The folder of its journal.
-    pub(crate) fn state(&self) -> PathBuf {
+    /// Its state folder.
+    fn folder(&self) -> PathBuf {
         self.config.with_file_name(format!("bookahead-{}", self.name))
+    }
+
+    /// Its journal, for `bookahead journal`.
+    pub(crate) fn journal(&self) -> PathBuf {
+        match &self.database {
+            None => self.folder(),
+            Some(database) => format!("{}?party={}", database.url(), self.name).into(),
+        }
+    }
+
+    /// Deletes everything that it stored.
+    pub(crate) fn lose_state(&self) {
+        std::fs::remove_dir_all(self.folder()).unwrap();
+        let Some(database) = &self.database else { return };
+        let of_party = format!("party = (SELECT id FROM bookahead.party WHERE owner = '{}')", self.name);
+        database.sql(&format!("DELETE FROM bookahead.record WHERE {of_party}"));
+        database.sql(&format!("DELETE FROM bookahead.snapshot WHERE {of_party}"));
+        for table in ["party", "caller", "file"] {
+            database.sql(&format!("DELETE FROM bookahead.{table} WHERE owner = '{}'", self.name));
+        }
     }
 
     /// Its URL, once it was ready.
@@ -98,7 +131,8 @@ impl Process {
         assert_eq!(self.start(None).await, Began::Ready);
     }
 
-    fn launch(&mut self, options: &[&str], stop_at: Option<&str>) {
+    /// Starts it without waiting: a stand-by is not ready.
+    pub(crate) fn launch(&mut self, options: &[&str], stop_at: Option<&str>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bookahead"));
         command.arg(self.role).arg("--config").arg(&self.config).arg("--json");
         command.args(options);
@@ -136,12 +170,17 @@ impl Process {
         self.life.as_ref().is_some_and(Life::is_stopped)
     }
 
-    /// Kills it, if it runs, and returns the standard error of that run.
+    /// Kills it, if it runs, and returns the standard error of that run. Its lease ends: how long another process waits
+    /// for that is tested elsewhere.
     pub(crate) fn kill9(&mut self) -> String {
         let Some(mut life) = self.life.take() else { return String::new() };
         // Fails if it has already exited.
         let _ = life.child.kill();
         let (_, said) = life.ended();
+        if let Some(database) = &self.database {
+            let end = format!("UPDATE bookahead.party SET holder = NULL WHERE owner = '{}'", self.name);
+            database.sql(&end);
+        }
         self.said_before += &format!("{said}-- killed\n");
         said
     }
@@ -166,10 +205,14 @@ impl Process {
         (status, said)
     }
 
+    /// Standard error of this run so far.
+    pub(crate) fn said_now(&self) -> String {
+        self.life.as_ref().map(|life| life.said.lock().unwrap().errors.clone()).unwrap_or_default()
+    }
+
     /// Standard error of all runs.
     pub(crate) fn said(&self) -> String {
-        let now = self.life.as_ref().map(|life| life.said.lock().unwrap().errors.clone());
-        format!("== {}\n{}{}", self.name, self.said_before, now.unwrap_or_default())
+        format!("== {}\n{}{}", self.name, self.said_before, self.said_now())
     }
 }
 

@@ -136,7 +136,7 @@ async fn lost_with_its_site(mode: &str) {
     assert_eq!(read(&pids).lines().count(), 1);
 
     // Without its state it does not know the job, ends what is left of it, and says so.
-    fs::remove_dir_all(grid.of(first.as_str()).state()).unwrap();
+    grid.of(first.as_str()).lose_state();
     grid.of_mut(first.as_str()).restart().await;
     let done = comes_to(&ada, id, |job| job.state.is_over()).await;
     assert_eq!((done.state, done.exit), (api::JobState::Done, Some(0)), "{done:?}");

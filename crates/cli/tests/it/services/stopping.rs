@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 /// A call for three parts that take the whole capacity.
-fn three_parts(asker: &Asker) -> Envelope {
+pub(super) fn three_parts(asker: &Asker) -> Envelope {
     asker.envelope(hold(new_id(), together(vec![part(CAPACITY, now() + Seconds(3_600), 3_600); 3])))
 }
 
@@ -29,7 +29,7 @@ async fn with_one_asleep() -> (Grid, Asker) {
 }
 
 /// Waits until a negotiation has started: another site has been called.
-async fn is_under_way(grid: &Grid) {
+pub(super) async fn is_under_way(grid: &Grid) {
     let north = grid.asker("north");
     until(async || {
         let metrics = north.client().metrics().await.map_err(|why| why.to_string())?;
@@ -40,7 +40,7 @@ async fn is_under_way(grid: &Grid) {
 }
 
 /// Every site has one part of it.
-async fn is_held_everywhere(grid: &Grid) {
+pub(super) async fn is_held_everywhere(grid: &Grid) {
     for site in SITES {
         let live = grid.asker(site).live().await.unwrap();
         assert_eq!(live.len(), 1, "at {site}: {live:?}");

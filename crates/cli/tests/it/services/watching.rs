@@ -13,7 +13,7 @@ use bookahead_service::thread::Point;
 use std::path::Path;
 
 /// The events of a site in its journal: number, kind and reservation.
-fn written(journal: &Path) -> Vec<(u64, String, ReservationId)> {
+pub(super) fn written(journal: &Path) -> Vec<(u64, String, ReservationId)> {
     let told = |line: &serde_json::Value| {
         let (kind, what) = line["event"]["Book"]["what"].as_object()?.iter().next()?;
         let id = what["id"].as_str()?.parse().ok()?;
@@ -82,7 +82,7 @@ async fn again(site: &Asker, after: Option<u64>) -> Watch {
 }
 
 /// Creates and cancels several reservations.
-async fn live_through(ada: &Asker) -> ReservationId {
+pub(super) async fn live_through(ada: &Asker) -> ReservationId {
     let mut last = new_id();
     for hour in 1..=2 {
         let id = new_id();
@@ -100,7 +100,7 @@ async fn crash_at(point: Point, count: u32) -> bool {
     grid.label = format!("{point:?} {count}");
     let stop_at = format!("{}:{count}", point.word());
     grid.start("site", "north", &site("north", ""), Some(&stop_at)).await;
-    let (ada, journal) = (grid.asker("north"), grid.of("north").state());
+    let (ada, journal) = (grid.asker("north"), grid.of("north").journal());
     let mut watcher = Watcher::new(&ada).await;
     let mut crashed = false;
     let watched = async {
@@ -159,7 +159,7 @@ fn who_watches_a_site_that_is_restarted_goes_on_where_he_was_or_is_told_to_look_
     runtime().block_on(async {
         let mut grid = Grid::new();
         grid.start("site", "north", &site("north", ""), None).await;
-        let (ada, journal) = (grid.asker("north"), grid.of("north").state());
+        let (ada, journal) = (grid.asker("north"), grid.of("north").journal());
         let mut watcher = Watcher::new(&ada).await;
         for round in 1..=3 {
             live_through(&ada).await;

@@ -43,7 +43,7 @@ impl Witness {
         Witness {
             brokers: shape.broker_names().map(asker).collect(),
             sites: SITES.map(asker).to_vec(),
-            journals: shape.broker_names().map(|name| grid.of(name).state()).collect(),
+            journals: shape.broker_names().map(|name| grid.of(name).journal()).collect(),
         }
     }
 
