@@ -1,4 +1,5 @@
-//! Code shared by the tests of several crates: [`fuzz`], [`postgres`]. Tests of the whole repository are in `tests/it`.
+//! Code shared by the tests of several crates: [`fuzz`], [`postgres`], [`signals`]. Tests of the whole repository are in `tests/it`.
 
 pub mod fuzz;
 pub mod postgres;
+pub mod signals;

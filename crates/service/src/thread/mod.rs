@@ -21,14 +21,14 @@ pub use batch::{BatchSide, OrderSink};
 pub use copies::ReadKind;
 pub use crash::Point;
 pub use handle::{Liveness, NoReply, PartyHandle};
-pub use watch::{Numbered, Watch, Watching};
+pub use watch::{Numbered, Recent, Watch, Watching};
 
 use crate::clock::Clock;
 use crate::history::History;
 use crate::journal::{Journal, JournalError, Kind, Lease, Options, Replay, Store};
 use crate::notify::Outbox;
 use crate::time_of_day;
-use bookahead_party::{BatchOrder, Input, Party, PeerCall};
+use bookahead_party::{BatchOrder, Input, Party, PeerCall, Subject};
 use bookahead_protocol::{Millis, Moment, Name};
 use copies::{Copies, PartyReader, lock};
 use handle::Replies;
@@ -151,7 +151,7 @@ impl PartyOptions {
         party: P,
         connect: impl FnOnce(&PartyHandle) -> Outlets,
     ) -> Result<PartyThread, PartyError> {
-        let Opened { mut party, journal, last, last_snapshot, newest } = self.open(party)?;
+        let Opened { mut party, journal, last, last_snapshot, newest, recent } = self.open(party)?;
         let (inbox, messages) = channel();
         // Before the start: its consequences become visible when they are durable.
         let copies = Arc::new(Copies::new(&party));
@@ -159,7 +159,12 @@ impl PartyOptions {
         let now = self.clock.now();
         let started = party.start(now).map_err(|why| self.unfit(why))?;
         let lease = journal.lease().clone();
-        let shared = Arc::new(Shared::new(self.name.clone(), self.clock, last, self.history.clone(), lease));
+        let shared = Arc::new(Shared::new(
+            (self.name.clone(), self.clock),
+            (last, recent),
+            self.history.clone(),
+            lease,
+        ));
         shared.compare_clock(newest);
         let reader = PartyReader { copies: copies.clone(), clock: self.clock };
         let handle = PartyHandle { inbox: inbox.clone(), shared: shared.clone(), reader: reader.clone() };
@@ -254,13 +259,19 @@ impl PartyOptions {
             Some(history) => history.open(last_snapshot, last, self.clock.now().second()),
             None => u64::MAX,
         };
-        let mut notices = Vec::new();
+        let (mut notices, mut recent) = (Vec::new(), Recent::after(last_snapshot));
         for record in &events {
             party.apply(&record.event);
             let sequence = record.sequence;
-            let notice =
-                (sequence > told.min(recorded)).then(|| party.notice_of(self.clock.now(), &record.event));
-            notices.extend(notice.flatten().map(|notice| Numbered { sequence, notice }));
+            // Those of jobs are known only when they happen.
+            if matches!(P::subject(&record.event), Some(Subject::Job(_))) {
+                recent = Recent::after(sequence);
+            }
+            let Some(notice) = party.notice_of(self.clock.now(), &record.event) else { continue };
+            if sequence > told.min(recorded) {
+                notices.push(Numbered { sequence, notice: notice.clone() });
+            }
+            recent.add(Numbered { sequence, notice });
         }
         if let Some(outbox) = &self.outbox {
             let untold = notices.iter().filter(|numbered| numbered.sequence > told);
@@ -271,7 +282,7 @@ impl PartyOptions {
             let notices = notices.iter().filter(|numbered| numbered.sequence > recorded);
             history.note(last, unknown.filter_map(|record| P::subject(&record.event)), notices);
         }
-        Ok(Opened { party, journal, last, last_snapshot, newest: newest.map(Moment) })
+        Ok(Opened { party, journal, last, last_snapshot, newest: newest.map(Moment), recent })
     }
 }
 
@@ -284,6 +295,7 @@ struct Opened<P: Party> {
     last_snapshot: u64,
     /// Wall-clock time of the last write.
     newest: Option<Moment>,
+    recent: Recent,
 }
 
 fn spawn<T: Send + 'static>(
@@ -340,12 +352,17 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// `last` is the last event of the journal.
-    fn new(name: Name, clock: Clock, last: u64, history: Option<Arc<History>>, lease: Lease) -> Shared {
+    fn new(
+        (name, clock): (Name, Clock),
+        (last, recent): (u64, Recent),
+        history: Option<Arc<History>>,
+        lease: Lease,
+    ) -> Shared {
         Shared {
             name,
             clock,
             ahead: Mutex::new(None),
-            watch: Watch::new(last),
+            watch: Watch::new(recent),
             replies: Replies::default(),
             queued: AtomicUsize::new(0),
             long_reads: Arc::new(Semaphore::new(copies::LONG_READS)),

@@ -46,6 +46,31 @@ impl Numbered {
     }
 }
 
+/// Notices for watchers that return after a restart.
+#[derive(Debug, Default)]
+pub struct Recent {
+    notices: VecDeque<Numbered>,
+    /// Notices up to this event are not known.
+    forgotten: u64,
+}
+
+impl Recent {
+    /// Nothing is known up to this event.
+    pub fn after(forgotten: u64) -> Recent {
+        Recent { notices: VecDeque::new(), forgotten }
+    }
+
+    /// Adds a notice.
+    pub fn add(&mut self, numbered: Numbered) {
+        if self.notices.len() == REMEMBERED
+            && let Some(oldest) = self.notices.pop_front()
+        {
+            self.forgotten = oldest.sequence;
+        }
+        self.notices.push_back(numbered);
+    }
+}
+
 /// All watchers.
 #[derive(Debug)]
 pub struct Watch {
@@ -73,10 +98,11 @@ pub struct Watching {
 }
 
 impl Watch {
-    /// Starts without watchers. Notices up to `forgotten` are not in memory.
-    pub fn new(forgotten: u64) -> Watch {
+    /// Starts without watchers, with the notices of a restart.
+    pub fn new(recent: Recent) -> Watch {
         let (sender, _) = broadcast::channel(WAITING);
-        Watch { sender, last: Mutex::new(Last { forgotten, ..Last::default() }) }
+        let Recent { notices, forgotten } = recent;
+        Watch { sender, last: Mutex::new(Last { notices, forgotten, ..Last::default() }) }
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -124,7 +150,7 @@ mod tests {
 
     #[test]
     fn who_comes_back_gets_what_he_missed_or_is_told_to_look_anew() {
-        let watch = Watch::new(10);
+        let watch = Watch::new(Recent::after(10));
         (11..=20).for_each(|sequence| watch.tell(numbered(sequence)));
         let back = watch.begin(Some(17));
         assert_eq!(back.missed.iter().map(|one| one.sequence).collect::<Vec<_>>(), [18, 19, 20]);
@@ -136,8 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn notices_of_before_a_restart_are_told_again_and_not_counted() {
+        let mut recent = Recent::after(3);
+        recent.add(numbered(5));
+        let watch = Watch::new(recent);
+        assert!(watch.begin(Some(2)).anew && watch.counts().is_empty());
+        let back = watch.begin(Some(3));
+        assert!(!back.anew && back.missed.len() == 1);
+        let mut many = Recent::default();
+        (1..=REMEMBERED as u64 + 1).for_each(|sequence| many.add(numbered(sequence)));
+        assert_eq!((many.notices.len(), many.forgotten), (REMEMBERED, 1));
+    }
+
+    #[test]
     fn a_watcher_gets_each_notice_once() {
-        let watch = Watch::new(0);
+        let watch = Watch::new(Recent::default());
         watch.tell(numbered(1));
         let mut back = watch.begin(Some(0));
         watch.tell(numbered(2));

@@ -8,10 +8,10 @@ use bookahead_service::journal::{
     Claim, Database, Journal, JournalError, Kind, Lease, LeaseTerms, Options, Store, check, copy, export,
 };
 use bookahead_tests::postgres::{Proxy, Server, url};
+use bookahead_tests::signals::signal;
 use proptest::prelude::*;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 fn store(url: &str) -> Store {
@@ -309,18 +309,15 @@ fn what_a_killed_or_stopped_process_had_acknowledged_is_there() {
         let out = BufReader::new(child.stdout.take().unwrap());
         let mut lines = out.lines().map_while(Result::ok).filter_map(|line| acknowledged(&line));
         all.extend(lines.by_ref().take(1 + chance.below(60) as usize));
-        let signal = |name: &str| {
-            let pid = child.id().to_string();
-            assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
-        };
+        let signal = |name: &str| signal(child.id(), name);
         if round % 2 == 0 {
-            signal("-KILL");
+            signal("KILL");
         } else {
-            signal("-STOP");
+            signal("STOP");
             // Another process is active meanwhile, and the first one wakes up without its lease.
             let (journal, replay) = take_over(&url, LEASE);
             let before = replay.events.len();
-            signal("-CONT");
+            signal("CONT");
             all.extend(lines.by_ref());
             journal.close().unwrap();
             let report = check(store(&url)).unwrap();

@@ -10,10 +10,11 @@ use bookahead_plan::placement;
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::{Answer, Call, Caller, Envelope, Millis, Part, Request, ReservationId, State};
 use bookahead_tests::postgres::{Proxy, Server, url};
+use bookahead_tests::signals::signal;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::SystemTime;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -79,24 +80,7 @@ impl Member {
     }
 
     fn signal(&self, name: &str) {
-        let id = self.child.as_ref().unwrap().id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
-    }
-
-    /// Stops it, and waits until all its threads have stopped: on a busy machine some go on for a moment.
-    fn stop(&self) {
-        self.signal("-STOP");
-        let tasks = format!("/proc/{}/task", self.child.as_ref().unwrap().id());
-        let until = Instant::now() + PATIENCE;
-        let is_stopped = |task: PathBuf| {
-            let text = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
-            // The state follows the name, which is in brackets.
-            text.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['T', 'Z', 'X']))
-        };
-        while !std::fs::read_dir(&tasks).unwrap().all(|task| is_stopped(task.unwrap().path())) {
-            assert!(Instant::now() < until, "it does not stop");
-            std::thread::yield_now();
-        }
+        signal(self.child.as_ref().unwrap().id(), name);
     }
 
     /// A client with one attempt at each call.
@@ -199,8 +183,8 @@ impl World {
     async fn suffer(&mut self, fault: Fault, active: usize) -> Duration {
         let began = Instant::now();
         match fault {
-            Fault::Kill => self.members[active].signal("-KILL"),
-            Fault::Stop => self.members[active].stop(),
+            Fault::Kill => self.members[active].signal("KILL"),
+            Fault::Stop => self.members[active].signal("STOP"),
             Fault::CutOff => self.members[active].proxy.block(true),
             Fault::CommitUnknown => self.members[active].proxy.cut_after_commit(),
             Fault::DatabaseRestart => {
@@ -219,7 +203,7 @@ impl World {
             assert_ne!(now_active, active, "{fault:?}: the old process answered");
         }
         match fault {
-            Fault::Stop => self.members[active].signal("-CONT"),
+            Fault::Stop => self.members[active].signal("CONT"),
             Fault::CutOff => self.members[active].proxy.block(false),
             _ => {}
         }

@@ -11,6 +11,7 @@ use bookahead_client::make;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Answer, Call, Envelope};
 use bookahead_tests::postgres::Server;
+use bookahead_tests::signals::signal;
 use serde_json::json;
 use std::fs;
 use std::net::TcpListener;
@@ -114,13 +115,13 @@ impl Member {
         let (client, booking) = (self.asker.client().clone(), booking.clone());
         let booking = tokio::spawn(async move { client.call(&booking, None).await });
         gate.waiting(2).await;
-        self.signal("-STOP");
+        self.signal("STOP");
         submitting.abort();
         booking.abort();
     }
 
     fn signal(&self, name: &str) {
-        assert!(Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap().success());
+        signal(self.child.id(), name);
     }
 }
 
@@ -187,7 +188,7 @@ fn what_a_stopped_process_had_ordered_takes_no_effect_after_another_took_over() 
         .await;
         // Now the commands of the first one reach Slurm.
         gate.let_all_end().await;
-        first.signal("-CONT");
+        first.signal("CONT");
         let client = first.asker.client();
         assert!(client.jobs(&api::JobsQuery::default()).await.is_err(), "it answers without its lease");
         // A job that was submitted later has run: that of the first one would have run before.

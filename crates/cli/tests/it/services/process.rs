@@ -4,6 +4,7 @@
 
 use super::{PATIENCE, until};
 use bookahead_tests::postgres::Database;
+use bookahead_tests::signals::signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -187,9 +188,7 @@ impl Process {
 
     /// Sends it a signal, like `kill`.
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.life.as_ref().unwrap().child.id().to_string();
-        let told = Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap();
-        assert!(told.success(), "{} could not be told {name}", self.name);
+        signal(self.life.as_ref().unwrap().child.id(), name);
     }
 
     /// Waits until it has exited.

@@ -86,10 +86,10 @@ pub(crate) fn take(
     let holder = lease.holder().to_owned();
     let terms = lease.terms();
     // The text of the holder makes repeating safe: a lost answer to a successful attempt leaves our own name.
-    // At least the time in seconds: peers remember the epoch, and it must also grow if the journal is moved to another
+    // At least the time in milliseconds: peers remember the epoch, and it must also grow if the journal is moved to another
     // database, restored from a backup, or lost.
     let take = "UPDATE bookahead.party SET holder = $2, address = $3, grace_ms = $5, \
-                epoch = greatest(epoch + 1, floor(extract(epoch FROM clock_timestamp()))::bigint), \
+                epoch = greatest(epoch + 1, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint), \
                 lease_until = clock_timestamp() + $4 * interval '1 millisecond' \
                 FROM (SELECT lease_until = '-infinity' AS fresh FROM bookahead.party WHERE id = $1) AS before \
                 WHERE id = $1 AND (holder IS NULL OR holder = $2 \
