@@ -119,7 +119,7 @@ impl FromStr for Fine {
             // An hour is more than any input takes.
             (0.0..3.6e12).contains(&(number * nanos)).then(|| Fine((number * nanos).round() as u64))
         });
-        parsed.ok_or_else(|| format!("'{text}' is no short time; write for example 20us, 500ns or 1.5ms"))
+        parsed.ok_or_else(|| format!("'{text}' is not a short time; write for example 20us, 500ns or 1.5ms"))
     }
 }
 

@@ -124,7 +124,7 @@ pub(crate) fn range(text: &str) -> Option<Result<Vec<Value>, String>> {
         let sign = if digits < 0 { "-" } else { "" };
         let (whole, fraction) = (digits.abs() / unit, digits.abs() % unit);
         let text = format!("{sign}{whole}.{fraction:0width$}", width = decimals as usize);
-        text.parse().map(Value::Float).map_err(|_| format!("{text} is no number"))
+        text.parse().map(Value::Float).map_err(|_| format!("{text} is not a number"))
     };
     Some((0..=steps).map(value).collect())
 }

@@ -348,7 +348,7 @@ fn curves_show_each_combination_of_few_values() {
     assert!(folder.text("out/report/mean_wait-curves.svg").contains("fcfs, block 8"));
     let page = folder.text("out/report/index.html");
     assert!(page.contains("<a href=\"#sweep-mean-wait\">Mean wait</a>"), "links to its headings");
-    assert!(!page.contains("experiments"), "it is no experiment");
+    assert!(!page.contains("experiments"), "it is not an experiment");
 }
 
 #[test]

@@ -199,7 +199,7 @@ fn a_second_job_on_hold_that_another_process_submitted_is_ended_also_if_the_firs
         let mut double = late.world().jobs[0].clone();
         double.native = "99".into();
         pretend.world().jobs.push(double);
-        // Whoever is active next finds both.
+        // The process that is active next finds both.
         let next = batch(&pretend);
         next.pass(at(passed)).unwrap();
         next.pass(at(passed + 1)).unwrap();
