@@ -89,7 +89,7 @@ impl Decimal {
         Some(Decimal { digits, decimals: u32::try_from(fraction.len()).ok()? })
     }
 
-    /// The digits with so many decimals, which must not be fewer than it has.
+    /// The digits with this number of decimals, which must not be fewer than it has.
     fn with(self, decimals: u32) -> i128 {
         self.digits * 10_i128.pow(decimals - self.decimals)
     }

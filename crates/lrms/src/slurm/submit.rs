@@ -45,9 +45,7 @@ impl JobSystem for Slurm {
 
     fn bind(&self, native: &str, reservations: &[Handle]) -> Result<(), LrmsError> {
         let what = format!("to put the job {native} into a reservation");
-        let Some(native) = named(native) else {
-            return Err(refused(what, "this is not the id of a Slurm job"));
-        };
+        let native = number(native, &what)?;
         let names = reservations.iter().map(|handle| handle.0.as_str()).collect::<Vec<_>>().join(",");
         let words = [
             "update".to_owned(),
@@ -62,9 +60,7 @@ impl JobSystem for Slurm {
     fn release(&self, native: &str) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let what = format!("to release the job {native}");
-        let Some(native) = named(native) else {
-            return Err(refused(what, "this is not the id of a Slurm job"));
-        };
+        let native = number(native, &what)?;
         let command = scontrol(tools, ["release", native]);
         // After a lost answer it may run already.
         let already = ["no longer pending"];
@@ -74,9 +70,7 @@ impl JobSystem for Slurm {
     fn go(&self, native: &str) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let what = format!("to let the job {native} run");
-        let Some(native) = named(native) else {
-            return Err(refused(what, "this is not the id of a Slurm job"));
-        };
+        let native = number(native, &what)?;
         let command = scontrol(tools, ["update", &format!("JobId={native}"), &format!("Comment={GO}")]);
         ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER)
     }
@@ -84,9 +78,7 @@ impl JobSystem for Slurm {
     fn requeue(&self, native: &str) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let what = format!("to put the job {native} back into the queue");
-        let Some(native) = named(native) else {
-            return Err(refused(what, "this is not the id of a Slurm job"));
-        };
+        let native = number(native, &what)?;
         let command = scontrol(tools, ["requeue", native]);
         // After a lost answer it may be in the queue already.
         let already = ["Job is pending execution"];
@@ -103,9 +95,7 @@ impl JobSystem for Slurm {
     fn warn(&self, native: &str) -> Result<(), LrmsError> {
         let tools = &self.tools;
         let what = format!("to send a signal to the job {native}");
-        let Some(native) = named(native) else {
-            return Err(refused(what, "this is not the id of a Slurm job"));
-        };
+        let native = number(native, &what)?;
         let command = tools.command("scancel").args(["--batch", "--signal=USR1", native]);
         ended(&command, &tools.run(&command)?, what, &[], &JOB_OVER)
     }
@@ -121,6 +111,11 @@ impl JobSystem for Slurm {
     fn output(&self, native: &str) -> Result<Option<Files>, LrmsError> {
         outcome::files(&self.tools, native)
     }
+}
+
+/// The id of a job. `what` is refused for other text, which must not reach a command line.
+fn number<'a>(native: &'a str, what: &str) -> Result<&'a str, LrmsError> {
+    named(native).ok_or_else(|| refused(what.to_owned(), "this is not the id of a Slurm job"))
 }
 
 fn denied(tools: &Tools, job: &Submission, command: &Command, outcome: &Outcome) -> LrmsError {

@@ -77,7 +77,7 @@ pub async fn site(
         Some(batch) => {
             let (config_of_batch, at_once) = (batch, batch.at_once);
             let Driven { batch, runner, outputs } = driven(config, batch, base, &state, &seat.lease).await?;
-            // Another process can only take over where there are leases.
+            // Without a lease no other process can take over.
             let holds_jobs = seat.lease.epoch() > 0;
             let site_options =
                 SiteOptions { holds_jobs, ..options_with(config_of_batch, &batch, on_lost_journal) };

@@ -34,7 +34,7 @@ pub struct LeaseTerms {
     /// How long a party works without a renewal.
     pub length: Duration,
     /// Longest timeout of a batch command or a call to a peer. None starts with less time left. Another process waits
-    /// so long after the end of the lease.
+    /// this time after the end of the lease.
     pub longest_effect: Duration,
 }
 

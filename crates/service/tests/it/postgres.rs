@@ -279,7 +279,7 @@ fn a_holder_that_cannot_reach_the_database_stops_before_another_takes_over() {
     let lease = journal.lease().clone();
     let until = Instant::now() + 20 * SECOND;
     let new = loop {
-        // Whoever takes over finds the lease of the other one over.
+        // A process that takes over finds the lease of the other one ended.
         let held_before = lease.is_held();
         match open(&direct, SECOND) {
             Ok((new, _)) => break new,
