@@ -10,6 +10,10 @@ pub use plain::PlainProfile;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+/// The allocator of the program that is installed.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// xorshift64*: random enough for a bench, and the same on every machine.
 pub struct Chance(u64);
 

@@ -26,6 +26,11 @@ use clap::{FromArgMatches, Parser, Subcommand};
 use std::io;
 use std::process::ExitCode;
 
+/// Calls allocate on one thread and free on another: answers, events and rows travel. The allocator of the C library is slow
+/// at that; `bench --bench services` has the figures.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Advance reservations for batch clusters.
 ///
 /// Reserve resources at sites and brokers, run those services, and simulate them on workload traces with the same

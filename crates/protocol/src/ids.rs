@@ -88,11 +88,13 @@ macro_rules! identity {
             type Err = NotAnIdentity;
 
             fn from_str(text: &str) -> Result<$name, NotAnIdentity> {
-                let digits = text.strip_prefix(concat!($prefix, "_"));
-                let plain = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
-                let number = plain.and_then(|digits| u128::from_str_radix(digits, 16).ok());
                 // Each identity has exactly one spelling, so texts can be compared without parsing.
-                let identity = number.map($name).filter(|identity| identity.to_string() == text);
+                let plain = |digits: &&str| {
+                    let lowercase = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+                    digits.bytes().all(lowercase) && (*digits == "0" || !digits.starts_with('0'))
+                };
+                let digits = text.strip_prefix(concat!($prefix, "_")).filter(plain);
+                let identity = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok()).map($name);
                 identity.ok_or_else(|| NotAnIdentity { text: text.into(), prefix: $prefix })
             }
         }

@@ -18,7 +18,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::interval;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Two, so that one task that blocks does not stop all others.
 const FEWEST_WORKERS: usize = 2;
@@ -274,15 +277,14 @@ impl LogArguments {
     pub(super) fn begin(&self) -> Result<()> {
         let said = self.log.clone().or_else(|| std::env::var(VARIABLE).ok().filter(|said| !said.is_empty()));
         let said = said.unwrap_or_else(|| USUAL.to_owned());
-        let filter = EnvFilter::builder().parse(&said);
-        let filter = filter.with_context(|| {
+        let filter = said.parse::<Targets>().with_context(|| {
             format!("invalid log filter \"{said}\"; use error, warn, info, debug or trace")
         })?;
-        let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
+        let (log, lines) = (tracing_subscriber::registry().with(filter), fmt::layer().with_writer(stderr));
         // Fails only if a logger is installed already, which is no reason not to serve.
         let _ = match self.log_format {
-            Format::Text => lines.with_ansi(stderr().is_terminal()).try_init(),
-            Format::Json => lines.json().try_init(),
+            Format::Text => log.with(lines.with_ansi(stderr().is_terminal())).try_init(),
+            Format::Json => log.with(lines.json()).try_init(),
         };
         Ok(())
     }

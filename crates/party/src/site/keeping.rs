@@ -541,7 +541,7 @@ impl Site {
     /// Starts at which a reservation would be whole, within its owner's window.
     pub(super) fn could_begin(&mut self, now: Moment, id: ReservationId) -> Vec<Time> {
         let Some(entry) = self.ledger.entry(id) else { return Vec::new() };
-        let call = Call::Probe { request: entry.request.clone(), most: MOST_BEGINS, starts: Vec::new() };
+        let call = Call::Probe { request: (*entry.request).clone(), most: MOST_BEGINS, starts: Vec::new() };
         let caller = Caller { user: entry.owner.clone(), roles: Vec::new() };
         let views = self.facts.views.clone();
         match self.ledger.ask(now, &caller, &call, &views) {

@@ -261,7 +261,7 @@ impl Ledger {
         let more = Span { interval: Interval::new(last.interval.end, end), capacity: last.capacity };
         let owner = Caller { user: entry.owner.clone(), roles: ctx.caller.roles.clone() };
         let spans = extended(spans, more);
-        let mut request = entry.request.clone();
+        let mut request = (*entry.request).clone();
         if let Some(part) = request.parts.first_mut() {
             // Searched like a request for the extension alone, on the same resource. The current terms stay
             // taken.

@@ -16,6 +16,7 @@ use crate::problem::{Impossible, NotReleased, Problem, Why};
 use crate::request::{Objective, Request};
 use bookahead_plan::{Capacity, Time};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Most jobs attached to one reservation. Bounds the size of an entry.
 const MOST_JOBS: usize = 65_536;
@@ -88,7 +89,7 @@ impl Ledger {
             Ok(best) => {
                 let (owner, span) = (ctx.caller.user.clone(), best.span(&request.parts[0].wanted));
                 let resource = self.rules.resources[best.resource].resource.name.clone();
-                let request = request.clone();
+                let request = Arc::new(request.clone());
                 if let Some(limit) = self.rules.consent {
                     // A booking may be granted after its start, as long as some of it remains. A hold must be
                     // committed before.
@@ -118,7 +119,7 @@ impl Ledger {
     /// The answer for an id that is in use or denied.
     fn known(&self, caller: &Caller, id: ReservationId, request: &Request) -> Option<Decided> {
         if let Some(entry) = self.entries.get(&id) {
-            let same = caller.may_act_for(&entry.owner) && entry.request == *request;
+            let same = caller.may_act_for(&entry.owner) && *entry.request == *request;
             return Some(match (same, entry.state) {
                 (false, _) => Err(Problem::new(Why::IdTaken(id))),
                 // A late commit is pending. Its result is no answer to a reserve call.

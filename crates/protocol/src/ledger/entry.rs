@@ -14,14 +14,16 @@ use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A reservation: its request, its terms and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
     /// The user that limits count it for.
     pub owner: Name,
-    /// The original request. Later changes do not touch it: a repeated reserve call is compared with it.
-    pub request: Request,
+    /// The original request. Later changes do not touch it: a repeated reserve call is compared with it. Shared with
+    /// its event and with the read copies of the site.
+    pub request: Arc<Request>,
     /// Its place in the life cycle.
     pub state: State,
     /// The resource it is promised on.
@@ -335,7 +337,7 @@ pub enum What {
     Requested {
         id: ReservationId,
         owner: Name,
-        request: Request,
+        request: Arc<Request>,
         /// Where it is placed.
         resource: Name,
         /// The capacity requested there.
@@ -359,7 +361,7 @@ pub enum What {
     Held {
         id: ReservationId,
         owner: Name,
-        request: Request,
+        request: Arc<Request>,
         /// Where it is promised.
         resource: Name,
         /// The capacity promised.
@@ -482,7 +484,8 @@ pub enum What {
     Answered {
         #[serde(alias = "envelope")]
         call: AnsweredCall,
-        answer: Answer,
+        /// Shared with the record for repetitions.
+        answer: Arc<Answer>,
     },
     /// A finished reservation was dropped after the retention time.
     Forgotten { id: ReservationId },

@@ -16,6 +16,7 @@ use crate::request::{Part, Request};
 use crate::tres::Tres;
 use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl Ledger {
     /// More capacity of a resource has failed, from now on. If the resource is overbooked then, reservations
@@ -223,7 +224,7 @@ impl Ledger {
         };
         let (named, tres) = (Some(resource.clone()), tres.clone());
         let part = Part { resource: named, tres, ..Part::new(wanted, offered.kind.clone()) };
-        let request = Request::single(part);
+        let request = Arc::new(Request::single(part));
         let (owner, resource, span) = (owner.clone(), offered.name.clone(), *first);
         // A held event carries one span. The others follow as new terms after the commit.
         self.record(now, What::Held { id, owner, request, resource, span, deadline: now }, &mut course);

@@ -15,6 +15,7 @@ use crate::life_cycle::{Move, State};
 use crate::problem::Problem;
 use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Span, Time};
+use std::sync::Arc;
 
 /// Approximate memory use of a recorded call without its answer.
 const SMALL: usize = 256;
@@ -206,7 +207,7 @@ impl Ledger {
         {
             self.agenda.remove(&(entry.due(self.rules.retention), id));
             self.observe_refusal(problem);
-            let refusal = Some((Digest::of(&entry.request), problem.clone()));
+            let refusal = Some((Digest::of(&*entry.request), problem.clone()));
             self.deny(id, Denied { owner: entry.owner, at, refusal });
         }
         change
@@ -270,7 +271,7 @@ impl Entry {
         serial: u64,
         at: Moment,
         owner: &Name,
-        request: &Request,
+        request: &Arc<Request>,
         resource: &Name,
         span: Span,
     ) -> Option<Entry> {

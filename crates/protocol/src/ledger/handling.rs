@@ -8,6 +8,7 @@ use crate::clock::Moment;
 use crate::ids::ReservationId;
 use crate::message::{Answer, Call, Caller, Envelope};
 use crate::problem::{Problem, Why};
+use std::sync::Arc;
 
 impl Ledger {
     /// Handles a command. Deciding changes nothing; every change to the state is made by an event.
@@ -88,7 +89,7 @@ impl Ledger {
         course: &mut Ticked,
     ) {
         let call = AnsweredCall::of(envelope);
-        self.record(now, What::Answered { call, answer: answer.clone() }, course);
+        self.record(now, What::Answered { call, answer: Arc::new(answer.clone()) }, course);
         while self.answers.len() > self.rules.most_answers
             && let Some((_, &key)) = self.answers.oldest()
         {
@@ -103,7 +104,10 @@ impl Ledger {
         let now = now.max(self.latest);
         // One event can make the next one due (a reservation that started may also have ended), so the
         // earliest is looked up again each time.
-        while let Some((due, what)) = self.next_due().filter(|(due, _)| *due <= now) {
+        // The deadline is compared first, because it is cheaper than the event, and mostly nothing is due.
+        while self.next_deadline().is_some_and(|due| due <= now)
+            && let Some((due, what)) = self.next_due()
+        {
             self.latest = self.latest.max(due);
             self.happen(self.latest, vec![what], &mut course);
         }

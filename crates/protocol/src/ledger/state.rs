@@ -232,7 +232,7 @@ pub(super) struct Answered {
     pub(super) at: Moment,
     #[serde(alias = "envelope")]
     pub(super) call: AnsweredCall,
-    pub(super) answer: Answer,
+    pub(super) answer: Arc<Answer>,
 }
 
 /// Statistics of granted hold times.

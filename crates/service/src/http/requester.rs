@@ -12,7 +12,7 @@ use super::{Shared, observe, serve, session};
 use crate::clock::Clock;
 use crate::security::{Identity, Role};
 use axum::body::{Bytes, HttpBody as _};
-use axum::extract::{FromRequest as _, FromRequestParts, MatchedPath, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest as _, FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method};
@@ -223,7 +223,10 @@ impl Shared {
         }
         let _reading = self.take_place(&self.reading, user, "bodies")?;
         let (parts, body) = request.into_parts();
-        let whole = Bytes::from_request(Request::from_parts(parts.clone(), body), self).await;
+        // Without the head, which would have to be copied.
+        let mut bare = Request::new(body);
+        DefaultBodyLimit::max(self.limits.most_body).apply(&mut bare);
+        let whole = Bytes::from_request(bare, self).await;
         let whole = whole.map_err(|rejection| super::request::broken(&rejection, self.limits.most_body))?;
         Ok(Request::from_parts(parts, whole.into()))
     }

@@ -55,7 +55,7 @@ pub use store::{Claim, Store};
 pub use verify::Snapshot;
 
 use format::Meta;
-use queue::{Order, Queue, outcome};
+use queue::{Batch, Order, Queue, outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -183,7 +183,7 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
     /// Blocks only while [`MOST_WAITING`] events wait. Without events, the ticket completes when all earlier
     /// appends are on disk.
     pub fn append(&self, events: &[E]) -> Result<Ticket, JournalError> {
-        self.queue.append(written(events)?)
+        self.queue.append(Batch::of(events)?)
     }
 
     /// Stores a state that replaces all events up to one. Blocks until it and all earlier appends are on disk.
@@ -234,13 +234,4 @@ impl<E> Drop for Journal<E> {
     fn drop(&mut self) {
         let _ = self.end();
     }
-}
-
-fn written<E: Serialize>(events: &[E]) -> Result<Vec<String>, JournalError> {
-    let write = |event: &E| serde_json::to_string(event);
-    events
-        .iter()
-        .map(write)
-        .collect::<Result<_, _>>()
-        .map_err(|error| JournalError::Json { what: "an event".to_owned(), why: error.to_string() })
 }

@@ -69,7 +69,8 @@ impl Sqlite {
     }
 
     fn insert(&self, (from, to): (Tail, Tail), lines: &[Line<'_>]) -> rusqlite::Result<()> {
-        let mut insert = self.connection.prepare("INSERT INTO records VALUES (?1, ?2, ?3, ?4, ?5)")?;
+        // Cached, like the other statements of an append: parsing them took a tenth of the time of the writer.
+        let mut insert = self.connection.prepare_cached("INSERT INTO records VALUES (?1, ?2, ?3, ?4, ?5)")?;
         for line in lines {
             insert.execute((
                 line.sequence.cast_signed(),
@@ -80,15 +81,13 @@ impl Sqlite {
             ))?;
         }
         // The tail on disk must be the known one. Otherwise another process wrote to the file.
-        let changed = self.connection.execute(
-            "UPDATE meta SET tail = ?1, tail_chain = ?2 WHERE tail = ?3 AND tail_chain = ?4",
-            (
-                to.sequence.cast_signed(),
-                to.chain.0.cast_signed(),
-                from.sequence.cast_signed(),
-                from.chain.0.cast_signed(),
-            ),
-        )?;
+        let update = "UPDATE meta SET tail = ?1, tail_chain = ?2 WHERE tail = ?3 AND tail_chain = ?4";
+        let changed = self.connection.prepare_cached(update)?.execute((
+            to.sequence.cast_signed(),
+            to.chain.0.cast_signed(),
+            from.sequence.cast_signed(),
+            from.chain.0.cast_signed(),
+        ))?;
         if changed == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(0)) }
     }
 
@@ -100,9 +99,9 @@ impl Sqlite {
     ) -> Result<T, JournalError> {
         let go = || {
             // Takes the write lock at once. A deferred transaction could fail at its first write.
-            self.connection.execute_batch("BEGIN IMMEDIATE")?;
+            self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
             let outcome = work(self)?;
-            self.connection.execute_batch("COMMIT")?;
+            self.connection.prepare_cached("COMMIT")?.execute(())?;
             Ok(outcome)
         };
         go().map_err(|error: rusqlite::Error| {

@@ -93,7 +93,7 @@ impl<S: Storage> Writer<S> {
         let most = if self.durability == Durability::EachAppend { 1 } else { usize::MAX };
         while let Some(work) = self.queue.next(most, self.storage.renew_in()) {
             let done = match work {
-                Work::Write(batches) => self.write(batches),
+                Work::Write(batches) => self.write(&batches),
                 Work::Other(order) => self.carry_out(order),
                 Work::Renew => self.storage.renew(self.tail),
             };
@@ -106,10 +106,10 @@ impl<S: Storage> Writer<S> {
     }
 
     /// Writes one transaction. An error is reported to all its batches and ends the writer.
-    fn write(&mut self, batches: Vec<Batch>) -> Result<(), JournalError> {
+    fn write(&mut self, batches: &[Batch]) -> Result<(), JournalError> {
         let Tail { mut sequence, mut chain } = self.tail;
         let (now, schema) = (now(), self.schema);
-        let events = batches.iter().flat_map(|batch| &batch.events);
+        let events = batches.iter().flat_map(Batch::events);
         let lines = events.map(|event| {
             sequence += 1;
             chain = chain.then(sequence, schema, now, event.as_bytes());
@@ -123,15 +123,13 @@ impl<S: Storage> Writer<S> {
         match written {
             Ok(()) => {
                 self.tail = tail;
-                batches.into_iter().for_each(|batch| drop(batch.done.send(Ok(()))));
+                self.queue.on_disk(batches.len());
                 // After the answers: a mark ahead of the journal would make the next start refuse a sound journal.
                 self.storage.acknowledged(tail.sequence);
                 Ok(())
             }
             Err(error) => {
-                // Later appends must be refused before any caller learns of this failure.
-                self.queue.poison(&error.to_string());
-                batches.into_iter().for_each(|batch| drop(batch.done.send(Err(error.clone()))));
+                self.queue.failed(batches.len(), &error);
                 Err(error)
             }
         }
@@ -140,7 +138,7 @@ impl<S: Storage> Writer<S> {
     /// An error ends the writer. A failure that left the journal unchanged is only reported to the caller.
     fn carry_out(&mut self, order: Order) -> Result<(), JournalError> {
         match order {
-            Order::Append(batch) => self.write(vec![batch]),
+            Order::Append(batch) => self.write(&[batch]),
             Order::Snapshot { up_to, state, done } => {
                 let outcome = self.snapshot(up_to, &state);
                 let fatal = fatal(&outcome);

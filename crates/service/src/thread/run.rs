@@ -284,6 +284,11 @@ impl<P: Party> Run<P> {
 
 /// Merges two outputs, as if both came from one input.
 fn absorb<E>(all: &mut Output<E>, more: Output<E>) {
+    // Mostly one input leads to all output.
+    if all.is_empty() {
+        *all = more;
+        return;
+    }
     let Output { events, replies, calls, batch, batch_now, notices, remarks, stop } = more;
     let before = all.events.len();
     all.events.extend(events);
