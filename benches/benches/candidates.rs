@@ -1,7 +1,7 @@
 //! The search for co-reservation candidates: four parts with 2,000 slots each. Measures copying the slots, preparing
-//! them and finding the best combination, and nine more; for few slots compared with a search of all combinations.
+//! them and finding the best combination, and nine more; compared with a search of all combinations of few slots.
 
-use bookahead_benches::{Chance, nanoseconds, people};
+use bookahead_benches::{Chance, Guard, Outcome, Report, guard, in_turn, people, timed};
 use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::candidates::{Budget, Found, Progress, Search};
@@ -12,10 +12,15 @@ const PARTS: usize = 4;
 const DAY: i64 = 86_400;
 const OBJECTIVES: [Objective; 4] =
     [Objective::EarliestEnd, Objective::BestAvailability, Objective::LeastImpact, Objective::LowestCost];
-const BUDGET: Duration = Duration::from_millis(300);
+const BUDGET: Duration = Duration::from_millis(200);
 const PLENTY: Budget = Budget { work: 1_000_000_000 };
 
-fn main() {
+pub(crate) fn main() -> Report {
+    guard("candidates", run)
+}
+
+fn run(guard: &mut Guard) -> Outcome<()> {
+    let few = instance(6, 2, &kinds()[0].1, Objective::LowestCost, 1_800);
     for (name, slack) in [("slots of one begin", 0), ("slots that may begin up to half an hour later", 1_800)]
     {
         println!("four parts, 100 sites with 20 slots for each, {name}");
@@ -25,12 +30,15 @@ fn main() {
         );
         for (kind, constraints) in kinds() {
             for objective in OBJECTIVES {
-                large(kind, &constraints, objective, slack);
+                if guard.wants(&format!("{kind}, {objective:?}, slack {slack}")) {
+                    large(guard, &few.1, kind, &constraints, objective, slack);
+                }
             }
         }
         println!();
     }
-    small();
+    small(guard, &few);
+    Ok(())
 }
 
 /// Sets of constraints between four parts.
@@ -53,7 +61,14 @@ fn kinds() -> [(&'static str, Vec<Constraint>); 4] {
     ]
 }
 
-fn large(kind: &str, constraints: &[Constraint], objective: Objective, slack: i64) {
+fn large(
+    guard: &mut Guard,
+    few: &[Vec<Found>],
+    kind: &str,
+    constraints: &[Constraint],
+    objective: Objective,
+    slack: i64,
+) {
     let (request, found) = instance(100, 20, constraints, objective, slack);
     let unsearched = Search::new(&request, found.clone(), PLENTY);
     let after = |search: &Search, most: usize| {
@@ -63,9 +78,19 @@ fn large(kind: &str, constraints: &[Constraint], objective: Objective, slack: i6
     };
     let (first, first_search) = after(&unsearched, 1);
     let (more, mut last_search) = after(&first_search, 9);
-    let copy = people(nanoseconds(BUDGET, || found.clone()));
-    let time_of_first = people(nanoseconds(BUDGET, || after(&unsearched, 1)));
-    let time_of_more = people(nanoseconds(BUDGET, || after(&first_search, 9)));
+    let [copy, time_of_first, time_of_more, plain] = in_turn(
+        BUDGET,
+        [
+            timed(|| found.clone()),
+            timed(|| after(&unsearched, 1)),
+            timed(|| after(&first_search, 9)),
+            timed(|| all_combinations(few)),
+        ],
+    );
+    let row = format!("{kind}, {objective:?}, slack {slack}");
+    guard.times(format!("{row}, first"), time_of_first, plain);
+    guard.times(format!("{row}, nine more"), time_of_more, plain);
+    let [copy, time_of_first, time_of_more] = [copy, time_of_first, time_of_more].map(people);
     let (got, work) = (first + more, [first_search.work(), last_search.work() - first_search.work()]);
     let remark = match last_search.advance(0) {
         Progress::More | Progress::Found(_) => String::new(),
@@ -80,16 +105,14 @@ fn large(kind: &str, constraints: &[Constraint], objective: Objective, slack: i6
     );
 }
 
-fn small() {
-    let [(_, together), ..] = kinds();
+fn small(guard: &mut Guard, (request, found): &(Request, Vec<Vec<Found>>)) {
     println!("four parts, 12 slots for each, start together");
-    let (request, found) = instance(6, 2, &together, Objective::LowestCost, 1_800);
-    let ours =
-        nanoseconds(BUDGET, || Search::new(&request, found.clone(), PLENTY).next().map(|best| best.end));
-    let plain = nanoseconds(BUDGET, || all_combinations(&found));
-    let best = Search::new(&request, found.clone(), PLENTY).next();
+    let ours = timed(|| Search::new(request, found.clone(), PLENTY).next().map(|best| best.end));
+    let [ours, plain] = in_turn(BUDGET, [ours, timed(|| all_combinations(found))]);
+    guard.times("few slots, first", ours, plain);
+    let best = Search::new(request, found.clone(), PLENTY).next();
     let cost = best.map(|best| best.slots().map(|(_, _, slot)| slot.cost).sum());
-    let same = if cost == all_combinations(&found) { "the same cost" } else { "ANOTHER COST" };
+    let same = if cost == all_combinations(found) { "the same cost" } else { "ANOTHER COST" };
     println!("{:>32} {:>10}", "first candidate", people(ours));
     println!(
         "{:>32} {:>10}   {:.0} times as long, {same}",

@@ -1,9 +1,10 @@
 //! The journal of a site: events per second that become durable with 64 waiting clients, with one sync for all waiting
-//! clients, one sync per command, and none; the same in a PostgreSQL server on this machine, next to `pgbench` with one
-//! simple insert per transaction on that server; and the time to read, verify and decode 100,000 events, compared with
-//! parsing their text alone. The disk is that of the target folder, and for PostgreSQL that of the temporary folder.
+//! clients, one sync per command, and none, next to a plain table of texts; the same in a PostgreSQL server on this
+//! machine, next to `pgbench` with one simple insert per transaction on that server; and the time to read, verify and
+//! decode 100,000 events, compared with parsing their text alone. The disk is that of the target folder, and for PostgreSQL that of the temporary folder.
 
-use bookahead_benches::people;
+use bookahead_benches::peer::PlainStore;
+use bookahead_benches::{Guard, Outcome, Report, guard, median, people};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
 use bookahead_protocol::ledger::{Event, Ledger, Offered, Rules, Views};
@@ -12,7 +13,7 @@ use bookahead_protocol::{
 };
 use bookahead_service::journal::{Durability, Journal, JournalError, Kind, Options, Store};
 use bookahead_tests::postgres::Server;
-use std::error::Error;
+use serde_json::Value;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,15 +30,29 @@ const MODES: [(&str, Durability); 3] = [
     ("no sync", Durability::None),
 ];
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Report {
+    guard("journal", run)
+}
+
+fn run(guard: &mut Guard) -> Outcome<()> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("journal-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let commands = commands(2_000);
-    let outcome = writing(&folder, &commands)
-        .and_then(|()| in_postgres(&folder, &commands))
-        .and_then(|()| replaying(&folder, &commands));
+    let outcome = all(guard, &folder, &commands);
     std::fs::remove_dir_all(&folder)?;
     outcome
+}
+
+fn all(guard: &mut Guard, folder: &Path, commands: &[Vec<Event>]) -> Outcome<()> {
+    if guard.wants("writers") {
+        writing(guard, folder, commands)?;
+    }
+    if !Path::new("/usr/lib/postgresql").exists() {
+        guard.not_run("PostgreSQL", "it is not installed");
+    } else if guard.wants("PostgreSQL") {
+        in_postgres(guard, folder, commands)?;
+    }
+    replaying(guard, folder, commands)
 }
 
 /// The events of `count` holds at a site, one list per command.
@@ -72,25 +87,29 @@ fn kind() -> Kind {
     Kind::new("ledger", "north", 1)
 }
 
-fn writing(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Error>> {
+fn writing(guard: &mut Guard, folder: &Path, commands: &[Vec<Event>]) -> Outcome<()> {
     println!("{WRITERS} writers, each waiting until its command is durable; {ROUNDS} rounds, the median");
     let mut rates: [Vec<f64>; 3] = Default::default();
+    let mut plain: [Vec<f64>; 3] = Default::default();
     for round in 0..ROUNDS {
         for (at, (_, durability)) in MODES.into_iter().enumerate() {
-            let path = folder.join(format!("{round}-{at}.journal"));
-            rates[at].push(rate(path, commands, durability, WRITERS)?);
+            let path = |of: &str| folder.join(format!("{of}-{round}-{at}.journal"));
+            rates[at].push(rate(path("ours"), commands, durability)?);
+            plain[at].push(plain_rate(&path("plain"), commands, durability)?);
         }
     }
-    let rates = rates.map(median);
-    for ((name, _), rate) in MODES.into_iter().zip(rates) {
-        println!("{name:>32} {rate:>10.0} events/s {:>8.1} times", rate / rates[0]);
+    let (rates, plain) = (rates.map(median), plain.map(median));
+    for (((name, _), rate), plain) in MODES.into_iter().zip(rates).zip(plain) {
+        let times = rate / rates[0];
+        println!("{name:>32} {rate:>10.0} events/s {times:>8.1} times   plain table: {plain:.0}");
+        guard.rates(format!("writers, {name}"), rate, plain);
     }
     Ok(())
 }
 
 /// The same commands in a file and in PostgreSQL, next to inserts by `pgbench`. A pair is a hold and its commit: two
 /// commands.
-fn in_postgres(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Error>> {
+fn in_postgres(guard: &mut Guard, folder: &Path, commands: &[Vec<Event>]) -> Outcome<()> {
     let server = Server::start(&[]);
     let names = [
         "SQLite, one shared sync",
@@ -106,9 +125,9 @@ fn in_postgres(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Err
         let (single, grouped) =
             (server.database(&format!("single{round}")), server.database(&format!("grouped{round}")));
         server.database(&format!("plain{round}"));
-        rates[0].push(rate(path, commands, Durability::Grouped, WRITERS)?);
-        rates[1].push(rate(store(&single)?, commands, Durability::EachAppend, WRITERS)?);
-        rates[2].push(rate(store(&grouped)?, commands, Durability::Grouped, WRITERS)?);
+        rates[0].push(rate(path, commands, Durability::Grouped)?);
+        rates[1].push(rate(store(&single)?, commands, Durability::EachAppend)?);
+        rates[2].push(rate(store(&grouped)?, commands, Durability::Grouped)?);
         rates[3].push(inserts(&server, folder, &format!("plain{round}"), 1)?);
         rates[4].push(inserts(&server, folder, &format!("plain{round}"), WRITERS)?);
     }
@@ -124,16 +143,13 @@ fn in_postgres(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Err
             commands / 2.0
         );
     }
+    guard.rates("PostgreSQL, one statement each", rates[1] / each, rates[3]);
+    guard.rates("PostgreSQL, grouped", rates[2] / each, rates[4]);
     Ok(())
 }
 
 /// Transactions per second with one insert of the size of an event each.
-fn inserts(
-    server: &Server,
-    folder: &Path,
-    database: &str,
-    connections: usize,
-) -> Result<f64, Box<dyn Error>> {
+fn inserts(server: &Server, folder: &Path, database: &str, connections: usize) -> Outcome<f64> {
     server.sql(database, "CREATE TABLE IF NOT EXISTS plain (id bigserial PRIMARY KEY, event text)");
     let script = folder.join("insert.sql");
     std::fs::write(&script, format!("INSERT INTO plain (event) VALUES ('{}');\n", "x".repeat(400)))?;
@@ -151,14 +167,13 @@ fn rate(
     store: impl Into<Store>,
     commands: &[Vec<Event>],
     durability: Durability,
-    writers: usize,
 ) -> Result<f64, JournalError> {
     let options = Options { durability, ..Options::default() };
     let (journal, _) = Journal::<Event>::open_with(store, &kind(), &options)?;
     let written = AtomicUsize::new(0);
     let begin = Instant::now();
     let write = |writer: usize| {
-        for command in commands.iter().cycle().skip(writer * commands.len() / writers) {
+        for command in commands.iter().cycle().skip(writer * commands.len() / WRITERS) {
             if begin.elapsed() >= ROUND {
                 break;
             }
@@ -167,17 +182,43 @@ fn rate(
         }
         Ok(())
     };
-    std::thread::scope(|scope| {
-        let write = &write;
-        let writers: Vec<_> = (0..writers).map(|writer| scope.spawn(move || write(writer))).collect();
-        writers.into_iter().try_for_each(|writer| writer.join().expect("writers do not panic"))
-    })?;
+    in_threads(write)?;
     let rate = written.into_inner() as f64 / begin.elapsed().as_secs_f64();
     journal.close()?;
     Ok(rate)
 }
 
-fn replaying(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Error>> {
+/// Stored events per second, if their texts are all that is stored.
+fn plain_rate(path: &Path, commands: &[Vec<Event>], durability: Durability) -> Outcome<f64> {
+    let texts: Vec<String> =
+        commands.iter().flatten().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    let store = PlainStore::open(path, durability)?;
+    let written = AtomicUsize::new(0);
+    let begin = Instant::now();
+    let write = |writer: usize| {
+        for text in texts.iter().cycle().skip(writer * texts.len() / WRITERS) {
+            if begin.elapsed() >= ROUND {
+                break;
+            }
+            store.append(text.clone()).blocking_recv()?;
+            written.fetch_add(1, Ordering::Relaxed);
+        }
+        Outcome::Ok(())
+    };
+    in_threads(write)?;
+    Ok(written.into_inner() as f64 / begin.elapsed().as_secs_f64())
+}
+
+/// Runs the writers at the same time.
+fn in_threads<E: Send>(write: impl Fn(usize) -> Result<(), E> + Sync) -> Result<(), E> {
+    std::thread::scope(|scope| {
+        let write = &write;
+        let writers: Vec<_> = (0..WRITERS).map(|writer| scope.spawn(move || write(writer))).collect();
+        writers.into_iter().try_for_each(|writer| writer.join().expect("writers do not panic"))
+    })
+}
+
+fn replaying(guard: &mut Guard, folder: &Path, commands: &[Vec<Event>]) -> Outcome<()> {
     let path: PathBuf = folder.join("replayed.journal");
     let options = Options { durability: Durability::None, ..Options::default() };
     let (journal, _) = Journal::<Event>::open_with(&path, &kind(), &options)?;
@@ -187,7 +228,7 @@ fn replaying(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Error
     }
     journal.close()?;
     let texts: Vec<String> = events.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
-    let (mut opening, mut parsing) = (vec![], vec![]);
+    let (mut opening, mut parsing, mut plainly) = (vec![], vec![], vec![]);
     for _ in 0..ROUNDS {
         let begin = Instant::now();
         let (journal, replay) = Journal::<Event>::open(&path, &kind())?;
@@ -198,8 +239,14 @@ fn replaying(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Error
         let parsed: Result<Vec<Event>, _> = texts.iter().map(|text| serde_json::from_str(text)).collect();
         parsing.push(begin.elapsed().as_nanos() as f64);
         black_box(parsed?);
+        let begin = Instant::now();
+        let parsed: Result<Vec<Value>, _> = texts.iter().map(|text| serde_json::from_str(text)).collect();
+        plainly.push(begin.elapsed().as_nanos() as f64);
+        black_box(parsed?);
     }
     let (opening, parsing) = (median(opening), median(parsing));
+    // How events are parsed is ours, too.
+    guard.times("replay", opening, median(plainly));
     println!(
         "\n{REPLAYED} events, {} bytes each on average",
         texts.iter().map(String::len).sum::<usize>() / REPLAYED
@@ -208,9 +255,4 @@ fn replaying(folder: &Path, commands: &[Vec<Event>]) -> Result<(), Box<dyn Error
     println!("{:>32} {:>10} {per_second:>10.0} events/s", "opened, verified and replayed", people(opening));
     println!("{:>32} {:>10} {:>8.1} times as long", "parsed only", people(parsing), parsing / opening);
     Ok(())
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }

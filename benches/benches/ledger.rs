@@ -2,7 +2,7 @@
 //! commit and an expiry, with and without a queue of 100 jobs, compared with a list of spans that is scanned
 //! completely. Growth is the factor from a tenth of the reservations.
 
-use bookahead_benches::{Chance, people};
+use bookahead_benches::{Chance, Guard, Outcome, Report, guard, median, people};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
 use bookahead_plan::{Capacity, Interval, Owner, Policy, Running, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ledger::{Ledger, Offered, Rules, View, Views};
@@ -21,11 +21,15 @@ const WIDE: u32 = 420;
 const DAY: i64 = 86_400;
 /// Number of operations that are timed together.
 const BATCH: usize = 100;
-/// Number of repetitions, each on a fresh copy; the median counts.
+/// Number of repetitions, each on a fresh copy. Ledger and list take turns; the median counts.
 const ROUNDS: usize = 9;
 const NAMES: [&str; 4] = ["probe", "hold", "commit", "expire"];
 
-fn main() {
+pub(crate) fn main() -> Report {
+    guard("ledger", run)
+}
+
+fn run(guard: &mut Guard) -> Outcome<()> {
     println!("1,024 processors; slots found by a probe: {:.1} on average\n", slots_found());
     println!(
         "{:>8} {:>12} {:>10} {:>7} {:>10} {:>8} {:>16} {:>7}",
@@ -34,9 +38,15 @@ fn main() {
     let mut before: Option<([f64; 4], [f64; 4])> = None;
     for reserved in [1_000, 10_000, 100_000] {
         let spans = spans(reserved);
-        let free = Site::new(&spans).times(&Views::default());
-        let queue = Site::new(&spans).times(&queue());
-        let plain = plain_times(&spans);
+        let (site, mut list, queue) = (Site::new(&spans), Plain::new(&spans), queue());
+        let mut rounds: [[Vec<f64>; 4]; 3] = Default::default();
+        for round in 0..ROUNDS {
+            let times = [site.times(round, &Views::default()), site.times(round, &queue), list.times(round)];
+            for (rounds, times) in rounds.iter_mut().flatten().zip(times.iter().flatten()) {
+                rounds.push(*times);
+            }
+        }
+        let [free, queue, plain] = rounds.map(|rounds| rounds.map(median));
         for at in 0..NAMES.len() {
             let growth = |now: [f64; 4], before: Option<[f64; 4]>| {
                 before.map_or(String::new(), |before| format!("{:.1}", now[at] / before[at]))
@@ -52,9 +62,12 @@ fn main() {
                 people(queue[at]),
                 growth(queue, before.map(|(_, queue)| queue)),
             );
+            guard.times(format!("{}, {reserved}", NAMES[at]), free[at], plain[at]);
+            guard.times(format!("{}, {reserved}, with 100 jobs", NAMES[at]), queue[at], plain[at]);
         }
         before = Some((free, queue));
     }
+    Ok(())
 }
 
 /// Slots that a probe finds if no job waits.
@@ -150,35 +163,31 @@ impl Site {
         self.ledger.handle(Moment(now), &envelope, views).answer
     }
 
-    /// Nanoseconds of a probe, a hold, a commit, an expiry.
-    fn times(&self, views: &Views) -> [f64; 4] {
-        let mut rounds: [Vec<f64>; 4] = Default::default();
-        for round in 0..ROUNDS {
-            let mut site = Site { ledger: self.ledger.clone(), horizon: self.horizon, keys: self.keys };
-            let chance = &mut Chance::new(round as u64);
-            let mut begin = || DAY + chance.below(self.horizon as u64) as i64;
-            let probe = |begin| Call::Probe { request: request(begin, DAY, WIDE), most: 20, starts: vec![] };
-            let hold = |id: usize, begin| Call::Reserve {
-                id: ReservationId((1 << 100) + id as u128),
-                request: request(begin, 0, 1),
-                hold_for: Millis(10_000),
-                book: false,
-            };
-            let commit =
-                |id: usize| Call::Commit { id: ReservationId((1 << 100) + id as u128), jobs: vec![] };
-            let probes: Vec<Call> = (0..BATCH).map(|_| probe(begin().min(self.horizon))).collect();
-            let holds: Vec<Call> = (0..2 * BATCH).map(|id| hold(id, begin())).collect();
-            let (committed, left) = holds.split_at(BATCH);
-            rounds[0].push(site.timed(probes, views));
-            rounds[1].push(site.timed(committed.to_vec(), views));
-            let first_user = self.keys + BATCH as u128;
-            rounds[2].push(site.timed_as(first_user, (0..BATCH).map(commit).collect(), views));
-            site.timed(left.to_vec(), views);
-            let start = Instant::now();
-            let expired = black_box(site.ledger.tick(Moment(60_000))).events.len();
-            rounds[3].push(start.elapsed().as_nanos() as f64 / expired.max(1) as f64);
-        }
-        rounds.map(median)
+    /// Nanoseconds of a probe, a hold, a commit, an expiry, on a copy.
+    fn times(&self, round: usize, views: &Views) -> [f64; 4] {
+        let mut site = Site { ledger: self.ledger.clone(), horizon: self.horizon, keys: self.keys };
+        let chance = &mut Chance::new(round as u64);
+        let mut begin = || DAY + chance.below(self.horizon as u64) as i64;
+        let probe = |begin| Call::Probe { request: request(begin, DAY, WIDE), most: 20, starts: vec![] };
+        let hold = |id: usize, begin| Call::Reserve {
+            id: ReservationId((1 << 100) + id as u128),
+            request: request(begin, 0, 1),
+            hold_for: Millis(10_000),
+            book: false,
+        };
+        let commit = |id: usize| Call::Commit { id: ReservationId((1 << 100) + id as u128), jobs: vec![] };
+        let probes: Vec<Call> = (0..BATCH).map(|_| probe(begin().min(self.horizon))).collect();
+        let holds: Vec<Call> = (0..2 * BATCH).map(|id| hold(id, begin())).collect();
+        let (committed, left) = holds.split_at(BATCH);
+        let probing = site.timed(probes, views);
+        let holding = site.timed(committed.to_vec(), views);
+        let first_user = self.keys + BATCH as u128;
+        let committing = site.timed_as(first_user, (0..BATCH).map(commit).collect(), views);
+        site.timed(left.to_vec(), views);
+        let start = Instant::now();
+        let expired = black_box(site.ledger.tick(Moment(60_000))).events.len();
+        let expiring = start.elapsed().as_nanos() as f64 / expired.max(1) as f64;
+        [probing, holding, committing, expiring]
     }
 
     fn timed(&mut self, calls: Vec<Call>, views: &Views) -> f64 {
@@ -208,46 +217,44 @@ impl Site {
     }
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
-}
+/// The same with a list of id, deadline and span: every span is visited to find whether a begin fits.
+struct Plain(Vec<(u128, i64, Span)>);
 
-/// The same with a list: every span is visited to find whether a begin fits.
-fn plain_times(spans: &[Span]) -> [f64; 4] {
-    let mut list: Vec<(u128, i64, Span)> =
-        spans.iter().enumerate().map(|(id, &span)| (id as u128, i64::MAX, span)).collect();
-    let horizon = spans.last().map_or(DAY, |span| span.interval.begin.0 - DAY) as u64;
-    let chance = &mut Chance::new(0);
-    let batch = 2_000_000 / spans.len();
-    let mut time = |work: &mut dyn FnMut(i64)| {
-        let times = (0..ROUNDS).map(|_| {
+impl Plain {
+    fn new(spans: &[Span]) -> Plain {
+        Plain(spans.iter().enumerate().map(|(id, &span)| (id as u128, i64::MAX, span)).collect())
+    }
+
+    fn times(&mut self, round: usize) -> [f64; 4] {
+        let list = &mut self.0;
+        let count = list.len();
+        let horizon = list.last().map_or(DAY, |(_, _, span)| span.interval.begin.0 - DAY) as u64;
+        let chance = &mut Chance::new(round as u64);
+        let batch = 2_000_000 / count;
+        let mut time = |work: &mut dyn FnMut(i64)| {
             let start = Instant::now();
             (0..batch).for_each(|_| work(DAY + chance.below(horizon) as i64));
             start.elapsed().as_nanos() as f64 / batch as f64
+        };
+        let probe = time(&mut |begin| {
+            let begins = (0..20).map(|at| begin + DAY * at / 19);
+            black_box(begins.filter(|&begin| plain_fits(list, begin, WIDE)).count());
         });
-        median(times.collect())
-    };
-    let probe = time(&mut |begin| {
-        let begins = (0..20).map(|at| begin + DAY * at / 19);
-        black_box(begins.filter(|&begin| plain_fits(&list, begin, WIDE)).count());
-    });
-    let mut id = 1 << 100;
-    let hold = time(&mut |begin| {
-        if plain_fits(&list, begin, 1) {
-            list.push((id, 10_000, Span::starting(Time(begin), LENGTH, Capacity(1))));
-            id += 1;
-            list.pop();
-        }
-    });
-    let commit = time(&mut |begin| {
-        let wanted = (begin as u128) % spans.len() as u128;
-        if let Some(found) = list.iter_mut().find(|(id, _, _)| *id == wanted) {
-            found.1 = i64::MAX;
-        }
-    });
-    let expire = time(&mut |_| list.retain(|(_, deadline, _)| *deadline > 60_000));
-    [probe, hold, commit, expire]
+        let hold = time(&mut |begin| {
+            if plain_fits(list, begin, 1) {
+                list.push((1 << 100, 10_000, Span::starting(Time(begin), LENGTH, Capacity(1))));
+                list.pop();
+            }
+        });
+        let commit = time(&mut |begin| {
+            let wanted = (begin as u128) % count as u128;
+            if let Some(found) = list.iter_mut().find(|(id, _, _)| *id == wanted) {
+                found.1 = i64::MAX;
+            }
+        });
+        let expire = time(&mut |_| list.retain(|(_, deadline, _)| *deadline > 60_000));
+        [probe, hold, commit, expire]
+    }
 }
 
 fn plain_fits(list: &[(u128, i64, Span)], begin: i64, capacity: u32) -> bool {

@@ -1,7 +1,9 @@
 //! Placing requests: a probe on a queue of 1,000 jobs, a run with what-if compared with a plain EASY run of the same
-//! workload, and what-if compared with an implementation that rebuilds everything for each slot.
+//! workload and with a plain loop, and what-if compared with an implementation that rebuilds everything for each slot.
 
-use bookahead_benches::{Chance, nanoseconds, people};
+use bookahead_benches::{
+    Chance, Guard, Outcome, Report, bare_easy, guard, in_turn, nanoseconds, people, timed,
+};
 use bookahead_plan::placement::{Admission, Method, Preference, Prober, Request, Rules, SlotRules, Weights};
 use bookahead_plan::{Capacity, Cluster, Owner, Policy, Running, Seconds, Span, Time, Waiting};
 use bookahead_sim::{EarliestFit, Job, Overrun, Rated, Site, simulate};
@@ -14,9 +16,18 @@ const BUDGET: Duration = Duration::from_millis(800);
 const MACHINE: Capacity = Capacity(144);
 const NOW: Time = Time(1_000_000);
 
-fn main() {
-    probes();
-    runs();
+pub(crate) fn main() -> Report {
+    guard("placement", run)
+}
+
+fn run(guard: &mut Guard) -> Outcome<()> {
+    if guard.wants("probe") {
+        probes(guard);
+    }
+    if guard.wants("run") {
+        runs(guard);
+    }
+    Ok(())
 }
 
 fn rules(method: Method, admission: Admission) -> Rules {
@@ -24,7 +35,7 @@ fn rules(method: Method, admission: Admission) -> Rules {
     Rules { policy: Policy::EASY, method, slots, admission }
 }
 
-fn probes() {
+fn probes(guard: &mut Guard) {
     let chance = &mut Chance::new(5);
     let size = |chance: &mut Chance| Capacity(1 << chance.below(7).min(chance.below(7)));
     let running: Vec<Running> = (0..30)
@@ -57,15 +68,18 @@ fn probes() {
         ("earliest start", Method::EarliestStart { local_jobs_preferred: true }),
         ("what-if", Method::WhatIf(Weights::EVEN)),
     ];
-    let mut prober = Prober::default();
-    let mut ours = f64::NAN;
-    for (name, method) in methods {
-        ours = nanoseconds(BUDGET, || {
-            prober.probe(&rules(method, Admission::default()), &cluster, &request).len()
-        });
-        println!("{name:>16} {:>10}", people(ours));
-    }
+    let times = methods.map(|(_, method)| {
+        let mut prober = Prober::default();
+        timed(move || prober.probe(&rules(method, Admission::default()), &cluster, &request).len())
+    });
+    let times = in_turn(BUDGET, times);
+    // It takes seconds, so it does not take turns.
     let plain = nanoseconds(BUDGET, || rebuild(&cluster, &request));
+    for ((name, _), ours) in methods.into_iter().zip(times) {
+        println!("{name:>16} {:>10}", people(ours));
+        guard.times(format!("probe, {name}"), ours, plain);
+    }
+    let ours = times[2];
     println!("{:>16} {:>10}   what-if is {:.1} times as fast", "rebuilding", people(plain), plain / ours);
 }
 
@@ -133,7 +147,7 @@ fn plain_easy(cluster: &Cluster<'_>) -> i64 {
     sum
 }
 
-fn runs() {
+fn runs(guard: &mut Guard) {
     let setting = Setting { jobs: 2_000, processors: MACHINE, load: Some(0.75), seed: 2000 };
     let mut jobs = Lublin { setting, ..Lublin::default() }.generate().expect("a sound setting");
     let selection =
@@ -142,13 +156,22 @@ fn runs() {
     let jobs: Vec<Job> = jobs.iter().map(Job::from).collect();
     let site = Site { policy: Policy::EASY, capacity: MACHINE, overrun: Overrun::Kill };
     println!("\n1,800 jobs and 200 requests, window of ten hours");
-    let easy = nanoseconds(BUDGET, || black_box(simulate(site, &jobs, &[], &mut EarliestFit, |_| {})).killed);
-    println!("{:>16} {:>10}", "EASY, no request", people(easy));
-    for (name, method) in [("load", Method::Load), ("what-if", Method::WhatIf(Weights::EVEN))] {
-        let time = nanoseconds(BUDGET, || {
+    let (jobs, requests) = (&jobs[..], &requests[..]);
+    let rated = |method| {
+        timed(move || {
             let mut rated = Rated::new(rules(method, Admission::default()), Preference::BestAvailability);
-            simulate(site, &jobs, &requests, &mut rated, |_| {}).killed
-        });
+            simulate(site, jobs, requests, &mut rated, |_| {}).killed
+        })
+    };
+    let easy = timed(|| black_box(simulate(site, jobs, &[], &mut EarliestFit, |_| {})).killed);
+    let bare = timed(|| bare_easy(MACHINE.0, jobs));
+    let what_if = rated(Method::WhatIf(Weights::EVEN));
+    let [easy, load, what_if, bare] = in_turn(BUDGET, [easy, rated(Method::Load), what_if, bare]);
+    println!("{:>16} {:>10}", "EASY, no request", people(easy));
+    for (name, time) in [("load", load), ("what-if", what_if)] {
         println!("{name:>16} {:>10}   {:.1} times the EASY run", people(time), time / easy);
+        guard.times(format!("run, {name}"), time, bare);
     }
+    println!("{:>16} {:>10}", "plain EASY loop", people(bare));
+    guard.times("run, EASY", easy, bare);
 }

@@ -5,10 +5,20 @@
 //! - Probes per second over HTTP at a site with 10,000 live reservations, and their latency.
 //! - Latency of a co-reservation of four parts at four sites, from the request to the commit, over HTTP.
 //! - What a broker costs: a reservation at the best of four sites through the broker, and at one site directly.
+//! - What tokens, the usage history and a rate limit cost: pairs and probes at sites started from a configuration, with one
+//!   more of them at each site, and co-reservations with tokens at the broker and at all sites.
 //!
-//! Clients and servers share the machine. The modes take turns; medians count.
+//! The baseline is a store that only appends texts, and a server that only stores and answers what it was sent. Clients
+//! and servers share the machine. The modes and their baselines take turns; medians count.
+
+#[path = "services/configured.rs"]
+mod configured;
+#[path = "services/grid.rs"]
+mod grid;
 
 use bookahead_api as api;
+use bookahead_benches::peer::{self, PlainStore};
+use bookahead_benches::{Guard, Outcome, Report, Secret, guard, median};
 use bookahead_client::{Client, make};
 use bookahead_lrms::builtin::{Builtin, Hosted};
 use bookahead_party::site::{Site, SiteOptions};
@@ -20,13 +30,13 @@ use bookahead_protocol::{
     Answer, Call, Caller, Envelope, Key, Millis, Part, Request, ReservationId, Resource,
 };
 use bookahead_service::clock::Clock;
-use bookahead_service::config::{BrokerConfig, PeerLink, SiteConfig};
+use bookahead_service::config::SiteConfig;
 use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::http::{self, About, JobOutputs, Limits, Served};
 use bookahead_service::journal::{Durability, Options};
-use bookahead_service::security::{Accounts, Authenticator, Security};
+use bookahead_service::security::{self, Accounts, Authenticator, Security};
 use bookahead_service::thread::{BatchSide, Outlets, PartyHandle, PartyOptions, PartyThread};
-use std::error::Error;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,21 +55,33 @@ const MODES: [(&str, Durability); 3] = [
     ("no sync", Durability::None),
 ];
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+/// Duration of a round of a baseline, which varies less.
+const PLAIN_ROUND: Duration = Duration::from_millis(1_000);
+pub(crate) fn main() -> Report {
+    guard("services", run)
+}
 
-fn main() -> Outcome<()> {
+fn run(guard: &mut Guard) -> Outcome<()> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("services-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(all(&folder));
+    let outcome = runtime.block_on(all(guard, &folder));
     std::fs::remove_dir_all(&folder)?;
     outcome
 }
 
-async fn all(folder: &Path) -> Outcome<()> {
-    pairs(folder).await?;
-    probes(folder).await?;
-    co_reservations(folder).await
+async fn all(guard: &mut Guard, folder: &Path) -> Outcome<()> {
+    pairs(guard, folder).await?;
+    if guard.wants("probes over HTTP") {
+        probes(guard, folder).await?;
+    }
+    if guard.wants("configured") {
+        configured::run(guard, folder).await?;
+    }
+    if guard.wants("co-reservation") || guard.wants("booked") {
+        grid::run(guard, folder).await?;
+    }
+    Ok(())
 }
 
 fn rules() -> Rules {
@@ -146,27 +168,79 @@ fn request(number: u64) -> Request {
     Request::single(Part::new(wanted, "processors"))
 }
 
-async fn pairs(folder: &Path) -> Outcome<()> {
+async fn pairs(guard: &mut Guard, folder: &Path) -> Outcome<()> {
     for (where_, over_http) in [("at the party thread", false), ("over HTTP", true)] {
+        if !guard.wants(&format!("pairs {where_}")) {
+            continue;
+        }
         println!(
             "{CLIENTS} clients, each reserving and committing in turn, {where_}; {ROUNDS} rounds, the median"
         );
         let mut rates: [Vec<f64>; 3] = Default::default();
+        let mut plain: [Vec<f64>; 3] = Default::default();
         for round in 0..ROUNDS {
             for (at, (_, durability)) in MODES.into_iter().enumerate() {
+                let store =
+                    PlainStore::open(&folder.join(format!("{over_http}-{round}-{at}.plain")), durability)?;
+                plain[at].push(plain_rate_of_pairs(store, over_http).await?);
                 let journal = folder.join(format!("{over_http}-{round}-{at}.journal"));
                 let party = site(&journal, durability)?;
                 rates[at].push(rate_of_pairs(&party, over_http).await?);
                 tokio::task::spawn_blocking(move || party.close()).await??;
             }
         }
-        let rates = rates.map(median);
-        for ((name, _), rate) in MODES.into_iter().zip(rates) {
+        let (rates, plain) = (rates.map(median), plain.map(median));
+        for (((name, _), rate), plain) in MODES.into_iter().zip(rates).zip(plain) {
             let (each, none) = (rate / rates[0], rates[2] / rate);
-            println!("  {name:<28} {rate:>9.0} pairs/s  {each:>6.1} x one each   no sync is {none:.2} x it");
+            println!(
+                "  {name:<28} {rate:>9.0} pairs/s  {each:>6.1} x one each   no sync is {none:.2} x it   plain: {plain:.0}"
+            );
+            guard.rates(format!("pairs {where_}, {name}"), rate, plain);
         }
     }
     Ok(())
+}
+
+/// Pairs of stored texts per second, of the size of requests.
+async fn plain_rate_of_pairs(store: PlainStore, over_http: bool) -> Outcome<f64> {
+    let body = body()?;
+    if over_http {
+        let address = peer::echo(Some(store)).await?;
+        return Ok(plain_rate_of_calls(address, CLIENTS).await? / 2.0);
+    }
+    let (store, body, began) = (Arc::new(store), Arc::new(body), Instant::now());
+    let client = || {
+        let (store, body) = (store.clone(), body.clone());
+        tokio::spawn(async move {
+            let mut made = 0;
+            while began.elapsed() < PLAIN_ROUND {
+                store.append(body.to_string()).await?;
+                store.append(body.to_string()).await?;
+                made += 1;
+            }
+            Outcome::Ok(made)
+        })
+    };
+    let tasks: Vec<_> = (0..CLIENTS).map(|_| client()).collect();
+    let mut made = 0;
+    for task in tasks {
+        made += task.await??;
+    }
+    Ok(f64::from(made) / began.elapsed().as_secs_f64())
+}
+
+async fn plain_rate_of_calls(address: SocketAddr, clients: usize) -> Outcome<f64> {
+    let body = body()?;
+    tokio::task::spawn_blocking(move || peer::rate_of_calls(address, clients, PLAIN_ROUND, &body)).await?
+}
+
+/// The body of a request to reserve.
+fn body() -> Outcome<String> {
+    Ok(serde_json::to_string(&reserve(api::Request::try_from(request(0))?, false))?)
+}
+
+fn reserve(request: api::Request, book: bool) -> api::Reserve {
+    api::Reserve { id: None, request, hold_for_seconds: api::FineSeconds(60_000), book }
 }
 
 async fn rate_of_pairs(party: &PartyThread, over_http: bool) -> Outcome<f64> {
@@ -208,26 +282,48 @@ async fn pair_at_thread(party: &PartyHandle, number: u64, client: usize) -> Outc
 }
 
 async fn pair_over_http(client: &Client, number: u64) -> Outcome<()> {
-    let request = api::Request::try_from(request(number))?;
-    let reserve = api::Reserve { id: None, request, hold_for_seconds: api::FineSeconds(60_000), book: false };
+    let reserve = reserve(api::Request::try_from(request(number))?, false);
     let held = client.reserve(&reserve, &make::key()?.to_string()).await?;
     client.commit(held.id, &api::Commit::default()).await?;
     Ok(())
 }
 
-async fn probes(folder: &Path) -> Outcome<()> {
+async fn probes(guard: &mut Guard, folder: &Path) -> Outcome<()> {
     let party = site(&folder.join("probes.journal"), Durability::Grouped)?;
     for number in 0..LIVE {
         pair_at_thread(party.handle(), number, 0).await?;
     }
     let url = serve(&party).await?;
+    let clients: Vec<Client> =
+        (0..PROBERS).map(|_| Client::new(&url, Default::default())).collect::<Result<_, _>>()?;
+    let echo = peer::echo(None).await?;
+    let (mut rates, mut plain, mut took) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        plain.push(plain_rate_of_calls(echo, PROBERS).await?);
+        let (rate, latencies) = rate_of_probes(&clients, ROUND).await?;
+        rates.push(rate);
+        took.extend(latencies);
+    }
+    let (rate, plain) = (median(rates), median(plain));
+    println!("{PROBERS} clients probing over HTTP, {LIVE} live reservations");
+    println!(
+        "  {rate:.0} probes/s, p50 {}, p99 {}   plain: {plain:.0}",
+        milliseconds(&mut took, 0.5),
+        milliseconds(&mut took, 0.99)
+    );
+    guard.rates("probes over HTTP", rate, plain);
+    tokio::task::spawn_blocking(move || party.close()).await??;
+    Ok(())
+}
+
+/// Probes per second, and how long each took, in seconds.
+async fn rate_of_probes(clients: &[Client], round: Duration) -> Outcome<(f64, Vec<f64>)> {
     let began = Instant::now();
     let mut tasks = Vec::new();
-    for prober in 0..PROBERS {
-        let client = Client::new(&url, Default::default())?;
+    for (prober, client) in clients.iter().cloned().enumerate() {
         tasks.push(tokio::spawn(async move {
             let (mut took, mut number) = (Vec::new(), prober as u64 * 577);
-            while began.elapsed() < ROUND {
+            while began.elapsed() < round {
                 let request = api::Request::try_from(request(number))?;
                 let probe = api::Probe { request, most: Some(5), starts: Vec::new() };
                 let sent = Instant::now();
@@ -242,102 +338,22 @@ async fn probes(folder: &Path) -> Outcome<()> {
     for task in tasks {
         took.extend(task.await??);
     }
-    let rate = took.len() as f64 / began.elapsed().as_secs_f64();
-    println!("{PROBERS} clients probing over HTTP, {LIVE} live reservations");
-    println!(
-        "  {rate:.0} probes/s, p50 {}, p99 {}",
-        milliseconds(&mut took, 0.5),
-        milliseconds(&mut took, 0.99)
+    Ok((took.len() as f64 / began.elapsed().as_secs_f64(), took))
+}
+
+/// Starts a site with one cluster. `more` has fields, and then tables.
+async fn start_site(folder: &Path, name: &str, more: &str) -> Outcome<Running> {
+    let text = format!(
+        "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"{name}\"\n{more}[[resource]]\nname = \"cluster\"\n\
+         kind = \"processors\"\ncapacity = 4096\nmethod = \"earliest\"\n"
     );
-    tokio::task::spawn_blocking(move || party.close()).await??;
-    Ok(())
+    Ok(daemon::site(&SiteConfig::parse(Path::new(name), &text)?, folder, OnLostJournal::Ask).await?)
 }
 
-async fn co_reservations(folder: &Path) -> Outcome<()> {
-    let mut sites: Vec<Running> = Vec::new();
-    for name in ["east", "north", "south", "west"] {
-        let text = format!(
-            "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"{name}\"\n[[resource]]\nname = \"cluster\"\n\
-             kind = \"processors\"\ncapacity = 4096\nmethod = \"earliest\"\n"
-        );
-        sites.push(
-            daemon::site(&SiteConfig::parse(Path::new(name), &text)?, folder, OnLostJournal::Ask).await?,
-        );
-    }
-    let text = "name = \"broker\"\nlisten = \"127.0.0.1:0\"\nstate = \"broker\"\n";
-    let mut config = BrokerConfig::parse(Path::new("broker"), text)?;
-    let peer = |site: &Running| PeerLink {
-        name: site.name().to_string(),
-        url: site.url().to_owned(),
-        token_file: None,
-        audience: None,
-    };
-    config.peers = sites.iter().map(peer).collect();
-    let broker = daemon::broker(&config, folder).await?;
-    let client = Client::new(broker.url(), Default::default())?;
-    while client.resources().await?.resources.len() < sites.len() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let mut took = Vec::new();
-    for number in 0..BOOKINGS {
-        let reserve = four_parts(number as u64)?;
-        let sent = Instant::now();
-        let held = client.reserve(&reserve, &make::key()?.to_string()).await?;
-        client.commit(held.id, &api::Commit::default()).await?;
-        took.push(sent.elapsed().as_secs_f64());
-    }
-    println!(
-        "a co-reservation of four parts at four sites, held and then committed over HTTP, {BOOKINGS} in a row"
-    );
-    let (p50, p99) = (milliseconds(&mut took, 0.5), milliseconds(&mut took, 0.99));
-    let ratio = 13.7 / took[took.len() / 2];
-    println!(
-        "  p50 {p50}, p99 {p99}; one reservation took the co-reservation paper's system 13.7 s, {ratio:.0} x p50"
-    );
-    let direct = Client::new(sites[0].url(), Default::default())?;
-    cost_of_a_broker(&client, &direct).await?;
-    broker.stop().await?;
-    for site in sites {
-        site.stop().await?;
-    }
-    Ok(())
-}
-
-async fn cost_of_a_broker(broker: &Client, site: &Client) -> Outcome<()> {
-    let (mut through, mut direct) = (Vec::new(), Vec::new());
-    for number in 0..BOOKINGS as u64 {
-        for (client, took) in [(broker, &mut through), (site, &mut direct)] {
-            let request = api::Request::try_from(request(number))?;
-            let hold_for_seconds = api::FineSeconds(60_000);
-            let reserve = api::Reserve { id: None, request, hold_for_seconds, book: true };
-            let sent = Instant::now();
-            client.reserve(&reserve, &make::key()?.to_string()).await?;
-            took.push(sent.elapsed().as_secs_f64());
-        }
-    }
-    let ratio = median(through.clone()) / median(direct.clone());
-    println!("a reservation booked over HTTP, {BOOKINGS} in a row at each in turn");
-    for (what, mut took) in [("through the broker, best of four sites", through), ("at one site", direct)] {
-        println!("  {what}: p50 {}, p99 {}", milliseconds(&mut took, 0.5), milliseconds(&mut took, 0.99));
-    }
-    println!("  the broker takes {ratio:.1} times as long");
-    Ok(())
-}
-
-/// One part at each of four sites, all together.
-fn four_parts(number: u64) -> Outcome<api::Reserve> {
-    let part = api::Request::try_from(request(number))?.parts.remove(0);
-    let offset = |second| api::Constraint::Offset { first: 0, second, by_seconds: 0 };
-    let apart = |(first, second)| api::Constraint::DifferentSites { first, second };
-    let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
-    let request =
-        api::Request::new(vec![part; 4], (1..4).map(offset).chain(pairs.into_iter().map(apart)).collect());
-    Ok(api::Reserve { id: None, request, hold_for_seconds: api::FineSeconds(60_000), book: false })
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
+/// A client of a service, with a token if the service wants one.
+fn client(url: &str, secret: Option<&Secret>, user: &str) -> Outcome<Client> {
+    let token = secret.map(|secret| secret.token(user, security::Role::User)).transpose()?;
+    Ok(Client::new(url, bookahead_client::Options { token, ..Default::default() })?)
 }
 
 /// The quantile `share` of the figures, in milliseconds.

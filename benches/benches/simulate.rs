@@ -4,7 +4,7 @@
 //! file to the summary, for logs of growing size. The log is SDSC Blue Horizon if it is present beside the project, else
 //! as many jobs drawn from tables of its figures, at its load.
 
-use bookahead_benches::{bare_easy, people, replanned_conservative};
+use bookahead_benches::{Guard, Outcome, Report, bare_easy, guard, people, replanned_conservative};
 use bookahead_plan::metrics::{Completed, Summary};
 use bookahead_plan::notice::{NoticeRule, Predictor};
 use bookahead_plan::{Capacity, Owner, Policy, Seconds, Time, Waiting};
@@ -17,10 +17,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+const REAL: &str = "SDSC Blue Horizon";
+const DRAWN: &str = "drawn like SDSC Blue Horizon";
 const ROUNDS: usize = 7;
-const ENOUGH: Duration = Duration::from_secs(10);
+/// Slow calls are not repeated after this time.
+const ENOUGH: Duration = Duration::from_secs(4);
 
-fn main() {
+pub(crate) fn main() -> Report {
+    guard("simulate", run)
+}
+
+fn run(guard: &mut Guard) -> Outcome<()> {
     let (path, name) = log();
     let (load, mut trace) = fastest(|| Trace::load(&path, &LoadOptions::default()).expect("a sound log"));
     let lines = trace.report.read as f64;
@@ -38,50 +45,77 @@ fn main() {
             speed(time + load)
         );
     }
-    compare_easy(&mut trace);
-    whole_command(&path);
-    compare_conservative(&path, &mut trace);
-    grow();
+    let (plain, (machine, plain_jobs)) = fastest(|| plainly_read(&path));
+    guard.times(format!("{name}, reading"), load, plain);
+    let (bare, _) = fastest(|| bare_easy(machine, &plain_jobs));
+    guard.times(format!("{name}, FCFS"), schedule(Policy::FCFS, &trace).0, bare);
+    compare_easy(guard, name, &mut trace);
+    whole_command(guard, name, &path);
+    compare_conservative(guard, name, &path, &mut trace);
+    if guard.wants("drawn jobs") {
+        grow(guard);
+    }
+    let other = if name == REAL { DRAWN } else { REAL };
+    guard.not_run(other, "another log was used");
+    Ok(())
 }
 
-fn compare_easy(trace: &mut Trace) {
+fn compare_easy(guard: &mut Guard, log: &str, trace: &mut Trace) {
     println!("\nEASY compared with a plain loop over lists, both without reading");
     println!("{:<24} {:>10} {:>10} {:>7}", "", "ours", "bare loop", "ratio");
     for factor in [1.0, 1.2, 1.4] {
         scale_load(&mut trace.jobs, factor).expect("a sound factor");
-        compare(&format!("load times {factor}"), Policy::EASY, trace, bare_easy);
+        compare(guard, [log, &format!("load times {factor}")], Policy::EASY, trace, bare_easy);
         scale_load(&mut trace.jobs, 1.0 / factor).expect("a sound factor");
     }
 }
 
-fn compare_conservative(path: &Path, trace: &mut Trace) {
+fn compare_conservative(guard: &mut Guard, log: &str, path: &Path, trace: &mut Trace) {
     println!("\nconservative backfilling compared with planning everything again, both without reading");
     println!("{:<24} {:>10} {:>10} {:>7}", "", "ours", "again", "ratio");
-    compare("load times 1", Policy::CONSERVATIVE, trace, replanned_conservative);
+    compare(guard, [log, "load times 1"], Policy::CONSERVATIVE, trace, replanned_conservative);
     let curie = path.with_file_name("CEA-Curie-2011-2.1-cln.swf.gz");
     if curie.exists() {
         let curie = Trace::load(&curie, &LoadOptions::default()).expect("a sound log");
-        compare("CEA Curie", Policy::CONSERVATIVE, &curie, replanned_conservative);
+        compare(guard, ["CEA Curie"; 2], Policy::CONSERVATIVE, &curie, replanned_conservative);
     }
-    scale_load(&mut trace.jobs, 1.3).expect("a sound factor");
-    compare("load times 1.3", Policy::CONSERVATIVE, trace, replanned_conservative);
+    if std::env::var_os("BOOKAHEAD_TEST_LONG").is_some() {
+        scale_load(&mut trace.jobs, 1.3).expect("a sound factor");
+        compare(guard, [log, "load times 1.3"], Policy::CONSERVATIVE, trace, replanned_conservative);
+    }
+    // If one of these was measured, this has no effect.
+    guard.not_run("CEA Curie", "the log is missing");
+    guard.not_run(&format!("{log}, conservative, load times 1.3"), "only with BOOKAHEAD_TEST_LONG=1");
 }
 
-fn compare(name: &str, policy: Policy, trace: &Trace, baseline: fn(u32, &[Job]) -> Vec<i64>) {
+fn compare(
+    guard: &mut Guard,
+    [log, name]: [&str; 2],
+    policy: Policy,
+    trace: &Trace,
+    baseline: fn(u32, &[Job]) -> Vec<i64>,
+) {
+    let row = format!("{log}, {policy}, {name}");
+    if !guard.wants(&row) {
+        return;
+    }
     let (time, starts) = schedule(policy, trace);
-    let start = Instant::now();
-    let same = baseline(trace.machine.0, &jobs(trace)) == starts;
-    let bare = start.elapsed().as_nanos() as f64;
+    let jobs = jobs(trace);
+    let (bare, plain_starts) = fastest(|| baseline(trace.machine.0, &jobs));
+    let same = plain_starts == starts;
+    // A wrong schedule has no ratio, and fails.
+    guard.times(row, if same { time } else { f64::NAN }, bare);
     let ratio = if same { format!("{:.1}", bare / time) } else { "other starts!".to_owned() };
     println!("{name:<24} {:>10} {:>10} {ratio:>7}", people(time), people(bare));
 }
 
 /// The command as users run it. A plain program unpacks the log, splits its lines, and schedules with lists.
-fn whole_command(path: &Path) {
+fn whole_command(guard: &mut Guard, log: &str, path: &Path) {
     let here = std::env::current_exe().expect("a bench has a path");
     let program = here.ancestors().nth(2).expect("the folder of the profile").join("bookahead");
     println!("\n`bookahead simulate` as a process, compared with plain reading and a plain loop");
     if !program.exists() {
+        guard.not_run(&format!("{log}, as a process"), "`cargo build --release` makes its program");
         return println!("not measured: {} is missing; `cargo build --release` makes it", program.display());
     }
     println!("{:<24} {:>10} {:>10} {:>7}", "", "ours", "plain", "share");
@@ -90,11 +124,14 @@ fn whole_command(path: &Path) {
         run.expect("a program that was just built")
     });
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    let (plain, _) = fastest(|| {
-        let (machine, jobs) = plainly_read(path);
-        bare_easy(machine, &jobs)
-    });
+    let (plain, _) = fastest(|| plain_command(path));
+    guard.times(format!("{log}, as a process"), ours, plain);
     println!("{:<24} {:>10} {:>10} {:>7.2}", "under EASY", people(ours), people(plain), ours / plain);
+}
+
+fn plain_command(path: &Path) -> Vec<i64> {
+    let (machine, jobs) = plainly_read(path);
+    bare_easy(machine, &jobs)
 }
 
 fn plainly_read(path: &Path) -> (u32, Vec<Job>) {
@@ -122,12 +159,16 @@ fn plainly_read(path: &Path) -> (u32, Vec<Job>) {
 }
 
 /// Time must grow with the number of jobs, and not faster.
-fn grow() {
+fn grow(guard: &mut Guard) {
     println!("\nreading, EASY and the summary, as `bookahead simulate` does, of logs drawn from a model");
     println!("{:<24} {:>10} {:>12}", "jobs", "time", "per job");
+    // The plain program's time per job, of the smallest log.
+    let mut plain = None;
     for number in [250_000, 500_000, 1_000_000, 2_000_000] {
         let path = drawn(Setting { jobs: number, load: Some(0.7), ..Setting::default() });
         let (time, _) = fastest(|| command(&path));
+        let plain = *plain.get_or_insert_with(|| fastest(|| plain_command(&path)).0 / number as f64);
+        guard.times(format!("drawn jobs, {number}"), time / number as f64, plain);
         println!("{number:<24} {:>10} {:>12}", people(time), people(time / number as f64));
         std::fs::remove_file(&path).expect("it was just written");
     }
@@ -166,7 +207,7 @@ fn fastest<T>(mut call: impl FnMut() -> T) -> (f64, T) {
     let mut best: Option<(f64, T)> = None;
     let begin = Instant::now();
     for round in 0..ROUNDS {
-        if round >= 2 && begin.elapsed() > ENOUGH {
+        if round >= 1 && begin.elapsed() > ENOUGH {
             break;
         }
         let start = Instant::now();
@@ -183,13 +224,13 @@ fn log() -> (PathBuf, &'static str) {
     let real =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/traces/SDSC-BLUE-2000-4.2-cln.swf.gz");
     if real.exists() {
-        return (real, "SDSC Blue Horizon");
+        return (real, REAL);
     }
     // Jobs and load of the whole log, on its nodes of eight processors.
     let setting = Setting { jobs: 243_306, processors: Capacity(144), load: Some(0.767), seed: 1 };
     let Setting { jobs, load, seed, .. } = setting;
     let jobs = Calibrated { tables: Tables::blue_horizon(), jobs, load, seed }.generate();
-    (written("blue-horizon", &setting, jobs), "drawn from figures of SDSC Blue Horizon, of its size and load")
+    (written("blue-horizon", &setting, jobs), DRAWN)
 }
 
 fn drawn(setting: Setting) -> PathBuf {

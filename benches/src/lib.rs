@@ -1,14 +1,23 @@
-//! Shared by the benches: deterministic random numbers, timing, and formatting of figures. Benches print nanoseconds
-//! and ratios to a baseline measured in the same run. They do not assert times, which are not reliable on a shared
-//! machine.
+//! Shared by the benches: deterministic random numbers, timing, baselines, and the comparison of measured ratios with
+//! committed ones. Benches print times and ratios to a baseline measured in the same run. Only ratios are checked,
+//! because times are not reliable on a shared machine.
 
 mod bare;
+mod guard;
+pub mod peer;
 mod plain;
+mod tokens;
 
 pub use bare::{bare_easy, replanned_conservative};
+pub use guard::{Guard, Report, guard};
 pub use plain::PlainProfile;
+use std::error::Error;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
+pub use tokens::Secret;
+
+/// What a bench returns.
+pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The allocator of the program that is installed.
 #[global_allocator]
@@ -38,26 +47,54 @@ impl Chance {
     }
 }
 
-/// Nanoseconds of one call: the median of several batches, after a warm-up, within about `budget`.
-pub fn nanoseconds<T>(budget: Duration, mut call: impl FnMut() -> T) -> f64 {
-    let warm = Instant::now();
-    let mut calls = 0u32;
-    while warm.elapsed() < budget / 8 || calls == 0 {
-        black_box(call());
-        calls += 1;
-    }
-    let batch = (calls / 2).max(1);
-    let begin = Instant::now();
-    let mut batches = Vec::new();
-    while begin.elapsed() < budget || batches.is_empty() {
+/// Something to measure: makes a number of calls and says how long they took.
+pub type Timed<'a> = Box<dyn FnMut(u32) -> Duration + 'a>;
+
+/// Measures calls without the cost of an indirect call for each.
+pub fn timed<'a, T>(mut call: impl FnMut() -> T + 'a) -> Timed<'a> {
+    Box::new(move |calls| {
         let start = Instant::now();
-        for _ in 0..batch {
+        for _ in 0..calls {
             black_box(call());
         }
-        batches.push(start.elapsed().as_nanos() as f64 / f64::from(batch));
+        start.elapsed()
+    })
+}
+
+/// Nanoseconds of one call of each: medians of batches that take turns, so that other load on the machine slows all
+/// alike. After a warm-up, and within about `budget` for each.
+pub fn in_turn<const N: usize>(budget: Duration, mut of: [Timed<'_>; N]) -> [f64; N] {
+    let batches = of.each_mut().map(|timed| {
+        let (mut took, mut calls) = (Duration::ZERO, 0u32);
+        while took < budget / 8 {
+            let more = calls.max(1);
+            took += timed(more);
+            calls += more;
+        }
+        // A batch takes about a sixteenth of the budget.
+        let share = budget.as_secs_f64() / 16.0 / took.as_secs_f64();
+        ((f64::from(calls) * share) as u32).max(1)
+    });
+    let begin = Instant::now();
+    let mut times = [(); N].map(|()| Vec::new());
+    while begin.elapsed() < budget * N as u32 {
+        for ((timed, batch), times) in of.iter_mut().zip(batches).zip(&mut times) {
+            times.push(timed(batch).as_nanos() as f64 / f64::from(batch));
+        }
     }
-    batches.sort_by(f64::total_cmp);
-    batches[batches.len() / 2]
+    times.map(median)
+}
+
+/// Nanoseconds of one call.
+pub fn nanoseconds<T>(budget: Duration, call: impl FnMut() -> T) -> f64 {
+    let [time] = in_turn(budget, [timed(call)]);
+    time
+}
+
+/// The middle one of at least one figure.
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 /// A duration for people: `830 ns`, `1.24 µs`, `3.6 ms`.
