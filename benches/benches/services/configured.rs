@@ -87,8 +87,8 @@ impl Configured {
         let (first, last) = (round as u64 * PAIRS, (round as u64 + 1) * PAIRS);
         let (next, began) = (Arc::new(AtomicU64::new(first)), Instant::now());
         let mut tasks = Vec::new();
-        for client in self.clients.iter().cloned() {
-            let next = next.clone();
+        for client in &self.clients {
+            let (client, next) = (client.clone(), next.clone());
             tasks.push(tokio::spawn(async move {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);

@@ -156,7 +156,7 @@ impl Site {
     /// The recorded answer to a call.
     fn told(&self, key: u128) -> Option<&Answer> {
         self.events.iter().find_map(|event| match &event.what {
-            What::Answered { call, answer } if call.key == Key(key) => Some(answer),
+            What::Answered { call, answer } if call.key == Key(key) => Some(&**answer),
             _ => None,
         })
     }

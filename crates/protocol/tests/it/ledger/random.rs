@@ -414,7 +414,7 @@ fn remembered(site: &Site, key: Key) -> Option<(Answer, Moment)> {
         match &event.what {
             What::Answered { call, answer } if call.key == key => {
                 assert!(known.is_none(), "a call is answered once");
-                known = Some((answer.clone(), event.at));
+                known = Some((Answer::clone(answer), event.at));
             }
             What::AnswerForgotten { key: forgotten } if *forgotten == key => return None,
             _ => {}
