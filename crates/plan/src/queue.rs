@@ -1,5 +1,6 @@
 //! The waiting jobs in queue order, laid out to find the jobs that could start now quickly: capacities and
-//! estimates are in separate arrays, and each block of them knows its shortest jobs.
+//! estimates are in separate arrays, and each block of them knows its shortest jobs, as does each group of blocks and
+//! each group of groups. So the next candidate in a long queue is found in a logarithmic number of steps.
 //!
 //! A removed job is only marked; marked places are swept out when half of them are empty. The queue returns
 //! candidates, and never decides whether one starts.
@@ -13,6 +14,10 @@ use std::ops::Range;
 
 /// Jobs in a block. One block is scanned in a few nanoseconds and skipped in one.
 const BLOCK: usize = 64;
+/// Blocks or groups in a group. A power of two, so that divisions are shifts.
+const GROUP: usize = 16;
+/// Levels of groups: enough for 16 million blocks, and with more the last level only has more groups.
+const LEVELS: usize = 6;
 /// Smallest number of places to sweep; below it there is nothing to gain.
 const SWEEP_FROM: usize = 2 * BLOCK;
 
@@ -42,28 +47,124 @@ impl Room {
         }
     }
 
-    /// Lowers the free capacity.
-    pub(crate) fn narrow(&mut self, now: u32) {
-        self.now = now;
+    fn drops(&self) -> &[(u32, u32)] {
+        &self.drops[..self.len]
+    }
+}
+
+/// A bound on jobs by their size.
+pub(crate) trait Bound {
+    /// Whether a job may be within the bound.
+    fn fits(&self, capacity: u32, estimate: u32) -> bool;
+
+    /// Whether some of these jobs may be within it. False only if none is.
+    fn may_fit(&self, jobs: &Shortest) -> bool;
+
+    /// Marks the jobs that may be within the bound, and some others. Loops without an early exit are compiled to vector
+    /// instructions.
+    fn mark(&self, capacities: &[u32], estimates: &[u32], marks: &mut [u32]);
+}
+
+impl Bound for Room {
+    #[inline]
+    fn fits(&self, capacity: u32, estimate: u32) -> bool {
+        capacity <= self.now
+            && self.drops().iter().all(|&(after, free)| estimate <= after || capacity <= free)
     }
 
-    /// Excludes jobs that need at least this capacity for at least this long. If there is no space for it, one of the
-    /// others is replaced: the bound only gets weaker.
-    pub(crate) fn rule_out(&mut self, capacity: u32, length: Seconds) {
-        let rule = (cut_off(length.0 - 1), capacity.saturating_sub(1));
-        let implied = |(after, free): &(u32, u32)| rule.0 <= *after && rule.1 <= *free;
-        if let Some(weaker) = self.drops[..self.len].iter_mut().find(|drop| implied(drop)) {
-            *weaker = rule;
-        } else if self.len < DROPS {
-            self.drop_to(rule.0, rule.1);
+    #[inline]
+    fn may_fit(&self, jobs: &Shortest) -> bool {
+        let shortest = jobs.up_to(self.now);
+        let any_of = |free: u32| jobs.up_to(free) < u32::MAX;
+        shortest < u32::MAX && self.drops().iter().all(|&(after, free)| shortest <= after || any_of(free))
+    }
+
+    #[inline]
+    fn mark(&self, capacities: &[u32], estimates: &[u32], marks: &mut [u32]) {
+        for (mark, &capacity) in marks.iter_mut().zip(capacities) {
+            *mark = u32::from(capacity <= self.now);
+        }
+        for &(after, free) in self.drops() {
+            for ((mark, &capacity), &estimate) in marks.iter_mut().zip(capacities).zip(estimates) {
+                *mark &= u32::from(estimate <= after) | u32::from(capacity <= free);
+            }
+        }
+    }
+}
+
+/// The longest estimate allowed for each capacity: the more capacity, the shorter. Exact for any number of limits.
+pub(crate) struct Limits {
+    /// Jobs of at least this capacity have at most this estimate. Capacities descend, estimates ascend.
+    stairs: Vec<(u32, u32)>,
+    /// For each size class, the longest estimate allowed for its smallest capacity.
+    classes: [u32; CLASSES],
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { stairs: Vec::new(), classes: [NO_LIMIT; CLASSES] }
+    }
+}
+
+impl Limits {
+    /// Allows every job.
+    pub(crate) fn clear(&mut self) {
+        self.stairs.clear();
+        self.classes = [NO_LIMIT; CLASSES];
+    }
+
+    /// Excludes jobs of at least this capacity that have a longer estimate.
+    pub(crate) fn limit(&mut self, capacity: u32, longest: Seconds) {
+        let longest = cut_off(longest.0);
+        if self.longest(capacity) <= longest {
+            return;
+        }
+        // Stairs of at least this capacity that allow as much are implied by the new one.
+        let end = self.stairs.partition_point(|stair| stair.0 >= capacity);
+        let implied = self.stairs[..end].iter().rev().take_while(|stair| stair.1 >= longest).count();
+        if implied == 0 {
+            self.stairs.insert(end, (capacity, longest));
         } else {
-            self.drops.rotate_left(1);
-            self.drops[DROPS - 1] = rule;
+            self.stairs[end - implied] = (capacity, longest);
+            self.stairs.drain(end - implied + 1..end);
+        }
+        for class in &mut self.classes[Shortest::first_class_from(capacity)..] {
+            *class = longest.min(*class);
         }
     }
 
-    fn drops(&self) -> &[(u32, u32)] {
-        &self.drops[..self.len]
+    /// Excludes jobs that need more than this capacity.
+    pub(crate) fn narrow(&mut self, widest: u32) {
+        if let Some(wider) = widest.checked_add(1) {
+            self.limit(wider, Seconds(0));
+        }
+    }
+
+    fn longest(&self, capacity: u32) -> u32 {
+        let below = |stair: &&(u32, u32)| stair.0 <= capacity;
+        self.stairs.iter().find(below).map_or(NO_LIMIT, |&(_, longest)| longest)
+    }
+}
+
+impl Bound for Limits {
+    #[inline]
+    fn fits(&self, capacity: u32, estimate: u32) -> bool {
+        estimate <= self.classes[Shortest::class(capacity)] && estimate <= self.longest(capacity)
+    }
+
+    #[inline]
+    fn may_fit(&self, jobs: &Shortest) -> bool {
+        jobs.0.iter().zip(&self.classes).fold(false, |any, (shortest, longest)| any | (shortest <= longest))
+    }
+
+    #[inline]
+    fn mark(&self, capacities: &[u32], estimates: &[u32], marks: &mut [u32]) {
+        let widest = self.stairs.first().filter(|stair| stair.1 == 0).map_or(u32::MAX, |stair| stair.0 - 1);
+        let longest = self.longest(1);
+        for ((mark, &capacity), &estimate) in marks.iter_mut().zip(capacities).zip(estimates) {
+            *mark =
+                u32::from(capacity <= widest) & (u32::from(estimate <= longest) | u32::from(capacity == 0));
+        }
     }
 }
 
@@ -74,19 +175,32 @@ struct Place {
     live: bool,
 }
 
-/// Size classes by powers of two; the last one contains all larger sizes.
+/// Longest estimate, see [`cut_off`].
+const NO_LIMIT: u32 = u32::MAX - 1;
+/// Size classes: nothing, then by powers of two; the last one contains all larger sizes.
 const CLASSES: usize = 16;
 
-/// For each size class, the shortest estimate of a block's jobs of this class or smaller. [`u32::MAX`] if
-/// there are none.
-#[derive(Clone, Copy)]
-struct Shortest([u32; CLASSES]);
+/// For each size class, the shortest estimate of some jobs of this class or smaller. [`u32::MAX`] if there are none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shortest([u32; CLASSES]);
 
 impl Shortest {
     const OF_NONE: Shortest = Shortest([u32::MAX; CLASSES]);
 
+    #[inline]
     fn class(capacity: u32) -> usize {
-        (capacity.max(1).ilog2() as usize).min(CLASSES - 1)
+        ((u32::BITS - capacity.leading_zeros()) as usize).min(CLASSES - 1)
+    }
+
+    /// The first class that has no smaller capacity.
+    fn first_class_from(capacity: u32) -> usize {
+        capacity.checked_sub(1).map_or(0, |below| (Shortest::class(below) + 1).min(CLASSES))
+    }
+
+    /// The shortest estimate of the jobs of this capacity or less, and of some that are larger.
+    #[inline]
+    fn up_to(&self, capacity: u32) -> u32 {
+        self.0[Shortest::class(capacity)]
     }
 
     fn include(&mut self, capacity: u32, estimate: u32) {
@@ -95,12 +209,14 @@ impl Shortest {
         }
     }
 
-    /// Whether the block may contain a job that fits. False only if it has none.
-    #[inline]
-    fn may_fit(&self, room: &Room) -> bool {
-        let shortest = self.0[Shortest::class(room.now)];
-        let any_of = |free: u32| free > 0 && self.0[Shortest::class(free)] < u32::MAX;
-        shortest < u32::MAX && room.drops().iter().all(|&(after, free)| shortest <= after || any_of(free))
+    fn of_all(parts: &[Shortest]) -> Shortest {
+        let mut all = Shortest::OF_NONE;
+        for part in parts {
+            for (shortest, &other) in all.0.iter_mut().zip(&part.0) {
+                *shortest = other.min(*shortest);
+            }
+        }
+        all
     }
 }
 
@@ -110,7 +226,10 @@ pub(crate) struct Queue {
     /// In seconds, capped.
     estimates: Vec<u32>,
     places: Vec<Place>,
-    blocks: Vec<Shortest>,
+    /// Of each block; then of each group of blocks, of each group of groups, and so on.
+    levels: [Vec<Shortest>; LEVELS],
+    /// Number of levels in use. The last one has few groups.
+    depth: usize,
     /// No place before this one is live.
     front: usize,
     live: usize,
@@ -121,7 +240,8 @@ impl Queue {
         self.capacities.clear();
         self.estimates.clear();
         self.places.clear();
-        self.blocks.clear();
+        self.levels.iter_mut().for_each(Vec::clear);
+        self.depth = 0;
         self.front = 0;
         self.live = 0;
     }
@@ -150,9 +270,14 @@ impl Queue {
         self.places.insert(at, place);
         self.front = self.front.min(at);
         self.live += 1;
-        // An appended job only adds to the summary of the last block. An insertion shifts all later blocks.
+        // An appended job only adds to the summaries of the last block and its groups. An insertion shifts all later
+        // blocks.
         if at + 1 == self.places.len() && !at.is_multiple_of(BLOCK) {
-            self.blocks[at / BLOCK].include(self.capacities[at], self.estimates[at]);
+            let mut group = at / BLOCK;
+            for level in &mut self.levels[..self.depth] {
+                level[group].include(self.capacities[at], self.estimates[at]);
+                group /= GROUP;
+            }
         } else {
             self.summarise_from(at / BLOCK);
         }
@@ -199,35 +324,49 @@ impl Queue {
         Some(self.take(at))
     }
 
-    /// The first place from `from` on whose job may fit the room.
-    pub(crate) fn candidate(&self, from: usize, room: &Room) -> Option<usize> {
+    /// The first place from `from` on whose job may be within the bound.
+    pub(crate) fn candidate(&self, from: usize, bound: &impl Bound) -> Option<usize> {
         let mut from = from.max(self.front);
         // Often it is the very next one.
-        if self.places.get(from).is_some_and(|place| place.live) && self.fits(from, room) {
+        if self.places.get(from).is_some_and(|place| place.live)
+            && bound.fits(self.capacities[from], self.estimates[from])
+        {
             return Some(from);
         }
-        while from < self.places.len() {
-            let block = from / BLOCK;
-            let end = ((block + 1) * BLOCK).min(self.places.len());
-            if self.blocks[block].may_fit(room)
-                && let Some(found) = self.candidate_in(from..end, room)
-            {
+        loop {
+            let block = self.next_block(from / BLOCK, bound)?;
+            let end = (block + 1) * BLOCK;
+            let range = from.max(block * BLOCK)..end.min(self.places.len());
+            if let Some(found) = self.candidate_in(range, bound) {
                 return Some(found);
             }
             from = end;
         }
-        None
     }
 
-    fn fits(&self, at: usize, room: &Room) -> bool {
-        let (capacity, estimate) = (self.capacities[at], self.estimates[at]);
-        capacity <= room.now
-            && room.drops().iter().all(|&(after, free)| estimate <= after || capacity <= free)
+    /// The first block from `at` on that may contain a job within the bound.
+    fn next_block(&self, mut at: usize, bound: &impl Bound) -> Option<usize> {
+        let mut level = 0;
+        loop {
+            if bound.may_fit(self.levels[level].get(at)?) {
+                if level == 0 {
+                    return Some(at);
+                }
+                level -= 1;
+                at *= GROUP;
+                continue;
+            }
+            at += 1;
+            while at.is_multiple_of(GROUP) && level + 1 < self.depth {
+                level += 1;
+                at /= GROUP;
+            }
+        }
     }
 
-    /// Whether any job may fit the room. False only if none does.
-    pub(crate) fn may_fit(&self, room: &Room) -> bool {
-        self.blocks.iter().any(|block| block.may_fit(room))
+    /// Whether any job may be within the bound. False only if none is.
+    pub(crate) fn may_fit(&self, bound: &impl Bound) -> bool {
+        self.next_block(0, bound).is_some()
     }
 
     pub(crate) fn get(&self, at: usize) -> Waiting {
@@ -241,7 +380,7 @@ impl Queue {
     /// Removes the job at a place. The places of the others do not change until [`Queue::sweep`].
     pub(crate) fn take(&mut self, at: usize) -> (JobKey, Waiting) {
         let place = self.places[at];
-        let shortest = self.blocks[at / BLOCK].0[Shortest::class(self.capacities[at])];
+        let shortest = self.levels[0][at / BLOCK].up_to(self.capacities[at]);
         let was_shortest = self.estimates[at] == shortest;
         self.places[at].live = false;
         // Larger than almost any room, so the vectorized scan skips the empty place.
@@ -293,35 +432,54 @@ impl Queue {
         (from.max(self.front)..self.places.len()).find(|&at| self.places[at].live)
     }
 
-    fn candidate_in(&self, range: Range<usize>, room: &Room) -> Option<usize> {
+    fn candidate_in(&self, range: Range<usize>, bound: &impl Bound) -> Option<usize> {
         let capacities = &self.capacities[range.clone()];
         let estimates = &self.estimates[range.clone()];
-        // Loops without an early exit are compiled to vector instructions.
-        let mut fits = [0u32; BLOCK];
-        let fits = &mut fits[..range.len()];
-        for (fits, &capacity) in fits.iter_mut().zip(capacities) {
-            *fits = u32::from(capacity <= room.now);
-        }
-        for &(after, free) in room.drops() {
-            for ((fits, &capacity), &estimate) in fits.iter_mut().zip(capacities).zip(estimates) {
-                *fits &= u32::from(estimate <= after) | u32::from(capacity <= free);
+        let mut marks = [0u32; BLOCK];
+        let marks = &mut marks[..range.len()];
+        bound.mark(capacities, estimates, marks);
+        let mut marked = marks.iter().zip(range).filter(|&(&mark, _)| mark != 0);
+        marked
+            .find(|&(_, at)| bound.fits(self.capacities[at], self.estimates[at]) && self.places[at].live)
+            .map(|(_, at)| at)
+    }
+
+    /// Builds the summaries of all blocks from one on, and of their groups.
+    fn summarise_from(&mut self, mut first: usize) {
+        let mut len = self.places.len().div_ceil(BLOCK);
+        for level in 0..LEVELS {
+            if level >= self.depth {
+                first = 0;
             }
-        }
-        if fits.iter().fold(0, |any, fits| any | fits) == 0 {
-            return None;
-        }
-        fits.iter().zip(range).find(|&(&fits, at)| fits != 0 && self.places[at].live).map(|(_, at)| at)
-    }
-
-    fn summarise_from(&mut self, first: usize) {
-        self.blocks.resize(self.places.len().div_ceil(BLOCK), Shortest::OF_NONE);
-        for block in first..self.blocks.len() {
-            self.summarise(block);
+            self.levels[level].resize(len, Shortest::OF_NONE);
+            for at in first..len {
+                self.levels[level][at] = self.summary(level, at);
+            }
+            if len <= GROUP || level + 1 == LEVELS {
+                self.depth = level + 1;
+                break;
+            }
+            (first, len) = (first / GROUP, len.div_ceil(GROUP));
         }
     }
 
-    fn summarise(&mut self, block: usize) {
-        let range = block * BLOCK..((block + 1) * BLOCK).min(self.places.len());
+    /// Renews the summary of a block, and those of its groups as far as they change.
+    fn summarise(&mut self, mut at: usize) {
+        for level in 0..self.depth {
+            let summary = self.summary(level, at);
+            if std::mem::replace(&mut self.levels[level][at], summary) == summary {
+                break;
+            }
+            at /= GROUP;
+        }
+    }
+
+    fn summary(&self, level: usize, at: usize) -> Shortest {
+        if level > 0 {
+            let parts = &self.levels[level - 1];
+            return Shortest::of_all(&parts[at * GROUP..((at + 1) * GROUP).min(parts.len())]);
+        }
+        let range = at * BLOCK..((at + 1) * BLOCK).min(self.places.len());
         let mut shortest = [u32::MAX; CLASSES];
         for (&capacity, &estimate) in self.capacities[range.clone()].iter().zip(&self.estimates[range]) {
             let class = &mut shortest[Shortest::class(capacity)];
@@ -330,7 +488,7 @@ impl Queue {
         for class in 1..CLASSES {
             shortest[class] = shortest[class].min(shortest[class - 1]);
         }
-        self.blocks[block] = Shortest(shortest);
+        Shortest(shortest)
     }
 }
 
@@ -413,6 +571,8 @@ mod tests {
     use super::*;
     use crate::policy::Owner;
     use crate::units::{Capacity, Seconds, Time};
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     fn job(submit: i64, capacity: u32, estimate: i64, priority: i32) -> Waiting {
         let (submit, estimate, capacity) = (Time(submit), Seconds(estimate), Capacity(capacity));
@@ -476,5 +636,102 @@ mod tests {
         queue.push_front(JobKey(7_000), job(0, 3, 1, -5));
         assert_eq!(queue.pop_front().map(|(key, _)| key), Some(JobKey(7_000)));
         assert_eq!(drain(&mut queue), rest[800..]);
+    }
+
+    fn drawn_jobs(most: usize) -> impl Strategy<Value = Vec<(u32, i64)>> {
+        let capacity = prop_oneof![0..6u32, 1..70_000u32, (0..17u32).prop_map(|power| 1 << power)];
+        let estimate = prop_oneof![1..50i64, 1..100_000i64, Just(1i64 << 40)];
+        prop::collection::vec((capacity, estimate), 1..most)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(2000),
+            failure_persistence: None,
+            ..ProptestConfig::with_cases(100)
+        })]
+
+        /// The plain twin is the list of all limits.
+        #[test]
+        fn limits_exclude_the_same_jobs_as_each_of_them(limits in drawn_jobs(40), jobs in drawn_jobs(80)) {
+            let mut room = Limits::default();
+            for (number, &(capacity, longest)) in limits.iter().enumerate() {
+                room.limit(capacity, Seconds(longest));
+                prop_assert!(room.stairs.is_sorted_by(|one, two| one.0 > two.0 && one.1 < two.1));
+                let mut all = Shortest::OF_NONE;
+                let mut any = false;
+                for &(capacity, estimate) in &jobs {
+                    let fits = |&(from, longest): &(u32, i64)| {
+                        capacity < from || cut_off(estimate) <= cut_off(longest)
+                    };
+                    let plain = limits[..=number].iter().all(fits);
+                    prop_assert_eq!(room.fits(capacity, cut_off(estimate)), plain);
+                    all.include(capacity, cut_off(estimate));
+                    any |= plain;
+                }
+                prop_assert!(!any || room.may_fit(&all));
+                let mut marks = vec![0; jobs.len()];
+                let (capacities, estimates): (Vec<u32>, Vec<u32>) =
+                    jobs.iter().map(|&(capacity, estimate)| (capacity, cut_off(estimate))).unzip();
+                room.mark(&capacities, &estimates, &mut marks);
+                for (mark, (capacity, estimate)) in marks.into_iter().zip(capacities.into_iter().zip(estimates)) {
+                    prop_assert!(mark != 0 || !room.fits(capacity, estimate));
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(2000),
+            failure_persistence: None,
+            ..ProptestConfig::with_cases(24)
+        })]
+
+        /// The plain twin is a list in the order of submission, searched from its begin.
+        #[test]
+        fn a_long_queue_finds_the_same_candidates_as_a_list(
+            jobs in drawn_jobs(3_000),
+            steps in prop::collection::vec((0..40usize, any::<prop::sample::Index>(), 0..70_000u32, 1..100_000i64), 150),
+        ) {
+            let mut queue = Queue::default();
+            let mut list: Vec<(u32, u32, i64)> = Vec::new();
+            let mut rest = (0u32..).zip(jobs);
+            for (number, from, widest, longest) in steps {
+                for (key, (capacity, estimate)) in rest.by_ref().take(number * number / 10) {
+                    queue.insert(Order::Submit, JobKey(key), job(i64::from(key), capacity, estimate, 0));
+                    list.push((key, capacity, estimate));
+                }
+                let mut limits = Limits::default();
+                limits.narrow(widest);
+                limits.limit(widest / 4, Seconds(longest));
+                let mut room = Room::new(widest);
+                room.drop_to(cut_off(longest), (widest / 4).saturating_sub(1));
+                let live: Vec<usize> = (0..queue.places.len()).filter(|&at| queue.places[at].live).collect();
+                prop_assert_eq!(live.len(), list.len());
+                let skipped = if list.is_empty() { 0 } else { from.index(list.len()) };
+                let fits = |bound: &dyn Fn(u32, u32) -> bool| {
+                    let mut behind = list.iter().zip(&live).skip(skipped);
+                    behind.find(|((_, capacity, estimate), _)| bound(*capacity, cut_off(*estimate)))
+                        .map(|(_, at)| *at)
+                };
+                let begin = live.get(skipped).copied().unwrap_or(0);
+                let found = queue.candidate(begin, &limits);
+                prop_assert_eq!(found, fits(&|capacity, estimate| limits.fits(capacity, estimate)));
+                let plain = fits(&|capacity, estimate| room.fits(capacity, estimate));
+                prop_assert_eq!(queue.candidate(begin, &room), plain);
+                if let Some(at) = found {
+                    let (key, _) = queue.take(at);
+                    list.retain(|job| job.0 != key.0);
+                }
+                for _ in 0..number * number / 20 {
+                    let Some((key, _)) = queue.pop_front() else { break };
+                    prop_assert_eq!(key.0, list.remove(0).0);
+                }
+                if number % 8 == 0 {
+                    queue.sweep();
+                }
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::{Need, Profile};
 use crate::queue::amount;
-use crate::units::Time;
+use crate::units::{Seconds, Time};
 use std::ops::Range;
 
 /// Free capacity over time; only gets fuller. Empty if it is not in use.
@@ -25,33 +25,50 @@ pub(crate) struct Flat {
 const FACTS: usize = 8;
 const FACTS_FROM: usize = 64;
 
-/// Results of the last searches: a need does not fit before an index. Indexes only grow when steps are inserted, so a
-/// fact stays true. Replaced in turn.
-#[derive(Default)]
+/// Result of a search: a capacity is not free for a length from any step before an index.
+#[derive(Clone, Copy)]
+struct Fact {
+    capacity: u32,
+    length: i64,
+    before: usize,
+}
+
+/// Results of the last searches. Indexes only grow when steps are inserted, so a fact stays true. Replaced in turn.
 struct Facts {
-    known: [Option<(Need, usize)>; FACTS],
+    known: [Fact; FACTS],
     next: usize,
 }
 
+impl Default for Facts {
+    /// Facts that rule nothing out.
+    fn default() -> Facts {
+        Facts { known: [Fact { capacity: u32::MAX, length: i64::MAX, before: 0 }; FACTS], next: 0 }
+    }
+}
+
 impl Facts {
-    /// A need that is smaller in both dimensions and does not fit rules out the larger one.
-    fn not_before(&self, need: Need) -> usize {
-        let smaller =
-            |(known, _): &&(Need, usize)| known.capacity <= need.capacity && known.length <= need.length;
-        self.known.iter().flatten().filter(smaller).map(|&(_, at)| at).max().unwrap_or(0)
+    /// A need that is smaller in both dimensions and does not fit rules out the larger one. Returns the index before
+    /// which it does not fit, and the length for which that is known.
+    #[inline]
+    fn not_before(&self, need: Need) -> (usize, i64) {
+        let mut best = (0, 0);
+        for fact in &self.known {
+            if fact.before > best.0 && fact.capacity <= need.capacity.0 && fact.length <= need.length.0 {
+                best = (fact.before, fact.length);
+            }
+        }
+        best
     }
 
-    fn learn(&mut self, need: Need, at: usize) {
-        let implied = |known: &Option<(Need, usize)>| {
-            known.is_some_and(|(known, before)| {
-                need.capacity <= known.capacity && need.length <= known.length && at >= before
-            })
-        };
+    fn learn(&mut self, need: Need, before: usize) {
+        let (capacity, length) = (need.capacity.0, need.length.0);
+        let implied =
+            |fact: &Fact| capacity <= fact.capacity && length <= fact.length && before >= fact.before;
         let slot = self.known.iter().position(implied).unwrap_or_else(|| {
             self.next = (self.next + 1) % FACTS;
             self.next
         });
-        self.known[slot] = Some((need, at));
+        self.known[slot] = Fact { capacity, length, before };
     }
 }
 
@@ -113,14 +130,12 @@ impl Flat {
 
     /// Each time from the origin on at which less is free than before, and the free capacity then.
     pub(crate) fn drops(&self) -> impl Iterator<Item = (Time, u32)> {
-        let mut least = self.free_now();
-        let steps = self.times[self.head..].iter().zip(&self.free[self.head..]);
-        let lower = steps.filter(move |&(_, &free)| {
-            let before = least;
-            least = least.min(free);
-            free < before
-        });
-        lower.map(|(&time, &free)| (Time(time), free))
+        let mut at = self.head;
+        std::iter::from_fn(move || {
+            let least = self.free[at];
+            at += 1 + first(&self.free[at + 1..], |free| free < least)?;
+            Some((Time(self.times[at]), self.free[at]))
+        })
     }
 
     /// The most that is free at any instant before `until`.
@@ -137,27 +152,36 @@ impl Flat {
     }
 
     /// The earliest start later than now at which `need` fits, if it is before `until`: the steps that it covers, the
-    /// last one maybe in part.
-    pub(crate) fn earliest_later(&mut self, need: Need, until: Time) -> Option<Range<usize>> {
+    /// last one maybe in part. Otherwise a length, less than needed: the capacity is not free for longer from any start
+    /// later than now and before `until`.
+    pub(crate) fn earliest_later(&mut self, need: Need, until: Time) -> Result<Range<usize>, Seconds> {
         let wanted = need.capacity.0;
         let remembers = self.times.len() - self.head > FACTS_FROM;
-        let known = if remembers { self.facts.not_before(need) } else { 0 };
+        let (known, length) = if remembers { self.facts.not_before(need) } else { (0, 0) };
+        let mut longest = Seconds(length - 1);
         let mut at = known.max(self.head + 1);
         let found = loop {
-            at += first(self.free.get(at..)?, |free| free >= wanted)?;
+            let enough = self.free.get(at..).and_then(|free| first(free, |free| free >= wanted));
+            at += enough.ok_or(longest)?;
             if self.times[at] >= until.0 {
-                return None;
+                return Err(longest);
             }
-            let stop = self.stop(at, need);
-            match first(&self.free[at..stop], |free| free < wanted) {
-                None => break at..stop,
-                Some(short) => at += short + 1,
+            // Most room that is too short ends soon, so its end is looked for first.
+            let begin = self.times[at];
+            let end = begin.saturating_add(need.length.0);
+            let after = at + 1;
+            let short =
+                after + first(&self.free[after..], |free| free < wanted).unwrap_or(self.free.len() - after);
+            match self.times.get(short) {
+                Some(&time) if time < end => longest = longest.max(Seconds(time - begin)),
+                _ => break at..after + self.times[after..short].partition_point(|&time| time < end),
             }
+            at = short + 1;
         };
         if remembers && found.start > known {
             self.facts.learn(need, found.start);
         }
-        Some(found)
+        Ok(found)
     }
 
     pub(crate) fn time(&self, at: usize) -> Time {
@@ -245,8 +269,17 @@ mod tests {
                     continue;
                 }
                 let later = profile.earliest_fit(now, need, None).filter(|start| start.0 < until);
-                prop_assert_eq!(found.clone().map(|steps| flat.time(steps.start)), later);
-                if let (Some(steps), Some(start)) = (found, later) {
+                prop_assert_eq!(found.clone().ok().map(|steps| flat.time(steps.start)), later);
+                // No longer need of this capacity has room there either.
+                if let Err(Seconds(longest)) = found {
+                    prop_assert!(longest < need.length.0);
+                    let longer = Need { length: Seconds((longest + 1).max(1)), ..need };
+                    let starts = (now.0 + 1..until.min(1_500)).filter(|&start| profile.free_at(Time(start - 1)) != profile.free_at(Time(start)));
+                    for start in starts {
+                        prop_assert!(!profile.fits(Time(start), longer), "{start}");
+                    }
+                }
+                if let (Ok(steps), Some(start)) = (found, later) {
                     let span = Span::starting(start, need.length, need.capacity);
                     profile.add(span);
                     prop_assert_eq!(i64::from(flat.add(steps, need)), profile.min_free(span.interval).max(0));

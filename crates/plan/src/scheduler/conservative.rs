@@ -25,12 +25,12 @@
 use super::Scheduler;
 use crate::policy::{JobKey, Waiting};
 use crate::profile::Flat;
-use crate::queue::{Room, amount, cut_off};
+use crate::queue::{DROPS, Limits, Room, amount, cut_off};
 use crate::units::{Seconds, Span, Time};
 
-/// Reach of the plan, in multiples of a candidate's length: at first, and again if that was not enough. After that it
-/// is not limited.
-const REACH: [i64; 2] = [1, 4];
+/// Reach of the plan, in multiples of a candidate's length: at first, and each time again if that was not enough. A plan
+/// of the whole queue costs the square of its length, so it is only the last resort.
+const REACH: [i64; 5] = [1, 4, 16, 64, 256];
 
 /// A job that may start now.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl Ahead {
         self.placed.clear();
         self.in_profile = 0;
         self.plan.clear();
-        self.course = Course::default();
+        self.course.clear();
     }
 
     /// Whether there is a plan, which must be dropped if the profile changes in an unforeseen way.
@@ -73,7 +73,6 @@ impl Ahead {
 }
 
 /// Progress of the plan through the queue.
-#[derive(Clone, Copy)]
 struct Course {
     /// The next place of the queue.
     next: usize,
@@ -82,16 +81,22 @@ struct Course {
     /// Jobs before `next` without a known place begin here at the earliest, so the plan is exact until here.
     horizon: Time,
     /// Bound of the jobs that may have a place before both.
-    room: Room,
+    room: Limits,
 }
 
 impl Default for Course {
     fn default() -> Course {
-        Course { next: 0, reach: Time::MAX, horizon: Time::MAX, room: Room::new(u32::MAX) }
+        Course { next: 0, reach: Time::MAX, horizon: Time::MAX, room: Limits::default() }
     }
 }
 
 impl Course {
+    fn clear(&mut self) {
+        let Course { next, reach, horizon, room } = self;
+        (*next, *reach, *horizon) = (0, Time::MAX, Time::MAX);
+        room.clear();
+    }
+
     /// Notes that a job cannot begin within reach.
     fn skip(&mut self) {
         self.horizon = self.horizon.min(self.reach);
@@ -100,7 +105,10 @@ impl Course {
     /// Forgets which jobs were ruled out.
     fn renew_room(&mut self, plan: &Flat) {
         let until = self.horizon.min(self.reach);
-        self.room = Room::new(if until < Time::MAX { plan.most_free(until) } else { u32::MAX });
+        self.room.clear();
+        if until < Time::MAX {
+            self.room.narrow(plan.most_free(until));
+        }
     }
 }
 
@@ -155,7 +163,7 @@ impl Scheduler {
         self.update_plan();
         let plan = &self.ahead.plan;
         let mut room = Room::new(plan.free_now());
-        plan.drops().for_each(|(time, free)| room.drop_to(cut_off((time - now).0), free));
+        plan.drops().take(DROPS).for_each(|(time, free)| room.drop_to(cut_off((time - now).0), free));
         while let Some(at) = self.queue.candidate(from, &room) {
             let job = self.queue.get(at);
             if plan.fits_now(job.need()) {
@@ -169,7 +177,7 @@ impl Scheduler {
     /// Starts the candidate, or finds out that it cannot start.
     fn decide(&mut self, candidate: Candidate, started: &mut impl FnMut(JobKey)) {
         let now = self.now();
-        let Course { next, reach, horizon, .. } = self.ahead.course;
+        let &Course { next, reach, horizon, .. } = &self.ahead.course;
         let known = next > 0 && now + candidate.job.estimate <= reach.min(horizon);
         if known && self.follow_queue(candidate, started).is_ok() {
             return;
@@ -326,12 +334,15 @@ impl Scheduler {
     fn place_before_horizon(&mut self, at: usize) -> Option<u32> {
         let job = self.queue.get(at);
         let Ahead { plan, course, .. } = &mut self.ahead;
-        let Some(steps) = plan.earliest_later(job.need(), course.horizon.min(course.reach)) else {
-            course.skip();
-            if course.reach < Time::MAX {
-                course.room.rule_out(job.capacity.0, job.estimate);
+        let steps = match plan.earliest_later(job.need(), course.horizon.min(course.reach)) {
+            Ok(steps) => steps,
+            Err(longest) => {
+                course.skip();
+                if course.reach < Time::MAX {
+                    course.room.limit(job.capacity.0, longest);
+                }
+                return None;
             }
-            return None;
         };
         let start = plan.time(steps.start);
         if start + job.estimate > course.horizon {
