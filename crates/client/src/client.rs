@@ -11,6 +11,7 @@ use bookahead_protocol::{Caller, Name};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{RequestBuilder, Response, Url};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -30,6 +31,10 @@ const VIA: HeaderName = HeaderName::from_static(header::VIA);
 const ACTIVE: HeaderName = HeaderName::from_static(header::ACTIVE);
 const EPOCH: HeaderName = HeaderName::from_static(header::EPOCH);
 const CLOCK_SPEED: HeaderName = HeaderName::from_static(header::CLOCK_SPEED);
+
+/// A future that is compiled once, in this crate. Otherwise every program and test that makes a call would compile the
+/// whole HTTP client again.
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A client of one server. Clones share connections, the address in use and the last known clock of the server.
 #[derive(Debug, Clone)]
@@ -154,10 +159,17 @@ impl Client {
         *self.server_clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn once(&self, order: &Order, within: Duration) -> Result<Reply, ClientError> {
-        // reqwest applies this timeout up to the last byte of the body, so reading the reply needs no other.
-        let response = self.send(order, within, |request| request.timeout(within)).await?;
-        Reply::read(response, within, self.options.most_bytes).await
+    /// Sends a request and reads its answer.
+    pub(crate) fn once<'a>(
+        &'a self,
+        order: &'a Order,
+        within: Duration,
+    ) -> Boxed<'a, Result<Reply, ClientError>> {
+        Box::pin(async move {
+            // reqwest applies this timeout up to the last byte of the body, so reading the reply needs no other.
+            let response = self.send(order, within, |request| request.timeout(within)).await?;
+            Reply::read(response, within, self.options.most_bytes).await
+        })
     }
 
     pub(crate) async fn ask(&self, order: &Order) -> Result<Reply, ClientError> {
@@ -166,7 +178,11 @@ impl Client {
 
     /// Repeats a request until there is an answer. The request must carry a key or be idempotent. If the first
     /// attempt cannot connect, it fails at once, because nothing was sent.
-    pub(crate) async fn insist(&self, order: &Order) -> Result<Reply, ClientError> {
+    pub(crate) fn insist<'a>(&'a self, order: &'a Order) -> Boxed<'a, Result<Reply, ClientError>> {
+        Box::pin(self.repeat(order))
+    }
+
+    async fn repeat(&self, order: &Order) -> Result<Reply, ClientError> {
         let until = Instant::now() + self.options.patience;
         let mut within = self.options.timeout;
         let mut pause = FIRST_PAUSE;

@@ -4,7 +4,7 @@
 use super::front::{Credentials, Watched, start};
 use super::own_keys::calls_key;
 use super::reload::Current;
-use super::{DaemonError, Running};
+use super::{Boxed, DaemonError, Running};
 use crate::config::{BrokerConfig, Calls, Common, PeerLink, url_below};
 use crate::http::JobOutputs;
 use crate::journal::Kind;
@@ -29,7 +29,11 @@ use tokio::task::JoinSet;
 const MISSES: u32 = 3;
 
 /// Starts a broker. Paths are relative to `base`.
-pub async fn broker(config: &BrokerConfig, base: &Path) -> Result<Running, DaemonError> {
+pub fn broker<'a>(config: &'a BrokerConfig, base: &'a Path) -> Boxed<'a, Result<Running, DaemonError>> {
+    Box::pin(start_broker(config, base))
+}
+
+async fn start_broker(config: &BrokerConfig, base: &Path) -> Result<Running, DaemonError> {
     config.check()?;
     let unnamed = for_unnamed(config, base)?;
     let peers = peers(config, base)?;

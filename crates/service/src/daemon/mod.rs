@@ -28,5 +28,11 @@ pub use site::{check_site, examine_site, site};
 
 pub use crate::config::JOURNAL;
 
+use std::pin::Pin;
+
+/// A future that is compiled once, in this crate. Otherwise every program and test that starts a service would compile
+/// most of the service again.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// Version that services report.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -4,7 +4,7 @@
 use super::batch::{Driven, driven, idle, job_account, longest_command, projects, scheduler};
 use super::front::{Credentials, Watched, exposed_state, start};
 use super::reload::Current;
-use super::{DaemonError, Running};
+use super::{Boxed, DaemonError, Running};
 use crate::config::{BatchConfig, Common, SiteConfig, url_below};
 use crate::http::limits::MOST_ATTRIBUTES;
 use crate::http::listener::Listen;
@@ -41,7 +41,15 @@ fn say_if_no_programs(config: &SiteConfig, about: &mut Heartbeat) {
 
 /// Starts a site. Paths are relative to `base`. `on_lost_journal` decides what to do with reservations in the batch
 /// system if the journal is new.
-pub async fn site(
+pub fn site<'a>(
+    config: &'a SiteConfig,
+    base: &'a Path,
+    on_lost_journal: OnLostJournal,
+) -> Boxed<'a, Result<Running, DaemonError>> {
+    Box::pin(start_site(config, base, on_lost_journal))
+}
+
+async fn start_site(
     config: &SiteConfig,
     base: &Path,
     on_lost_journal: OnLostJournal,
@@ -173,7 +181,11 @@ pub fn check_site(config: &SiteConfig, base: &Path) -> Result<(), DaemonError> {
 }
 
 /// Examines everything that a site needs. Paths are relative to `base`.
-pub async fn examine_site(config: &SiteConfig, base: &Path) -> Vec<Finding> {
+pub fn examine_site<'a>(config: &'a SiteConfig, base: &'a Path) -> Boxed<'a, Vec<Finding>> {
+    Box::pin(examined(config, base))
+}
+
+async fn examined(config: &SiteConfig, base: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     match check_site(config, base) {
         Ok(()) => findings.push(Finding::well("configuration", "valid, and its files are readable")),
