@@ -1,5 +1,5 @@
 //! All benches in one process, so that what failed in any of them is named at the end. This is what
-//! `cargo bench -p bookahead-benches` runs. Each bench can also run alone.
+//! `cargo bench -p bookahead-benches` runs, or some of them with `-- ledger plan`. Each bench is also a target of its own.
 
 use bookahead_benches::Report;
 
@@ -16,15 +16,15 @@ mod simulate;
 
 fn main() -> Report {
     Report::of_all(&[
-        profile::main,
-        plan::main,
-        placement::main,
-        candidates::main,
-        ledger::main,
-        negotiation::main,
-        simulate::main,
-        journal::main,
-        services::main,
-        overload::main,
+        ("profile", profile::main),
+        ("plan", plan::main),
+        ("placement", placement::main),
+        ("candidates", candidates::main),
+        ("ledger", ledger::main),
+        ("negotiation", negotiation::main),
+        ("simulate", simulate::main),
+        ("journal", journal::main),
+        ("services", services::main),
+        ("overload", overload::main),
     ])
 }

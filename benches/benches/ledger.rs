@@ -2,7 +2,7 @@
 //! commit and an expiry, with and without a queue of 100 jobs, compared with a list of spans that is scanned
 //! completely. Growth is the factor from a tenth of the reservations.
 
-use bookahead_benches::{Chance, Guard, Outcome, Report, guard, median, people};
+use bookahead_benches::{Chance, CpuTime, Guard, Outcome, Report, guard, median, people};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules, Weights};
 use bookahead_plan::{Capacity, Interval, Owner, Policy, Running, Seconds, Span, Time, Waiting};
 use bookahead_protocol::ledger::{Ledger, Offered, Rules, View, Views};
@@ -10,7 +10,6 @@ use bookahead_protocol::{
     Answer, Call, Caller, Envelope, Key, Millis, Moment, Part, Request, ReservationId, Resource,
 };
 use std::hint::black_box;
-use std::time::Instant;
 
 const MACHINE: u32 = 1_024;
 /// Seconds between the begins of two reservations; three fifths of the machine are then reserved.
@@ -184,14 +183,14 @@ impl Site {
         let first_user = self.keys + BATCH as u128;
         let committing = site.timed_as(first_user, (0..BATCH).map(commit).collect(), views);
         site.timed(left.to_vec(), views);
-        let start = Instant::now();
+        let start = CpuTime::now();
         let expired = black_box(site.ledger.tick(Moment(60_000))).events.len();
         let expiring = start.elapsed().as_nanos() as f64 / expired.max(1) as f64;
         [probing, holding, committing, expiring]
     }
 
     fn timed(&mut self, calls: Vec<Call>, views: &Views) -> f64 {
-        let start = Instant::now();
+        let start = CpuTime::now();
         let count = calls.len() as f64;
         for call in calls {
             black_box(self.call(1, call, views));
@@ -203,7 +202,7 @@ impl Site {
     fn timed_as(&mut self, first: u128, calls: Vec<Call>, views: &Views) -> f64 {
         let keys = std::mem::replace(&mut self.keys, first);
         let offset = keys - first;
-        let start = Instant::now();
+        let start = CpuTime::now();
         let count = calls.len() as f64;
         for call in calls {
             self.keys += 1;
@@ -232,7 +231,7 @@ impl Plain {
         let chance = &mut Chance::new(round as u64);
         let batch = 2_000_000 / count;
         let mut time = |work: &mut dyn FnMut(i64)| {
-            let start = Instant::now();
+            let start = CpuTime::now();
             (0..batch).for_each(|_| work(DAY + chance.below(horizon) as i64));
             start.elapsed().as_nanos() as f64 / batch as f64
         };

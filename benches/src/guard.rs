@@ -135,11 +135,18 @@ fn short(ratio: f64) -> String {
 pub struct Report(Vec<String>);
 
 impl Report {
-    /// Runs several benches and names at the end what failed in any of them.
-    pub fn of_all(benches: &[fn() -> Report]) -> Report {
+    /// Runs several benches, or those that the command line names, and names at the end what failed in any of them.
+    pub fn of_all(benches: &[(&str, fn() -> Report)]) -> Report {
+        let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+        let unknown = wanted.iter().filter(|word| benches.iter().all(|(name, _)| name != word));
+        let mut failed: Vec<String> = unknown.map(|word| format!("unknown bench '{word}'")).collect();
         let began = Instant::now();
-        let failed = benches.iter().flat_map(|bench| bench().0).collect();
-        println!("\nall benches took {} s", began.elapsed().as_secs());
+        for (name, bench) in benches {
+            if wanted.is_empty() || wanted.iter().any(|word| word == name) {
+                failed.extend(bench().0);
+            }
+        }
+        println!("\nthe benches took {} s", began.elapsed().as_secs());
         Report(failed)
     }
 }
