@@ -23,6 +23,8 @@ const ROUNDS: usize = 7;
 /// Slow calls are not repeated after this time.
 const ENOUGH: Duration = Duration::from_secs(4);
 
+const OVERLOAD: &str = "overloaded, conservative";
+
 pub(crate) fn main() -> Report {
     guard("simulate", run)
 }
@@ -52,6 +54,9 @@ fn run(guard: &mut Guard) -> Outcome<()> {
     compare_easy(guard, name, &mut trace);
     whole_command(guard, name, &path);
     compare_conservative(guard, name, &path, &mut trace);
+    if guard.wants(OVERLOAD) {
+        overload(guard);
+    }
     if guard.wants("drawn jobs") {
         grow(guard);
     }
@@ -86,6 +91,26 @@ fn compare_conservative(guard: &mut Guard, log: &str, path: &Path, trace: &mut T
     // If one of these was measured, this has no effect.
     guard.not_run("CEA Curie", "the log is missing");
     guard.not_run(&format!("{log}, conservative, load times 1.3"), "only with BOOKAHEAD_TEST_LONG=1");
+}
+
+/// The queue grows with the number of jobs: about 15 % of them wait at the last submission. One run each.
+fn overload(guard: &mut Guard) {
+    println!("\nconservative backfilling compared with EASY at a load of 2, of logs drawn from a model");
+    println!("{:<24} {:>10} {:>10} {:>10} {:>7}", "jobs", "ours", "per job", "EASY", "ratio");
+    for number in [50_000, 100_000, 200_000] {
+        let setting = Setting { jobs: number, processors: Capacity(1_024), load: Some(2.0), seed: 1 };
+        let drawn = Lublin { setting, ..Lublin::default() }.generate().expect("a sound setting");
+        let jobs: Vec<Job> = drawn.iter().map(Job::from).collect();
+        let [ours, easy] = [Policy::CONSERVATIVE, Policy::EASY].map(|policy| {
+            let site = Site { policy, capacity: setting.processors, overrun: Overrun::Kill };
+            let start = Instant::now();
+            simulate(site, &jobs, &[], &mut EarliestFit, |_| {});
+            start.elapsed().as_nanos() as f64
+        });
+        guard.times(format!("{OVERLOAD}, {number} jobs, compared with EASY"), ours, easy);
+        let [time, per_job, other] = [ours, ours / number as f64, easy].map(people);
+        println!("{number:<24} {time:>10} {per_job:>10} {other:>10} {:>7.1}", ours / easy);
+    }
 }
 
 fn compare(

@@ -134,9 +134,12 @@ fn short(ratio: f64) -> String {
 #[derive(Default)]
 pub struct Report(Vec<String>);
 
+/// The main function of a bench.
+type Bench = fn() -> Report;
+
 impl Report {
     /// Runs several benches, or those that the command line names, and names at the end what failed in any of them.
-    pub fn of_all(benches: &[(&str, fn() -> Report)]) -> Report {
+    pub fn of_all(benches: &[(&str, Bench)]) -> Report {
         let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
         let unknown = wanted.iter().filter(|word| benches.iter().all(|(name, _)| name != word));
         let mut failed: Vec<String> = unknown.map(|word| format!("unknown bench '{word}'")).collect();

@@ -13,6 +13,7 @@
 //!
 //! A resource has one capacity. A cluster with several resources has a profile and a scheduler for each.
 
+mod bound;
 pub mod metrics;
 pub mod notice;
 pub mod order;

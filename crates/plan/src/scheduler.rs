@@ -34,10 +34,11 @@
 
 mod conservative;
 
+use crate::bound::Stairs;
 use crate::order::Standing;
 use crate::policy::{JobKey, Policy, Running, Waiting};
 use crate::profile::{Frontier, Profile};
-use crate::queue::{Queue, Stairs};
+use crate::queue::Queue;
 use crate::units::{Capacity, Interval, Seconds, Span, Time};
 use crate::usage::Usage;
 use conservative::Ahead;

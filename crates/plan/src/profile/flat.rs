@@ -5,7 +5,7 @@
 //! plans of many thousand breakpoints were not measured.
 
 use super::{Need, Profile};
-use crate::queue::amount;
+use crate::bound::amount;
 use crate::units::{Seconds, Time};
 use std::ops::Range;
 
@@ -14,8 +14,9 @@ use std::ops::Range;
 pub(crate) struct Flat {
     /// Begins of the steps in order; the first is the origin.
     times: Vec<i64>,
-    /// Free capacity from each begin to the next one; the last holds forever. Nothing is free where too much was taken.
-    free: Vec<u32>,
+    /// Free capacity from each begin to the next one, [shifted]; the last holds forever. Nothing is free where too much was
+    /// taken.
+    free: Vec<i32>,
     /// Steps before this one are over.
     head: usize,
     facts: Facts,
@@ -88,14 +89,14 @@ impl Flat {
         self.clear();
         let mut free = profile.base;
         self.times.push(profile.origin.0);
-        self.free.push(amount(free));
+        self.free.push(shifted(amount(free)));
         let (mut leaf, mut bound) = profile.tree.leaf_at(profile.origin.0);
         loop {
             let (times, steps) = profile.tree.leaf_steps(leaf);
             self.times.extend_from_slice(times);
             self.free.extend(steps.iter().map(|step| {
                 free += step;
-                amount(free)
+                shifted(amount(free))
             }));
             let Some(next) = bound else { break };
             (leaf, bound) = profile.tree.leaf_at(next);
@@ -113,13 +114,14 @@ impl Flat {
     }
 
     pub(crate) fn free_now(&self) -> u32 {
-        self.free[self.head]
+        unshifted(self.free[self.head])
     }
 
     /// Whether `need` fits at the origin.
     pub(crate) fn fits_now(&self, need: Need) -> bool {
         let stop = self.stop(self.head, need);
-        first(&self.free[self.head..stop], |free| free < need.capacity.0).is_none()
+        let wanted = shifted(need.capacity.0);
+        first(&self.free[self.head..stop], |free| free < wanted).is_none()
     }
 
     /// The first step after `at` that begins when `need`, started with the step `at`, is over.
@@ -134,28 +136,28 @@ impl Flat {
         std::iter::from_fn(move || {
             let least = self.free[at];
             at += 1 + first(&self.free[at + 1..], |free| free < least)?;
-            Some((Time(self.times[at]), self.free[at]))
+            Some((Time(self.times[at]), unshifted(self.free[at])))
         })
     }
 
     /// The most that is free at any instant before `until`.
     pub(crate) fn most_free(&self, until: Time) -> u32 {
         let before = self.times[self.head..].partition_point(|&time| time < until.0);
-        self.free[self.head..self.head + before].iter().copied().max().unwrap_or(0)
+        self.free[self.head..self.head + before].iter().copied().max().map_or(0, unshifted)
     }
 
     /// Takes `need` at the origin. Its end may be a new step in the middle of the first one, so what is known of later
     /// steps is forgotten.
     pub(crate) fn add_now(&mut self, need: Need) {
         self.facts = Facts::default();
-        self.add(self.head..self.stop(self.head, need), need);
+        self.add(self.head..self.stop(self.head, need), need, 0);
     }
 
     /// The earliest start later than now at which `need` fits, if it is before `until`: the steps that it covers, the
     /// last one maybe in part. Otherwise a length, less than needed: the capacity is not free for longer from any start
     /// later than now and before `until`.
     pub(crate) fn earliest_later(&mut self, need: Need, until: Time) -> Result<Range<usize>, Seconds> {
-        let wanted = need.capacity.0;
+        let wanted = shifted(need.capacity.0);
         let remembers = self.times.len() - self.head > FACTS_FROM;
         let (known, length) = if remembers { self.facts.not_before(need) } else { (0, 0) };
         let mut longest = Seconds(length - 1);
@@ -188,26 +190,39 @@ impl Flat {
         Time(self.times[at])
     }
 
-    /// Takes `need` where [`Flat::earliest_later`] found room for it. Returns the least that is free there then.
-    pub(crate) fn add(&mut self, steps: Range<usize>, need: Need) -> u32 {
+    /// Takes `need` where [`Flat::earliest_later`] found room for it. Returns whether less than `watched` is free there
+    /// then.
+    pub(crate) fn add(&mut self, steps: Range<usize>, need: Need, watched: u32) -> bool {
         let end = self.times[steps.start].saturating_add(need.length.0);
         if self.times.get(steps.end) != Some(&end) && end < i64::MAX {
             self.times.insert(steps.end, end);
             self.free.insert(steps.end, self.free[steps.end - 1]);
         }
-        let mut least = u32::MAX;
+        // The capacity is free in all of these steps, so no difference wraps around.
+        let (taken, watched) = (need.capacity.0.cast_signed(), shifted(watched));
+        let mut less = false;
         for free in &mut self.free[steps] {
-            *free = free.saturating_sub(need.capacity.0);
-            least = least.min(*free);
+            *free = free.wrapping_sub(taken);
+            less |= *free < watched;
         }
-        least
+        less
     }
+}
+
+/// A number as a signed one, in the same order and with the same differences: vector instructions compare only these
+/// directly.
+fn shifted(free: u32) -> i32 {
+    (free ^ (1 << 31)).cast_signed()
+}
+
+fn unshifted(free: i32) -> u32 {
+    free.cast_unsigned() ^ (1 << 31)
 }
 
 /// Index of the first value that meets a condition. Whole blocks are compared without an early exit, which is compiled to
 /// vector instructions.
 #[inline]
-fn first(values: &[u32], meets: impl Fn(u32) -> bool) -> Option<usize> {
+fn first(values: &[i32], meets: impl Fn(i32) -> bool) -> Option<usize> {
     const BLOCK: usize = 16;
     let (blocks, _) = values.as_chunks::<BLOCK>();
     let skipped =
@@ -282,7 +297,9 @@ mod tests {
                 if let (Ok(steps), Some(start)) = (found, later) {
                     let span = Span::starting(start, need.length, need.capacity);
                     profile.add(span);
-                    prop_assert_eq!(i64::from(flat.add(steps, need)), profile.min_free(span.interval).max(0));
+                    let watched = number as u32 % 12;
+                    let less = profile.min_free(span.interval) < i64::from(watched);
+                    prop_assert_eq!(flat.add(steps, need, watched), less);
                 }
             }
         }

@@ -23,9 +23,9 @@
 //! begin at the front.
 
 use super::Scheduler;
+use crate::bound::{DROPS, Limits, Room, amount, cut_off};
 use crate::policy::{JobKey, Waiting};
 use crate::profile::Flat;
-use crate::queue::{DROPS, Limits, Room, amount, cut_off};
 use crate::units::{Seconds, Span, Time};
 
 /// Reach of the plan, in multiples of a candidate's length: at first, and each time again if that was not enough. A plan
@@ -307,8 +307,7 @@ impl Scheduler {
                 self.ahead.course.skip();
             }
             self.ahead.course.next = at + 1;
-            let least = self.place_before_horizon(at);
-            if least.is_some_and(|least| least < need.capacity.0) && !self.ahead.plan.fits_now(need) {
+            if self.place_before_horizon(at, need.capacity.0) && !self.ahead.plan.fits_now(need) {
                 return Ok(());
             }
         }
@@ -329,9 +328,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Gives the job its place, later than now, if that begins before the horizon and is known. Returns the least that is
-    /// free during its place then.
-    fn place_before_horizon(&mut self, at: usize) -> Option<u32> {
+    /// Gives the job its place, later than now, if that begins before the horizon and is known. Returns whether less
+    /// than `watched` is free during its place then.
+    fn place_before_horizon(&mut self, at: usize, watched: u32) -> bool {
         let job = self.queue.get(at);
         let Ahead { plan, course, .. } = &mut self.ahead;
         let steps = match plan.earliest_later(job.need(), course.horizon.min(course.reach)) {
@@ -341,17 +340,17 @@ impl Scheduler {
                 if course.reach < Time::MAX {
                     course.room.limit(job.capacity.0, longest);
                 }
-                return None;
+                return false;
             }
         };
         let start = plan.time(steps.start);
         if start + job.estimate > course.horizon {
             course.horizon = start;
             course.room.narrow(plan.most_free(start));
-            return None;
+            return false;
         }
-        let least = plan.add(steps, job.need());
+        let less = plan.add(steps, job.need(), watched);
         self.keep_place(Placed { at, start });
-        Some(least)
+        less
     }
 }
