@@ -1,5 +1,5 @@
 //! All benches in one process, so that what failed in any of them is named at the end. This is what
-//! `cargo bench -p bookahead-benches` runs, or some of them with `-- ledger plan`. Each bench is also a target of its own.
+//! `cargo bench --bench guard` runs, or some of them with `-- ledger plan`. Each bench is also a target of its own.
 
 use bookahead_benches::Report;
 

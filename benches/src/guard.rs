@@ -16,9 +16,9 @@ const ATTEMPTS: usize = 3;
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ratios.txt");
 const HEADER: &str = "\
 # How many times as fast as a baseline in the same run; written by
-# BOOKAHEAD_UPDATE=1 cargo bench -p bookahead-benches
+# BOOKAHEAD_UPDATE=1 cargo bench --bench guard
 ";
-const UPDATE: &str = "BOOKAHEAD_UPDATE=1 cargo bench -p bookahead-benches";
+const UPDATE: &str = "BOOKAHEAD_UPDATE=1 cargo bench --bench guard";
 
 /// Ratios by row. A row is named `bench/what`.
 type Ratios = BTreeMap<String, f64>;
@@ -207,7 +207,13 @@ fn check(file: &Path, name: &str, bench: impl Fn(&mut Guard) -> Outcome<()>) -> 
 fn update(file: &Path, name: &str, bench: impl Fn(&mut Guard) -> Outcome<()>) -> Outcome<Vec<String>> {
     let mut guard = Guard::default();
     bench(&mut guard)?;
-    let (measured, not_run) = named(name, guard);
+    let (mut measured, not_run) = named(name, guard);
+    // Once more, because a baseline that other load slowed would be too good a ratio for all later runs.
+    let mut guard = Guard::default();
+    bench(&mut guard)?;
+    for (row, again) in named(name, guard).0 {
+        measured.entry(row).and_modify(|ratio| *ratio = ratio.min(again)).or_insert(again);
+    }
     let mut committed = read(file)?;
     committed.retain(|row, _| !is_of(row, name) || not_run.iter().any(|(rows, _)| row.starts_with(rows)));
     println!();
@@ -319,9 +325,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ratios.txt");
         std::fs::write(&file, "b/gone = 1\nb/log, one = 2\nbb/row = 3\n").unwrap();
+        let attempts = Cell::new(0);
         let bench = |guard: &mut Guard| {
             guard.not_run("log", "no log");
-            guard.rates("small", 1.0, 81.0);
+            // The worse of two counts.
+            guard.rates("small", f64::from(attempts.replace(attempts.get() + 1) + 1), 81.0);
             guard.rates("large", 123_456.0, 1.0);
             Ok(())
         };

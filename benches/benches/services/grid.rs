@@ -5,7 +5,7 @@ use bookahead_api as api;
 use bookahead_benches::peer::{self, PlainStore};
 use bookahead_benches::{Guard, Outcome, Secret, median};
 use bookahead_client::{Client, make};
-use bookahead_service::config::{BrokerConfig, PeerLink};
+use bookahead_service::config::BrokerConfig;
 use bookahead_service::daemon::{self, Running};
 use bookahead_service::journal::Durability;
 use bookahead_service::security::Role;
@@ -30,20 +30,19 @@ impl Grid {
         for name in ["east", "north", "south", "west"] {
             sites.push(start_site(folder, name, security).await?);
         }
-        let text = format!("name = \"broker\"\nlisten = \"127.0.0.1:0\"\nstate = \"broker\"\n{security}");
-        let mut config = BrokerConfig::parse(Path::new("broker"), &text)?;
-        let token_file = secret.as_ref().map(|_| folder.join("broker.token"));
-        if let (Some(secret), Some(file)) = (&secret, &token_file) {
-            std::fs::write(file, secret.token("broker", Role::Broker)?)?;
-            std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        let mut text = format!("name = \"broker\"\nlisten = \"127.0.0.1:0\"\nstate = \"broker\"\n{security}");
+        let token_file = folder.join("broker.token");
+        if let Some(secret) = &secret {
+            std::fs::write(&token_file, secret.token("broker", Role::Broker)?)?;
+            std::fs::set_permissions(&token_file, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         }
-        let peer = |site: &Running| PeerLink {
-            name: site.name().to_string(),
-            url: site.url().to_owned(),
-            token_file: token_file.clone(),
-            audience: None,
-        };
-        config.peers = sites.iter().map(peer).collect();
+        for site in &sites {
+            text += &format!("[[peer]]\nname = \"{}\"\nurl = \"{}\"\n", site.name(), site.url());
+            if with_tokens {
+                text += &format!("token_file = \"{}\"\n", token_file.display());
+            }
+        }
+        let config = BrokerConfig::parse(Path::new("broker"), &text)?;
         let broker = daemon::broker(&config, folder).await?;
         let through_broker = client(broker.url(), secret.as_ref(), "ada")?;
         let at_site = client(sites[0].url(), secret.as_ref(), "ada")?;

@@ -11,16 +11,6 @@
 //! - [`Sequence`]: messages between parties; also as plain text
 //! - [`StateDiagram`]: states and the transitions between them
 //! - [`Clock`]: the format of times, as time elapsed or as UTC dates
-//!
-//! ```
-//! use bookahead_figure::{Chart, Panel, Series, Style};
-//! use bookahead_plan::Time;
-//!
-//! let points = vec![(Time(0), 40.0), (Time(3600), 95.0), (Time(7200), 60.0)];
-//! let busy = Series::new("easy", Style::Area, points);
-//! let panel = Panel { maximum: Some(100.0), ..Panel::new("Utilisation", "% of processors", vec![busy]) };
-//! assert!(Chart::new("One morning", vec![panel]).to_svg().starts_with("<svg"));
-//! ```
 
 mod bars;
 mod category_axis;

@@ -1,5 +1,4 @@
-//! Deliberate protocol faults that the fault tests must detect. They can only be set with the feature
-//! `flaws`, which only tests enable.
+//! Deliberate protocol faults that the fault tests must detect. Release builds ignore them.
 
 /// A deliberate fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,23 +25,15 @@ pub enum Flaw {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Broken {
-    #[cfg(feature = "flaws")]
     by: Option<Flaw>,
 }
 
 impl Broken {
-    #[cfg(feature = "flaws")]
     pub(crate) fn by(flaw: Flaw) -> Broken {
         Broken { by: Some(flaw) }
     }
 
-    #[cfg(feature = "flaws")]
     pub(crate) fn is(self, flaw: Flaw) -> bool {
-        self.by == Some(flaw)
-    }
-
-    #[cfg(not(feature = "flaws"))]
-    pub(crate) fn is(self, _: Flaw) -> bool {
-        false
+        cfg!(debug_assertions) && self.by == Some(flaw)
     }
 }

@@ -133,6 +133,26 @@ fn nothing_unfinished_is_left() {
     assert_none("unfinished work is left", found);
 }
 
+/// `./test` builds without optimisation only, and runs no examples of comments.
+#[test]
+fn everything_that_could_break_is_compiled_by_the_tests() {
+    let sources = files(".rs");
+    let found = sources.iter().flat_map(|file| {
+        let mut in_example = false;
+        let lines = file.text.lines().enumerate();
+        lines.filter_map(move |(at, line)| {
+            let fence = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']).trim();
+            let language = fence.strip_prefix("```")?;
+            in_example = !in_example;
+            (in_example && language.is_empty()).then(|| format!("{}:{}: an example", file.name, at + 1))
+        })
+    });
+    let release_only = concat!("cfg(not(", "debug_assertions");
+    let hidden = sources.iter().filter(|file| file.text.contains(release_only));
+    let hidden = hidden.map(|file| format!("{}: {release_only}", file.name));
+    assert_none("code that no test compiles; use text, console or cfg!()", found.chain(hidden));
+}
+
 #[test]
 fn every_package_takes_the_lints_of_the_workspace() {
     let takes = |file: &File| file.text.replace("\r\n", "\n").contains("\n[lints]\nworkspace = true\n");

@@ -106,7 +106,6 @@ impl Broker {
     }
 
     /// Breaks the negotiation or the races of copies on purpose, so that tests can prove they would notice.
-    #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: bookahead_protocol::flaw::Flaw) {
         self.head.break_by(flaw);
         self.jobs.flaw = Some(flaw);

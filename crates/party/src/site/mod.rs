@@ -236,19 +236,17 @@ impl Site {
     }
 
     /// Breaks the site on purpose, so that tests can prove they would notice.
-    #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: SiteFlaw) {
         self.broken = Some(flaw);
     }
 
     /// Breaks its ledger on purpose.
-    #[cfg(feature = "flaws")]
     pub fn break_book_by(&mut self, flaw: bookahead_protocol::flaw::Flaw) {
         self.ledger.break_by(flaw);
     }
 
     fn is_broken(&self, flaw: SiteFlaw) -> bool {
-        self.broken == Some(flaw)
+        cfg!(debug_assertions) && self.broken == Some(flaw)
     }
 
     /// Its reservations.

@@ -251,7 +251,7 @@ impl Need {
     }
 }
 
-/// Most facts remembered. More do not pay for searching them (`cargo bench -p bookahead-benches --bench profile`).
+/// Most facts remembered. More do not pay for searching them (`cargo bench --bench profile`).
 const FACTS: usize = 128;
 
 /// Places needs one after another, each at its earliest start, in a profile that only gets fuller meanwhile.

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// Steps in a leaf, and children of an inner node. Measured with `cargo bench -p bookahead-benches --bench profile`: smaller
+/// Steps in a leaf, and children of an inner node. Measured with `cargo bench --bench profile`: smaller
 /// leaves make taller trees, larger ones make searches visit more steps.
 pub(super) const LEAF: usize = 48;
 pub(super) const FAN: usize = 16;

@@ -274,7 +274,6 @@ impl Broker {
     }
 
     /// Breaks the broker on purpose, so that tests can prove they would notice.
-    #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: Flaw) {
         self.broken = Broken::by(flaw);
     }

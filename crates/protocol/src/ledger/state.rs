@@ -71,7 +71,6 @@ impl Ledger {
 
     /// Breaks the ledger on purpose, so that tests can prove they would notice. Call it before the first
     /// command.
-    #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: crate::flaw::Flaw) {
         self.broken = Broken::by(flaw);
     }

@@ -3,20 +3,6 @@
 //! a checksum. It relies on the file system or the database to keep synced data. It never acknowledges an event before
 //! it is on disk, never skips damage, and does not interpret events.
 //!
-//! ```
-//! # use bookahead_service::journal::{Journal, Kind};
-//! # let folder = tempfile::tempdir()?;
-//! # let path = folder.path().join("north.journal");
-//! let (journal, replay) = Journal::open(&path, &Kind::new("ledger", "north", 1))?;
-//! let mut sum: u64 = replay.events.iter().map(|record| record.event).sum();
-//! let ticket = journal.append(&[20_u64, 22])?;
-//! ticket.wait()?; // now, and not before, the answer may leave
-//! sum += 42;
-//! journal.close()?;
-//! # assert_eq!(sum, 42);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
 //! - *Grouped*: appends that arrive while a transaction is being synced form the next one. One sync serves them
 //!   all.
 //! - *Bounded*: when [`MOST_WAITING`] events wait, [`Journal::append`] blocks.

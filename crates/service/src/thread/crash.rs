@@ -2,6 +2,9 @@
 //! `BOOKAHEAD_STOP_AT=written:3` stops the thread that passes the point `written` for the third time, for ever, and
 //! prints a line to standard error.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 /// A point at which a daemon can be stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
@@ -30,10 +33,13 @@ impl Point {
     }
 }
 
-#[cfg(debug_assertions)]
 pub(super) fn pass(point: Point) {
-    use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    if cfg!(debug_assertions) {
+        stop_if_wanted(point);
+    }
+}
+
+fn stop_if_wanted(point: Point) {
     static WANTED: OnceLock<Option<(String, u32)>> = OnceLock::new();
     static PASSED: AtomicU32 = AtomicU32::new(0);
     let wanted = WANTED.get_or_init(|| {
@@ -52,6 +58,3 @@ pub(super) fn pass(point: Point) {
         }
     }
 }
-
-#[cfg(not(debug_assertions))]
-pub(super) fn pass(_point: Point) {}

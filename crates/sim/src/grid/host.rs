@@ -363,7 +363,6 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    #[cfg(feature = "flaws")]
     pub(super) fn set_in_site(self, site: &mut Site) {
         match self {
             Flaw::Core(flaw) => site.break_book_by(flaw),
@@ -372,16 +371,11 @@ impl Flaw {
         }
     }
 
-    #[cfg(not(feature = "flaws"))]
-    pub(super) fn set_in_site(self, _: &mut Site) {}
 
-    #[cfg(feature = "flaws")]
     pub(super) fn set_in_broker(self, broker: &mut Broker) {
         if let Flaw::Core(flaw) = self {
             broker.break_by(flaw);
         }
     }
 
-    #[cfg(not(feature = "flaws"))]
-    pub(super) fn set_in_broker(self, _: &mut Broker) {}
 }

@@ -191,7 +191,7 @@ impl Grid {
         grid
     }
 
-    /// Adds a deliberate defect. Without the feature `flaws`, defects of the protocol and of sites have no effect.
+    /// Adds a deliberate defect. In release builds, defects of the protocol and of sites have no effect.
     pub(crate) fn break_by(&mut self, flaw: Flaw) {
         self.flaw = Some(flaw);
         for party in &mut self.parties {

@@ -3,12 +3,11 @@
 //! is half done, and nothing is left over.
 
 use super::grid::{Grid, Shape};
+use super::kill_each_time;
 use super::negotiation::{Negotiation, Outcome, Phase};
-use super::{quick, runtime, side_by_side};
 use bookahead_service::thread::Point;
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The result of the negotiation without a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,57 +28,11 @@ struct Lane {
     point: Point,
 }
 
-/// The result of a lane.
-struct Covered {
-    lane: Lane,
-    /// One entry for each time that the point was passed.
-    outcomes: Vec<Outcome>,
-}
-
-#[test]
-#[cfg(debug_assertions)]
-fn whoever_is_killed_at_any_step_what_was_promised_is_kept_and_nothing_is_left_over() {
-    let began = Instant::now();
-    let covered = side_by_side(lanes(), Lane::cover);
-    for Covered { lane, outcomes } in &covered {
-        let mut counts = BTreeMap::new();
-        outcomes.iter().for_each(|outcome| *counts.entry(format!("{outcome:?}")).or_insert(0) += 1);
-        eprintln!(
-            "{:?} {:>5} {:<7} {:>2} crashes: {counts:?}",
-            lane.course,
-            lane.victim,
-            lane.point.word(),
-            outcomes.len()
-        );
-        assert!(outcomes.len() >= fewest(*lane), "{lane:?}: {outcomes:?}");
-    }
-    let crashes: usize = covered.iter().map(|covered| covered.outcomes.len()).sum();
-    eprintln!("{crashes} crash points in {:?}", began.elapsed());
-}
-
-/// The longest lane first, to use all threads.
-fn lanes() -> Vec<Lane> {
-    let all = [Course::Nested, Course::Agreed, Course::RolledBack];
-    let courses = if quick() { vec![Course::Agreed] } else { all.to_vec() };
-    let points = if quick() { vec![Point::Decided, Point::Sending] } else { Point::ALL.to_vec() };
-    let mut lanes = Vec::new();
-    for &course in &courses {
-        for &victim in course.victims() {
-            lanes.extend(points.iter().map(|&point| Lane { course, victim, point }));
-        }
-    }
-    lanes
-}
-
-impl Course {
-    /// One process of each kind, because the sites are alike.
-    fn victims(self) -> &'static [&'static str] {
-        match self {
-            Course::Agreed | Course::RolledBack => &["grid", "north"],
-            Course::Nested => &["inner"],
-        }
-    }
-}
+at_each_point!(whenever_the_broker_is_killed_all_parts_are_agreed: Lane::cover, Course::Agreed, "grid");
+at_each_point!(whenever_a_site_is_killed_all_parts_are_agreed: Lane::cover, Course::Agreed, "north");
+at_each_point!(whenever_the_broker_is_killed_all_parts_are_rolled_back: Lane::cover, Course::RolledBack, "grid");
+at_each_point!(whenever_a_site_is_killed_all_parts_are_rolled_back: Lane::cover, Course::RolledBack, "north");
+at_each_point!(whenever_an_inner_broker_is_killed_all_parts_are_agreed: Lane::cover, Course::Nested, "inner");
 
 /// Minimum number of steps that the enumeration must cover, however events are grouped into appends. With fewer it has
 /// missed something.
@@ -97,9 +50,13 @@ fn fewest(lane: Lane) -> usize {
 }
 
 impl Lane {
-    fn cover(self) -> Covered {
-        let crashes = (1..).map_while(|count| runtime().block_on(self.crash_at(count)));
-        Covered { lane: self, outcomes: crashes.collect() }
+    fn cover(point: Point, course: Course, victim: &'static str) {
+        let lane = Lane { course, victim, point };
+        kill_each_time(fewest(lane), async |count| {
+            let outcome = lane.crash_at(count).await;
+            eprintln!("{count}: {outcome:?}");
+            outcome.is_some()
+        });
     }
 
     /// The result of a negotiation in which the victim was killed the n-th time that it passed the point; None if it

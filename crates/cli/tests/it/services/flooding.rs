@@ -4,7 +4,7 @@
 use super::asking::Asker;
 use super::grid::{Grid, knows, site};
 use super::process::Began;
-use super::{quick, runtime, side_by_side, until};
+use super::{kill_each_time, runtime, until};
 use crate::folder::share;
 use crate::service::PROGRAMS;
 use bookahead_api as api;
@@ -167,16 +167,11 @@ async fn crash_at(point: Point, count: u32) -> bool {
     crashed || grid.of("grid").is_stopped()
 }
 
-#[test]
-#[cfg(debug_assertions)]
-fn wherever_the_broker_is_killed_one_copy_runs_and_none_is_left_of_what_was_given_up() {
-    let points = if quick() { vec![Point::Written] } else { Point::ALL.to_vec() };
-    let crashes = side_by_side(points, |point| {
-        (1..).take_while(|count| runtime().block_on(crash_at(point, *count))).count()
-    });
-    eprintln!("killed with copies: {crashes:?} times");
+at_each_point!(wherever_the_broker_is_killed_one_copy_runs_and_none_is_left_of_what_was_given_up: kill_at);
+
+fn kill_at(point: Point) {
     // In three of six steps several messages are sent.
-    assert!(crashes.iter().all(|crashes| *crashes >= 3), "{crashes:?}");
+    kill_each_time(3, async |count| crash_at(point, count).await);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use super::asking::{Asker, book, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, Shape, knows};
 use super::process::Began;
-use super::{quick, runtime, side_by_side, until};
+use super::{kill_each_time, until};
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, Condition, Lost, Reservation, ReservationId};
 use bookahead_service::thread::Point;
@@ -17,34 +17,16 @@ struct Lane {
     point: Point,
 }
 
-#[test]
-#[cfg(debug_assertions)]
-fn whoever_is_killed_while_a_part_is_replaced_the_booking_is_whole_again_and_nothing_is_left_over() {
-    let points = if quick() { vec![Point::Sending] } else { Point::ALL.to_vec() };
-    let lanes: Vec<Lane> = ["grid", "west", "south"]
-        .into_iter()
-        .flat_map(|victim| points.iter().map(move |&point| Lane { victim, point }))
-        .collect();
-    let covered = side_by_side(lanes, |lane| (lane, lane.cover()));
-    for (lane, crashes) in &covered {
-        eprintln!("{:>5} {:<7} {crashes:>2} crashes", lane.victim, lane.point.word());
-    }
-    for (lane, crashes) in &covered {
-        let fewest = match (lane.victim, lane.point) {
-            // One part is replaced, with one call at a time, so that nothing is ever sent in part.
-            (_, Point::Sending) => 0,
-            ("grid", _) => 3,
-            ("west", _) => 2,
-            // It only gets another cancel of its part.
-            _ => 0,
-        };
-        assert!(*crashes >= fewest, "{lane:?}: {crashes}");
-    }
-}
+at_each_point!(whenever_the_broker_is_killed_a_lost_part_is_replaced_once: Lane::cover, "grid", 3);
+at_each_point!(whenever_the_new_site_is_killed_a_lost_part_is_replaced_once: Lane::cover, "west", 2);
+// It only gets another cancel of its part.
+at_each_point!(whenever_the_old_site_is_killed_a_lost_part_is_replaced_once: Lane::cover, "south", 0);
 
 impl Lane {
-    fn cover(self) -> usize {
-        (1..).map_while(|count| runtime().block_on(self.crash_at(count)).then_some(())).count()
+    fn cover(point: Point, victim: &'static str, fewest: usize) {
+        // One part is replaced, with one call at a time, so that nothing is ever sent in part.
+        let fewest = if point == Point::Sending { 0 } else { fewest };
+        kill_each_time(fewest, async |count| Lane { victim, point }.crash_at(count).await);
     }
 
     /// Whether the victim passed the point this often.

@@ -4,7 +4,7 @@
 use super::asking::{Asker, book, new_id, now, together, window};
 use super::grid::{CAPACITY, Grid, SITES, knows, site};
 use super::process::Began;
-use super::{quick, runtime, side_by_side, until};
+use super::{kill_each_time, runtime, until};
 use crate::batch::terminal::Terminal;
 use crate::service::PROGRAMS;
 use bookahead_api as api;
@@ -261,16 +261,11 @@ async fn crash_at(point: Point, count: u32) -> bool {
     crashed || grid.of("grid").is_stopped()
 }
 
-#[test]
-#[cfg(debug_assertions)]
-fn wherever_the_broker_is_killed_a_job_runs_once_in_its_part() {
-    let points = if quick() { vec![Point::Written] } else { Point::ALL.to_vec() };
-    let crashes = side_by_side(points, |point| {
-        (point, (1..).take_while(|count| runtime().block_on(crash_at(point, *count))).count())
-    });
-    eprintln!("killed with a job in a part: {crashes:?} times");
+at_each_point!(wherever_the_broker_is_killed_a_job_runs_once_in_its_part: kill_at);
+
+fn kill_at(point: Point) {
     // It wakes, submits the job, gets the site's answer, and learns of its end. Only the answer and the call to the
     // site are sent in the same step.
-    let fewest = |point: Point| if point == Point::Sending { 1 } else { 4 };
-    assert!(crashes.iter().all(|(point, crashes)| *crashes >= fewest(*point)), "{crashes:?}");
+    let fewest = if point == Point::Sending { 1 } else { 4 };
+    kill_each_time(fewest, async |count| crash_at(point, count).await);
 }

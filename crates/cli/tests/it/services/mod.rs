@@ -5,6 +5,36 @@
 //! - [`witness`]: the invariants of a grid
 //! - the rest: the tests
 
+/// A module with one test for each point at which a process is killed. Each calls `check` with the point.
+macro_rules! at_each_point {
+    ($name:ident: $check:path $(, $argument:expr)*) => {
+        #[cfg(debug_assertions)]
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn decided() {
+                $check(Point::Decided $(, $argument)*);
+            }
+
+            #[test]
+            fn written() {
+                $check(Point::Written $(, $argument)*);
+            }
+
+            #[test]
+            fn sending() {
+                $check(Point::Sending $(, $argument)*);
+            }
+
+            #[test]
+            fn sent() {
+                $check(Point::Sent $(, $argument)*);
+            }
+        }
+    };
+}
+
 pub(crate) mod asking;
 mod co_reservations;
 mod crash_points;
@@ -29,7 +59,6 @@ mod torture;
 mod watching;
 pub(crate) mod witness;
 
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
@@ -58,14 +87,11 @@ pub(crate) async fn until<T>(mut look: impl AsyncFnMut() -> Result<T, String>) -
     }
 }
 
-/// Runs a test for each item, several at a time: grids wait for disks, sockets and each other most of the time.
-fn side_by_side<T: Send, R: Send>(all: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    const AT_ONCE: usize = 4;
-    let waiting = Mutex::new(all.into_iter());
-    let next = || waiting.lock().unwrap().next();
-    let worker = || std::iter::from_fn(next).map(&work).collect::<Vec<R>>();
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
-    })
+/// Calls `crash_at` with 1, 2, 3 …; it kills a process the n-th time that it passes a point, and returns false if the process
+/// does not pass it that often. A quick run stops after the first.
+fn kill_each_time(fewest: usize, crash_at: impl AsyncFn(u32) -> bool) {
+    let most = if quick() { 1 } else { usize::MAX };
+    let crashes = (1..).take(most).take_while(|&count| runtime().block_on(crash_at(count))).count();
+    eprintln!("killed {crashes} times");
+    assert!(crashes >= fewest.min(most), "killed only {crashes} times");
 }

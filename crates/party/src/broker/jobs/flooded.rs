@@ -80,7 +80,6 @@ impl Jobs {
     ) {
         let pace = self.pace();
         let Some(race) = self.all.get_mut(&id).and_then(Record::race) else { return };
-        #[cfg(feature = "flaws")]
         self.flaw.into_iter().for_each(|flaw| race.break_by(flaw));
         let raced = act(race, effects.now, &pace);
         // Recorded before the events of the race: if a crash loses those, the copies are dropped all the

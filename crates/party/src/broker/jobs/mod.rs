@@ -51,7 +51,6 @@ pub(super) struct Jobs {
     identities: Identities,
     pub(super) seen: Arc<Seen>,
     seen_changes: u64,
-    #[cfg(feature = "flaws")]
     pub(super) flaw: Option<bookahead_protocol::flaw::Flaw>,
 }
 
@@ -104,7 +103,6 @@ impl Jobs {
             identities: Identities::new(0, 0),
             seen: Arc::default(),
             seen_changes: 0,
-            #[cfg(feature = "flaws")]
             flaw: None,
         }
     }

@@ -66,7 +66,6 @@ struct Turn<'a> {
 
 impl Race {
     /// Breaks the race on purpose, so that tests can prove they would notice.
-    #[cfg(feature = "flaws")]
     pub fn break_by(&mut self, flaw: Flaw) {
         self.broken = Broken::by(flaw);
     }
