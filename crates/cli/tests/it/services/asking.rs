@@ -50,6 +50,13 @@ impl Asker {
         &self.client
     }
 
+    /// The present value of a metric, with its labels if it has some.
+    pub(crate) async fn figure(&self, series: &str) -> f64 {
+        let metrics = self.client.metrics().await.unwrap();
+        let value = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {series} in {metrics}")).parse().unwrap()
+    }
+
     /// A call with a new key.
     pub(crate) fn envelope(&self, call: Call) -> Envelope {
         Envelope { key: make::key().unwrap(), caller: self.caller.clone(), call }
