@@ -30,9 +30,9 @@ impl Asker {
         Asker::with_time_out(url, user, TIME_OUT)
     }
 
-    /// A client that gives up on a server that does not answer at once.
+    /// A client that gives up on a server that does not answer soon.
     pub(crate) fn hasty(url: &str) -> Asker {
-        Asker::with_time_out(url, "operator", Duration::from_millis(500))
+        Asker::with_time_out(url, "operator", Duration::from_secs(10))
     }
 
     /// A client that waits this long for an answer.
