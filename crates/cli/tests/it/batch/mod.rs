@@ -40,9 +40,6 @@ use crate::services::asking::now;
 use bookahead_plan::Time;
 use std::time::{Duration, Instant};
 
-/// Seconds within which an event must follow its promised time.
-const CLOSE: i64 = 2;
-
 /// Far longer than any step takes, unless stated otherwise.
 const PATIENCE: Duration = Duration::from_secs(40);
 

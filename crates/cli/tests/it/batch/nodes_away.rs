@@ -8,11 +8,10 @@
 use super::cluster::{Cluster, Reserved};
 use super::terminal::Terminal;
 use super::until;
-use crate::services::asking::{Asker, book, new_id, now, part, together};
+use crate::services::asking::{Asker, book, new_id, part, soon, together};
 use crate::services::grid::Grid;
 use crate::services::{self, runtime};
 use bookahead_api as api;
-use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, ReservationId};
 use std::fs;
 use std::time::Duration;
@@ -51,11 +50,9 @@ impl Promised {
         let site = cluster.site("north", "", "").replace("move_after = \"2s\"", move_after);
         grid.start("site", "north", &site, None).await;
         let ada = grid.asker("north");
-        let begin = now() + Seconds(10);
-        let mut ids = [new_id(); 2];
-        for (id, at) in ids.iter_mut().zip([begin, begin + Seconds(LENGTH)]) {
-            *id = ada.get(book(new_id(), together(vec![part(ALL, at, LENGTH)]))).await.id;
-        }
+        let first = ada.get(book(new_id(), together(vec![soon(ALL, LENGTH)]))).await;
+        let second = part(ALL, first.slots[0].interval.end, LENGTH);
+        let ids = [first.id, ada.get(book(new_id(), together(vec![second]))).await.id];
         // One job that needs all cores, and some that would fit on any node.
         let bobs = [(ALL, 10), (CORES, 10), (CORES, 1), (1, 1)];
         let bobs = bobs.map(|(cores, minutes)| cluster.submit_as(BOB, cores, minutes));

@@ -159,6 +159,11 @@ pub(crate) fn window(capacity: u32, earliest_start: Time, seconds: i64, latest_e
     Part::new(wanted, "processors")
 }
 
+/// A part that starts in two seconds, or later if the machine is too slow for that.
+pub(crate) fn soon(capacity: u32, seconds: i64) -> Part {
+    window(capacity, now() + Seconds(2), seconds, now() + Seconds(seconds + 120))
+}
+
 /// Several parts that start together.
 pub(crate) fn together(parts: Vec<Part>) -> Request {
     let offset = |second| Constraint::Offset { first: 0, second, by: Seconds(0) };
