@@ -358,7 +358,7 @@ async fn the_command_reads_every_notice_in_a_clean_environment() {
 /// A site whose commands for notices hang for at most this long, and the numbers of the processes that it started.
 async fn with_hanging_command(folder: &TempDir, timeout: &str) -> (Running, PathBuf) {
     let pids = folder.path().join("pids");
-    let command = program(folder.path(), &format!("echo $$ >> {}; sleep 600", pids.display()));
+    let command = program(folder.path(), &format!("echo $$ >> {}; exec sleep 600", pids.display()));
     let more = format!("[notify]\ncommand = [\"{command}\"]\ntimeout = \"{timeout}\"\n");
     (daemon::site(&north(&more), folder.path(), OnLostJournal::Ask).await.unwrap(), pids)
 }
@@ -389,6 +389,9 @@ async fn a_command_that_hangs_delays_no_booking() {
     }
     assert!(is_alive(&first), "all were booked while it hangs");
     stop(running).await;
+    // Commands outlive a service that stops.
+    let started = std::fs::read_to_string(&pids).unwrap();
+    std::process::Command::new("kill").arg("-9").args(started.lines()).status().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
