@@ -153,7 +153,7 @@ fn secret(folder: &Path, mode: u32) {
 
 fn webhook(prefix: &str) -> String {
     format!(
-        "[notify]\ntimeout = \"300ms\"\n[[notify.webhook]]\nprefix = \"{prefix}\"\nsecret_file = \"portal.secret\"\n"
+        "[notify]\ntimeout = \"2s\"\n[[notify.webhook]]\nprefix = \"{prefix}\"\nsecret_file = \"portal.secret\"\n"
     )
 }
 

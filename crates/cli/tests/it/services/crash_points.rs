@@ -2,7 +2,7 @@
 //! point ([`Point`]), is killed there and restarted, until it no longer passes the point. No promise is lost, no part
 //! is half done, and nothing is left over.
 
-use super::grid::{Grid, Shape};
+use super::grid::{Grid, PATIENT, Shape};
 use super::negotiation::{Negotiation, Outcome, Phase};
 use super::{quick, runtime, side_by_side};
 use bookahead_service::thread::Point;
@@ -67,11 +67,10 @@ impl Course {
         }
     }
 
-    /// Settings of the brokers. No timeout of a negotiation passes on a slow machine, unless a site is silent: then
-    /// the broker soon gives it up, after a fifth of this time and some round trips.
+    /// Settings of the brokers. A silent site is given up soon; no other timeout passes on a slow machine.
     fn rules(self) -> &'static str {
         match self {
-            Course::Agreed | Course::Nested => "[rules]\nsurvey_time = \"30s\"\nhold_time = \"2m\"",
+            Course::Agreed | Course::Nested => PATIENT,
             Course::RolledBack => "[rules]\nsurvey_time = \"30s\"\nhold_time = \"1s\"",
         }
     }
