@@ -129,7 +129,8 @@ async fn a_peer_that_answers_late_is_asked_once() {
     });
     eventually("it is asked", || async { (probes.load(Ordering::Acquire) > 0).then_some(()) }).await;
     let then = time_at(&asked).await + bookahead_plan::Seconds(30);
-    eventually("the broker has repeated it", || async { (time_at(&asked).await >= then).then_some(()) }).await;
+    eventually("the broker has repeated it", || async { (time_at(&asked).await >= then).then_some(()) })
+        .await;
     drop(go);
     assert_eq!(probing.await.unwrap().unwrap().offers.len(), 1);
     assert_eq!(probes.load(Ordering::Acquire), 1);

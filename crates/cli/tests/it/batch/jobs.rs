@@ -19,7 +19,9 @@ impl Traces {
     /// A script that writes both files and runs until it is killed.
     pub(crate) fn endless(&self) -> String {
         let (began, lives) = (self.began.display(), self.lives.display());
-        format!("#!/bin/sh\ndate +%s >> '{began}'\necho $$ > '{lives}'\nwhile touch '{lives}'; do sleep 0.3; done\n")
+        format!(
+            "#!/bin/sh\ndate +%s >> '{began}'\necho $$ > '{lives}'\nwhile touch '{lives}'; do sleep 0.3; done\n"
+        )
     }
 
     /// A script that writes the first file and ends.
