@@ -72,8 +72,9 @@ impl Gate {
         let (passed, mut waiting) = (self.noted(kind, "passed"), self.noted(kind, "came"));
         for process in passed {
             // Once each: the system may use a number again.
-            let at = waiting.iter().position(|one| *one == process);
-            at.map(|at| waiting.remove(at));
+            if let Some(at) = waiting.iter().position(|one| *one == process) {
+                waiting.remove(at);
+            }
         }
         waiting
     }
