@@ -411,7 +411,7 @@ fn a_script_runs_in_a_reservation_and_a_program_in_the_queue() {
 #[test]
 fn a_waiting_job_given_with_the_commit_runs_in_the_reservation() {
     let asking = Asking::site_with_programs(SITE);
-    let words = ["reserve", "--capacity", "64", "--duration", "1h", "--from", "+3s"];
+    let words = ["reserve", "--capacity", "64", "--duration", "1h", "--from", "+10s"];
     let id = asking.document(&words)["id"].as_str().unwrap().to_owned();
     let out = asking.folder.path("out.txt");
     asking.folder.write("job.sh", format!("#!/bin/sh\necho ran > {}\n", out.display()));

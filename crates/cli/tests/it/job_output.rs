@@ -4,6 +4,7 @@ use crate::asking::{Asking, SITE};
 use crate::folder::{Folder, Ran};
 use crate::service::{PROGRAMS, Service};
 use serde_json::Value;
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
 const SCRIPT: &str =
@@ -12,7 +13,11 @@ const PRINTED: &str = "one\ntwo\nno end \u{1b}[31m";
 
 /// Submits the script and returns the id of the job.
 fn submit(asking: &Asking, words: &[&str]) -> String {
-    asking.folder.write("job.sh", SCRIPT);
+    submit_script(asking, words, SCRIPT)
+}
+
+fn submit_script(asking: &Asking, words: &[&str], script: &str) -> String {
+    asking.folder.write("job.sh", script);
     let job = asking.document(&[&["submit", "--limit", "1m"], words, &["job.sh"]].concat());
     job["id"].as_str().unwrap().to_owned()
 }
@@ -60,11 +65,17 @@ fn jobs_have_events_of_their_own_and_those_of_their_reservation() {
     let asking = Asking::site_with_programs(SITE);
     let words = ["reserve", "--book", "--capacity", "8", "--duration", "1h", "--until", "+3h"];
     let reservation = asking.document(&words)["id"].as_str().unwrap().to_owned();
-    let id = submit(&asking, &["--reservation", &reservation]);
-    let watched = asking.command(&["watch", &id, "--json"]).stdout(Stdio::piped()).spawn().unwrap();
-    let watched = events(&Ran::of("watch", watched.wait_with_output().unwrap()));
+    // It ends when it is watched.
+    let go = asking.folder.path("go");
+    let waits = SCRIPT.replace("sleep 2", &format!("while [ ! -e '{}' ]; do sleep 0.1; done", go.display()));
+    let id = submit_script(&asking, &["--reservation", &reservation], &waits);
+    let mut watching = asking.command(&["watch", &id, "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut watched = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    assert_eq!(watched.next().unwrap()["kind"], "state");
+    asking.folder.write("go", "");
     let last = watched.last().unwrap();
-    assert_eq!(watched[0]["kind"], "state");
+    watching.wait().unwrap();
     assert_eq!(
         (&last["kind"], &last["job_state"], &last["exit"]),
         (&"job-failed".into(), &"done".into(), &3.into())

@@ -97,7 +97,7 @@ async fn a_watch_that_may_not_be_is_refused_at_once() {
 #[tokio::test]
 async fn a_server_that_falls_silent_is_noticed() {
     let server = Server::start([Act::Say(vec![HEAD.into()]), Act::problem(Code::Internal)]).await;
-    let options = Options { quiet: Duration::from_millis(50), ..options() };
+    let options = Options { quiet: Duration::from_secs(1), ..options() };
     let mut watch = Client::new(&server.url, options).unwrap().watch(None, Some(3)).await.unwrap();
     let error = watch.next().await.unwrap_err();
     assert_eq!(error.problem().unwrap().code, "internal", "it was asked again");

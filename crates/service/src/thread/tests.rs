@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Longer than anything here takes, unless it hangs.
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Duration of one slice of an endless computation.
 const SLICE: Duration = Duration::from_millis(5);
@@ -39,6 +39,8 @@ pub(super) struct Toy {
     stop: Option<Arc<Mutex<Stop>>>,
     /// Number of slices of an endless computation, if it has one.
     slices: Option<Arc<AtomicU64>>,
+    /// Number of slices when it last added an id.
+    slices_before: Arc<AtomicU64>,
     /// Whether it calls a peer for every id that it adds.
     calls_peer: bool,
 }
@@ -122,6 +124,9 @@ impl Party for Toy {
                     let (begun, wait) = &*lock(stop);
                     let _ = begun.send(());
                     let _ = wait.recv();
+                }
+                if let Some(slices) = &self.slices {
+                    self.slices_before.store(slices.load(Ordering::Acquire), Ordering::Release);
                 }
                 output.events = vec![ToyEvent::Noted(id.0), ToyEvent::Hidden];
                 output.notices = vec![(0, Notice::about(now, "noted", id))];
@@ -316,7 +321,7 @@ async fn a_call_ends_after_all_that_was_decided_before_its_answer_has_left() {
 async fn messages_that_wait_do_not_each_wait_for_a_slice_of_a_long_computation() {
     let folder = tempfile::tempdir().unwrap();
     let (toy, begins, release) = stopped_toy();
-    let slices = Arc::new(AtomicU64::new(0));
+    let (slices, slices_before) = (Arc::new(AtomicU64::new(0)), toy.slices_before.clone());
     let thread = start(&folder, Toy { slices: Some(slices.clone()), ..toy });
     let calls: Vec<_> = (0..100)
         .map(|id| {
@@ -334,7 +339,8 @@ async fn messages_that_wait_do_not_each_wait_for_a_slice_of_a_long_computation()
     for call in calls {
         call.await.unwrap().unwrap();
     }
-    let during = slices.load(Ordering::Acquire) - before;
+    // Not those after the last message, while the disk is waited for.
+    let during = slices_before.load(Ordering::Acquire) - before;
     assert!(during < 50, "{during} slices for 100 messages");
     while slices.load(Ordering::Acquire) < before + during + 3 {
         tokio::task::yield_now().await;
@@ -347,20 +353,20 @@ fn a_thread_that_has_not_come_round_for_five_seconds_is_stuck() {
     let folder = tempfile::tempdir().unwrap();
     let (toy, begins, release) = stopped_toy();
     let thread = start(&folder, toy);
-    let handle = thread.handle().clone();
+    let (handle, began) = (thread.handle().clone(), Instant::now());
     handle.tell(Input::Call {
         call: bookahead_party::CallId(0),
         envelope: envelope(Call::Cancel { id: ReservationId(1) }),
         origin: Origin::default(),
     });
     begins.recv_timeout(LONG).unwrap();
-    let began = Instant::now();
     while handle.liveness() == Liveness::Alive {
         assert!(began.elapsed() < LONG);
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(handle.liveness(), Liveness::Stuck);
-    assert!(began.elapsed() > Duration::from_secs(4));
+    // It may have come round up to a second before the call.
+    assert!(began.elapsed() > Duration::from_secs(3));
     drop(release);
     thread.close().unwrap();
 }

@@ -227,7 +227,8 @@ async fn two_cannot_have_one_journal() {
 async fn one_that_ends_by_itself_is_noticed() {
     let folder = TempDir::new().unwrap();
     let mut running = daemon::site(&north(None, ""), folder.path(), OnLostJournal::Ask).await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_millis(50), running.failed()).await.is_err());
+    client(running.url()).health().await.unwrap();
+    assert!(tokio::time::timeout(Duration::ZERO, running.failed()).await.is_err());
     running.handle().close();
     tokio::time::timeout(PATIENCE, running.failed()).await.unwrap();
     stop(running).await;

@@ -41,7 +41,7 @@ pub(crate) use wire::{Reply, Wire};
 const SECRET: &[u8] = b"only tests sign their tokens with this";
 
 /// Longer than anything here takes, unless it hangs.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// A running site named north with one cluster. Its journal is in a file, or in a database if the tests run with
 /// PostgreSQL.

@@ -1,4 +1,5 @@
-//! Peers with invalid answers: names with terminal sequences or invisible characters, and oversized answers.
+//! Peers with invalid answers: names with terminal sequences or invisible characters, and oversized answers. And a peer
+//! whose answer is valid, and late.
 
 use crate::daemon::{GRID, broker, client, eventually, registered, stop, wanted};
 use crate::fake_peer::{FakePeer, sites};
@@ -6,6 +7,9 @@ use bookahead_api as api;
 use bookahead_client::Client;
 use bookahead_service::daemon::{self, Running};
 use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 /// A broker with two configured peers: `good` with valid answers, and `liar`.
@@ -80,4 +84,55 @@ async fn an_offer_with_a_name_that_is_unfit_is_no_offer() {
         assert_eq!(from, expected, "{resource:?}");
         stop(grid).await;
     }
+}
+
+/// A peer that answers probes when the sender of the other side is dropped, and the number of probes that it got.
+async fn late_peer(go: Receiver<()>) -> (FakePeer, Arc<AtomicUsize>) {
+    let (probes, go) = (Arc::new(AtomicUsize::new(0)), Mutex::new(go));
+    let count = probes.clone();
+    let late = FakePeer::start("", move |route| match route {
+        "GET /v1/sites" => (200, sites("late", "cluster")),
+        "POST /v1/probes" => {
+            count.fetch_add(1, Ordering::AcqRel);
+            let _ = tokio::task::block_in_place(|| go.lock().unwrap().recv());
+            (200, offers("cluster"))
+        }
+        _ => (503, String::new()),
+    });
+    (late.await, probes)
+}
+
+async fn time_at(asked: &Client) -> bookahead_plan::Time {
+    asked.health().await.unwrap();
+    asked.server_clock().unwrap().now.time()
+}
+
+/// A broker repeats calls without an answer, but none that its peer is still answering.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_answers_late_is_asked_once() {
+    let (folder, (go, wait)) = (TempDir::new().unwrap(), channel());
+    let (late, probes) = late_peer(wait).await;
+    // A broker repeats after a second of its time at first, and then less and less often.
+    let origin = api::Timestamp::nearest(bookahead_plan::Time(jiff::Timestamp::now().as_second()));
+    let text = format!(
+        "{GRID}clock = {{ speed = 60, origin = \"{origin}\" }}\n[rules]\nsurvey_time = \"10m\"\n\
+         [[peer]]\nname = \"late\"\nurl = \"{}\"\n",
+        late.url
+    );
+    let grid = daemon::broker(&broker(&text), folder.path()).await.unwrap();
+    let asked = client(grid.url());
+    registered(&asked, "late").await;
+    let probing = tokio::spawn({
+        let asked = asked.clone();
+        let probe = api::Probe { request: wanted(), most: None, starts: Vec::new() };
+        async move { asked.probe(&probe).await }
+    });
+    eventually("it is asked", || async { (probes.load(Ordering::Acquire) > 0).then_some(()) }).await;
+    let then = time_at(&asked).await + bookahead_plan::Seconds(30);
+    eventually("the broker has repeated it", || async { (time_at(&asked).await >= then).then_some(()) })
+        .await;
+    drop(go);
+    assert_eq!(probing.await.unwrap().unwrap().offers.len(), 1);
+    assert_eq!(probes.load(Ordering::Acquire), 1);
+    stop(grid).await;
 }

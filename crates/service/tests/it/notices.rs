@@ -6,14 +6,13 @@ use bookahead_api as api;
 use bookahead_client::{Client, ClientError, make};
 use bookahead_protocol::ReservationId;
 use bookahead_service::config::SiteConfig;
-use bookahead_service::daemon::{self, OnLostJournal};
+use bookahead_service::daemon::{self, OnLostJournal, Running};
 use ring::hmac;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -154,7 +153,7 @@ fn secret(folder: &Path, mode: u32) {
 
 fn webhook(prefix: &str) -> String {
     format!(
-        "[notify]\ntimeout = \"300ms\"\n[[notify.webhook]]\nprefix = \"{prefix}\"\nsecret_file = \"portal.secret\"\n"
+        "[notify]\ntimeout = \"2s\"\n[[notify.webhook]]\nprefix = \"{prefix}\"\nsecret_file = \"portal.secret\"\n"
     )
 }
 
@@ -356,31 +355,60 @@ async fn the_command_reads_every_notice_in_a_clean_environment() {
     stop(running).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_hangs_is_killed_and_delays_no_booking() {
-    let folder = folder();
+/// A site whose commands for notices hang for at most this long, and the numbers of the processes that it started.
+async fn with_hanging_command(folder: &TempDir, timeout: &str) -> (Running, PathBuf) {
     let pids = folder.path().join("pids");
-    let command = program(folder.path(), &format!("echo $$ >> {}; sleep 600", pids.display()));
-    let more = format!("[notify]\ncommand = [\"{command}\"]\ntimeout = \"500ms\"\n");
-    let running = daemon::site(&north(&more), folder.path(), OnLostJournal::Ask).await.unwrap();
+    let command = program(folder.path(), &format!("echo $$ >> {}; exec sleep 600", pids.display()));
+    let more = format!("[notify]\ncommand = [\"{command}\"]\ntimeout = \"{timeout}\"\n");
+    (daemon::site(&north(&more), folder.path(), OnLostJournal::Ask).await.unwrap(), pids)
+}
+
+/// Whether a process has not ended.
+fn is_alive(process: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+async fn book_and_cancel(ada: &Client) {
+    let id = book(ada, None).await.unwrap();
+    cancel(ada, id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_hangs_delays_no_booking() {
+    let folder = folder();
+    let (running, pids) = with_hanging_command(&folder, "5m").await;
     let ada = client(running.url());
-    let began = Instant::now();
+    book_and_cancel(&ada).await;
+    let first = eventually("a command is started", || async {
+        let text = std::fs::read_to_string(&pids).unwrap_or_default();
+        text.split_once('\n').map(|(first, _)| first.to_owned())
+    })
+    .await;
     for _ in 0..8 {
-        let id = book(&ada, None).await.unwrap();
-        cancel(&ada, id).await;
+        book_and_cancel(&ada).await;
     }
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(is_alive(&first), "all were booked while it hangs");
+    stop(running).await;
+    // Commands outlive a service that stops.
+    let started = std::fs::read_to_string(&pids).unwrap();
+    std::process::Command::new("kill").arg("-9").args(started.lines()).status().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_hangs_is_killed() {
+    let folder = folder();
+    let (running, pids) = with_hanging_command(&folder, "500ms").await;
+    let ada = client(running.url());
+    for _ in 0..8 {
+        book_and_cancel(&ada).await;
+    }
     // More are started than may run concurrently, so the first were ended.
     let started = eventually("commands are ended", || async {
         let text = std::fs::read_to_string(&pids).unwrap_or_default();
-        let started: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        let started: Vec<String> = text.lines().map(str::to_owned).collect();
         (started.len() > 8).then_some(started)
     });
-    let first = started.await[0];
-    eventually("the first is gone", || async {
-        let alive = std::fs::read_to_string(format!("/proc/{first}/stat"));
-        alive.map_or(true, |stat| stat.contains(") Z ")).then_some(())
-    })
-    .await;
+    let first = started.await.swap_remove(0);
+    eventually("the first is gone", || async { (!is_alive(&first)).then_some(()) }).await;
     stop(running).await;
 }

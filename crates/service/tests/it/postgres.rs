@@ -199,15 +199,18 @@ fn a_server_that_may_lose_acknowledged_writes_or_is_not_the_right_one_is_refused
 fn a_journal_has_one_holder_and_the_next_one_has_a_higher_epoch() {
     let server = Server::start(&[]);
     let url = server.database("one");
-    let (journal, _) = open(&url, SECOND).unwrap();
+    let (journal, _) = open(&url, 3 * SECOND).unwrap();
     let first = journal.lease().epoch();
     let Err(JournalError::Held { by, .. }) = open(&url, SECOND) else { panic!("two holders") };
     assert!(by.contains(&format!("process {}", std::process::id())), "{by}");
     let database = Database::parse(&url, Path::new("")).unwrap();
     let active = Claim::take(&database, &kind(), &lease(SECOND)).unwrap().unwrap_err();
     assert_eq!(active.address.as_deref(), Some("http://here"));
-    // It is renewed while nothing is written.
-    std::thread::sleep(2 * SECOND);
+    // It is renewed while nothing is written, and still held when the first lease would have ended.
+    let end = server.sql("one", "SELECT lease_until FROM bookahead.party");
+    while server.sql("one", &format!("SELECT now() > '{end}'")) != "t" {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     assert!(journal.lease().is_held());
     assert!(matches!(open(&url, SECOND), Err(JournalError::Held { .. })));
     journal.close().unwrap();

@@ -3,7 +3,7 @@
 
 use super::cluster::Cluster;
 use super::{until, until_within};
-use crate::services::asking::{Asker, book, new_id, now, part, together};
+use crate::services::asking::{Asker, book, new_id, now, part, soon, together};
 use crate::services::grid::Grid;
 use crate::services::runtime;
 use bookahead_plan::Seconds;
@@ -40,7 +40,7 @@ async fn attracting(cluster: &Cluster, account: &str) -> (Grid, Asker, Reservati
     let site = cluster.site("north", &format!("{}attract = true", as_owners(account)), "");
     grid.start("site", "north", &site, None).await;
     let ada = grid.asker("north");
-    let request = Request { attract: true, ..together(vec![part(4, now() + Seconds(4), 300)]) };
+    let request = Request { attract: true, ..together(vec![soon(4, 300)]) };
     let booked = ada.get(book(new_id(), request)).await;
     assert_eq!(booked.state, State::Committed);
     (grid, ada, booked)

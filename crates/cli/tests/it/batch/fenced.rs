@@ -3,6 +3,7 @@
 //! effect.
 
 use super::cluster::Cluster;
+use super::gate::{Gate, Kind};
 use super::jobs::Traces;
 use crate::services::asking::{Asker, book, new_id, now, part, together};
 use crate::services::{runtime, until};
@@ -15,66 +16,18 @@ use bookahead_tests::signals::signal;
 use serde_json::json;
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Commands of Slurm that wait in a folder until they are let go.
-struct Gate(PathBuf);
-
-impl Gate {
-    /// Programs of Slurm in a new folder. Submissions and new reservations wait while the gate is closed.
-    fn new(folder: &Path) -> Gate {
-        let gate = Gate(folder.join("gate"));
-        fs::create_dir(&gate.0).unwrap();
-        for name in ["sbatch", "scontrol", "squeue", "sinfo", "sacct", "scancel", "sacctmgr"] {
-            let real = Path::new("/usr/bin").join(name);
-            let waits = match name {
-                "sbatch" => "*",
-                "scontrol" => "*create*",
-                _ => "",
-            };
-            let folder = gate.0.display();
-            let wait =
-                format!("echo \"$$ $*\" >> {folder}/held; while [ -e {folder}/closed ]; do sleep 0.05; done");
-            let text = format!(
-                "#!/bin/sh\nif [ -e {folder}/closed ]; then case \"$*\" in {waits}) {wait};; esac; fi\nexec {} \"$@\"\n",
-                real.display()
-            );
-            let script = gate.0.join(name);
-            fs::write(&script, text.replace("in ) ", "in none) ")).unwrap();
-            fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        gate
-    }
-
-    fn close(&self) {
-        fs::write(self.0.join("closed"), "").unwrap();
-    }
-
-    /// Opens the gate, and waits until the commands that waited have ended.
-    async fn let_all_end(&self) {
-        let commands = self.waiting(2).await;
-        fs::remove_file(self.0.join("closed")).unwrap();
-        until(async || {
-            // One that has ended stays without a command line while its parent is stopped.
-            let line = |pid: &String| fs::read(Path::new("/proc").join(pid).join("cmdline"));
-            let runs = commands.iter().any(|pid| line(pid).is_ok_and(|line| !line.is_empty()));
-            if runs { Err("the commands have ended".into()) } else { Ok(()) }
-        })
-        .await;
-    }
-
-    /// Waits until this many commands wait, and returns their process numbers.
-    async fn waiting(&self, count: usize) -> Vec<String> {
-        until(async || {
-            let text = fs::read_to_string(self.0.join("held")).unwrap_or_default();
-            let all: Vec<String> =
-                text.lines().filter_map(|line| Some(line.split(' ').next()?.into())).collect();
-            if all.len() >= count { Ok(all) } else { Err(format!("{count} commands wait: {text}")) }
-        })
-        .await
-    }
+/// Waits until these commands have ended.
+async fn have_ended(commands: &[String]) {
+    until(async || {
+        // One that has ended stays without a command line while its parent is stopped.
+        let line = |pid: &String| fs::read(Path::new("/proc").join(pid).join("cmdline"));
+        let runs = commands.iter().any(|pid| line(pid).is_ok_and(|line| !line.is_empty()));
+        if runs { Err("the commands have ended".into()) } else { Ok(()) }
+    })
+    .await;
 }
 
 /// One process of the site.
@@ -103,21 +56,22 @@ impl Member {
         until(async || self.asker.all().await.map(drop).map_err(|why| why.to_string())).await;
     }
 
-    /// Stops it when the commands for a job and a reservation are on their way.
+    /// Stops it when the commands for a job and a reservation are on their way, and returns these.
     async fn stop_while_it_orders(
         &self,
         gate: &Gate,
         (job, key): (&api::SubmitJob, &str),
         booking: &Envelope,
-    ) {
+    ) -> Vec<String> {
         let (client, job, key) = (self.asker.client().clone(), job.clone(), key.to_owned());
         let submitting = tokio::spawn(async move { client.submit(&job, &key).await });
         let (client, booking) = (self.asker.client().clone(), booking.clone());
         let booking = tokio::spawn(async move { client.call(&booking, None).await });
-        gate.waiting(2).await;
+        let commands = gate.has_waiting(Kind::Orders, 2).await;
         self.signal("STOP");
         submitting.abort();
         booking.abort();
+        commands
     }
 
     fn signal(&self, name: &str) {
@@ -144,13 +98,13 @@ fn submission(traces: &Traces) -> api::SubmitJob {
 
 #[test]
 fn what_a_stopped_process_had_ordered_takes_no_effect_after_another_took_over() {
-    let cluster = Cluster::of(2, 2);
+    let mut cluster = Cluster::of(2, 2);
     let server = Server::start(&[]);
     let url = server.database("north");
-    let gate = Gate::new(cluster.folder());
-    let plain = cluster.site("north", "time_out = \"1s\"", "");
+    let gate = Gate::of(&mut cluster);
+    let plain = cluster.site("north", "time_out = \"5s\"", "");
     let plain = format!("state = \"{url}\"\nlease = \"1s\"\n{plain}\n[security]\ntrust_local_users = true\n");
-    let gated = plain.replace("time_out =", &format!("commands = \"{}\"\ntime_out =", gate.0.display()));
+    let gated = plain.replace("time_out =", &format!("commands = \"{}\"\ntime_out =", gate.path().display()));
     runtime().block_on(async {
         let first = Member::start(cluster.folder(), "first", &gated);
         first.answers().await;
@@ -163,12 +117,12 @@ fn what_a_stopped_process_had_ordered_takes_no_effect_after_another_took_over() 
         first.asker.client().submit(&submission(&before), &key).await.unwrap();
         before.began();
         // A job and a reservation whose commands are on their way when the process is stopped.
-        gate.close();
+        let closed = gate.close(Kind::Orders);
         let (traces, key) = (Traces::new(cluster.folder(), "once"), make::key().unwrap().to_string());
         let job = submission(&traces);
         let id = new_id();
         let envelope = first.asker.envelope(book(id, together(vec![part(2, now() + Seconds(3_600), 600)])));
-        first.stop_while_it_orders(&gate, (&job, &key), &envelope).await;
+        let commands = first.stop_while_it_orders(&gate, (&job, &key), &envelope).await;
         // The second one takes over, does both, and cancels the reservation again.
         second.answers().await;
         until(async || second.asker.client().submit(&job, &key).await.map_err(|why| why.to_string())).await;
@@ -187,7 +141,8 @@ fn what_a_stopped_process_had_ordered_takes_no_effect_after_another_took_over() 
         })
         .await;
         // Now the commands of the first one reach Slurm.
-        gate.let_all_end().await;
+        drop(closed);
+        have_ended(&commands).await;
         first.signal("CONT");
         let client = first.asker.client();
         assert!(client.jobs(&api::JobsQuery::default()).await.is_err(), "it answers without its lease");

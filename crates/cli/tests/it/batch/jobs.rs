@@ -2,16 +2,13 @@
 
 use super::until;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-/// The files of a job: the second of its start, and a mark that it renews while it runs.
+/// The files of a job: the second of its start, and its process number, in a file that it touches while it runs.
 pub(crate) struct Traces {
     began: PathBuf,
     lives: PathBuf,
 }
-
-/// Interval at which a job renews its mark.
-const RENEWED: Duration = Duration::from_millis(300);
 
 impl Traces {
     /// Files in a folder, by name.
@@ -22,7 +19,9 @@ impl Traces {
     /// A script that writes both files and runs until it is killed.
     pub(crate) fn endless(&self) -> String {
         let (began, lives) = (self.began.display(), self.lives.display());
-        format!("#!/bin/sh\ndate +%s >> '{began}'\nwhile touch '{lives}'; do sleep 0.{}; done\n", 3)
+        format!(
+            "#!/bin/sh\ndate +%s >> '{began}'\necho $$ > '{lives}'\nwhile touch '{lives}'; do sleep 0.3; done\n"
+        )
     }
 
     /// A script that writes the first file and ends.
@@ -46,15 +45,17 @@ impl Traces {
         })
     }
 
-    /// Waits until it has ended; returns the time of its last mark.
+    /// Waits until it has ended; returns the time when it last ran.
     #[track_caller]
     pub(crate) fn ended(&self) -> i64 {
         until(|| {
+            let process = std::fs::read_to_string(&self.lives).map_err(|why| why.to_string())?;
+            if Path::new("/proc").join(process.trim()).exists() {
+                return Err("it lives".into());
+            }
             let last = std::fs::metadata(&self.lives).and_then(|file| file.modified()).unwrap();
-            let quiet = SystemTime::now().duration_since(last).unwrap_or_default();
             let second = last.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-            let gone = quiet > 5 * RENEWED;
-            if gone { Ok(i64::try_from(second).unwrap()) } else { Err("it lives".into()) }
+            Ok(i64::try_from(second).unwrap())
         })
     }
 }

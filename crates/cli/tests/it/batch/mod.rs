@@ -3,7 +3,7 @@
 //! read with Slurm's own commands.
 //!
 //! - [`cluster`]: a Slurm cluster; [`terminal`]: the command line; [`watcher`]: a client that watches events
-//! - [`jobs`]: scripts that record their runs; [`sshd`]: a machine reached by ssh
+//! - [`gate`]: commands of Slurm that wait; [`jobs`]: scripts that record their runs; [`sshd`]: a machine reached by ssh
 //! - the rest: the tests
 //!
 //! It needs the Debian packages slurmctld, slurmd, slurm-client, munge and openssh-server, and fails with a message if
@@ -18,6 +18,7 @@ mod fenced;
 mod flexible;
 mod flooding;
 mod foreign;
+mod gate;
 mod jobs;
 mod life_cycle;
 mod local_jobs;
@@ -38,9 +39,6 @@ mod watcher;
 use crate::services::asking::now;
 use bookahead_plan::Time;
 use std::time::{Duration, Instant};
-
-/// Seconds within which an event must follow its promised time.
-const CLOSE: i64 = 2;
 
 /// Far longer than any step takes, unless stated otherwise.
 const PATIENCE: Duration = Duration::from_secs(40);

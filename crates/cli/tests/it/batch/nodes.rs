@@ -4,7 +4,7 @@
 use super::cluster::{Cluster, Queued};
 use super::terminal::Terminal;
 use super::until;
-use crate::services::asking::{Asker, book, new_id, now, part, together, window};
+use crate::services::asking::{Asker, book, new_id, now, part, soon, together, window};
 use crate::services::grid::Grid;
 use crate::services::{self, runtime};
 use bookahead_api as api;
@@ -70,8 +70,7 @@ struct Busy {
 impl Busy {
     async fn start(grid: &Grid, cluster: &Cluster) -> Busy {
         let asker = grid.asker("north");
-        let begin = now() + Seconds(10);
-        let id = asker.get(book(new_id(), together(vec![part(4, begin, 600)]))).await.id;
+        let id = asker.get(book(new_id(), together(vec![soon(4, 600)]))).await.id;
         let ada = Terminal::at(&grid.of("north").url());
         ada.folder.write("script.sh", "#!/bin/sh\nsleep 600\n");
         let words = ["submit", "--capacity", "1", "--reservation", &id.to_string(), "script.sh"];

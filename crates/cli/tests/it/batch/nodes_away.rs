@@ -8,14 +8,13 @@
 use super::cluster::{Cluster, Reserved};
 use super::terminal::Terminal;
 use super::until;
-use crate::services::asking::{Asker, book, new_id, now, part, together};
+use crate::services::asking::{Asker, book, new_id, part, soon, together};
 use crate::services::grid::Grid;
-use crate::services::runtime;
+use crate::services::{self, runtime};
 use bookahead_api as api;
-use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, ReservationId};
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// An account that exists on every Debian system and that has no logins.
 const BOB: &str = "games";
@@ -25,10 +24,13 @@ const CORES: u32 = 4;
 const ALL: u32 = 12;
 
 /// Longer than all cases of one test together.
-const LENGTH: i64 = 240;
+const LENGTH: i64 = 600;
 
-/// Time within which the site reports that the nodes are back: some polls.
-const SOON: Duration = Duration::from_secs(6);
+/// Looks of the site at Slurm, one a second: more than the two seconds after which it may move reservations.
+const LOOKS: f64 = 6.0;
+
+/// Pause between two looks of the test, because Slurm's commands take the time of the processors.
+const PACE: Duration = Duration::from_millis(100);
 
 /// All cores of a cluster reserved twice, now and right after that, and jobs of Bob that wait for a core.
 struct Promised {
@@ -48,11 +50,9 @@ impl Promised {
         let site = cluster.site("north", "", "").replace("move_after = \"2s\"", move_after);
         grid.start("site", "north", &site, None).await;
         let ada = grid.asker("north");
-        let begin = now() + Seconds(4);
-        let mut ids = [new_id(); 2];
-        for (id, at) in ids.iter_mut().zip([begin, begin + Seconds(LENGTH)]) {
-            *id = ada.get(book(new_id(), together(vec![part(ALL, at, LENGTH)]))).await.id;
-        }
+        let first = ada.get(book(new_id(), together(vec![soon(ALL, LENGTH)]))).await;
+        let second = part(ALL, first.slots[0].interval.end, LENGTH);
+        let ids = [first.id, ada.get(book(new_id(), together(vec![second]))).await.id];
         // One job that needs all cores, and some that would fit on any node.
         let bobs = [(ALL, 10), (CORES, 10), (CORES, 1), (1, 1)];
         let bobs = bobs.map(|(cores, minutes)| cluster.submit_as(BOB, cores, minutes));
@@ -94,33 +94,45 @@ impl Promised {
         fs::read_to_string(log).unwrap().matches("Created reservation").count()
     }
 
-    /// Nodes with this number of cores are down for some time. Meanwhile nothing changes in Slurm, and the site reports
-    /// these cores as missing, and never more.
-    async fn endures(&self, away: Duration, cores: u32) {
-        let (ends, made) = (Instant::now() + away, self.made());
-        let mut told = [0; 2];
-        while Instant::now() < ends {
+    /// Nodes with this number of cores are down until the site has reported these cores as missing, and never others,
+    /// and has looked at Slurm some times more. Meanwhile nothing changes in Slurm.
+    async fn endures(&self, cores: u32) {
+        let made = self.made();
+        services::until(async || {
+            tokio::time::sleep(PACE).await;
             self.is_untouched(made);
-            told = self.missing().await;
+            let told = self.missing().await;
             assert!(told.iter().all(|missing| [0, cores].contains(missing)), "{told:?} of {cores}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        assert_eq!(told, [cores; 2], "what is missing is not told after {away:?}");
+            if told == [cores; 2] { Ok(()) } else { Err(format!("{told:?} are missing")) }
+        })
+        .await;
+        self.stays_for_some_looks(made).await;
+        assert_eq!(self.missing().await, [cores; 2]);
     }
 
-    /// The nodes are back: soon nothing is missing, and nothing else has changed.
+    /// Nothing changes in Slurm while the site looks at it some times.
+    async fn stays_for_some_looks(&self, made: usize) {
+        let looks = async || self.ada.figure("bookahead_batch_commands_total{program=\"squeue\"}").await;
+        let enough = looks().await + LOOKS;
+        services::until(async || {
+            tokio::time::sleep(PACE).await;
+            self.is_untouched(made);
+            let looked = looks().await;
+            if looked >= enough { Ok(()) } else { Err(format!("{looked} of {enough} looks")) }
+        })
+        .await;
+    }
+
+    /// The nodes are back: nothing is missing any more, and nothing else has changed.
     async fn is_whole_again(&self) {
-        let (began, made) = (Instant::now(), self.made());
-        loop {
+        let made = self.made();
+        services::until(async || {
+            tokio::time::sleep(PACE).await;
             let missing = self.missing().await;
             self.is_untouched(made);
-            if missing == [0; 2] {
-                break;
-            }
-            assert!(began.elapsed() < SOON, "{missing:?} are missing after {:?}", began.elapsed());
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        eprintln!("whole again {:?} after the nodes were back", began.elapsed());
+            if missing == [0; 2] { Ok(()) } else { Err(format!("{missing:?} are missing")) }
+        })
+        .await;
     }
 
     /// The owner has all reserved cores; the waiting jobs start when the reservations are cancelled, and not before.
@@ -166,8 +178,7 @@ fn daemons_that_are_killed_and_a_controller_that_starts_without_nodes_cost_no_pr
         let mut promised = Promised::on(Cluster::of_watched(3, CORES), "move_after = \"2s\"").await;
         promised.cluster.daemons().stop_node("n2");
         promised.until_away(&["n2"]);
-        // Together with the time until Slurm noticed it, that is half a minute.
-        promised.endures(Duration::from_secs(18), CORES).await;
+        promised.endures(CORES).await;
         promised.cluster.daemons().start_node("n2").unwrap();
         promised.until_away(&[]);
         promised.is_whole_again().await;
@@ -177,11 +188,7 @@ fn daemons_that_are_killed_and_a_controller_that_starts_without_nodes_cost_no_pr
         NODES.iter().for_each(|node| daemons.stop_node(node));
         daemons.start_controller().unwrap();
         promised.until_away(&NODES);
-        let (ends, made) = (Instant::now() + Duration::from_secs(6), promised.made());
-        while Instant::now() < ends {
-            promised.is_untouched(made);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        promised.stays_for_some_looks(promised.made()).await;
         NODES.iter().for_each(|node| promised.cluster.daemons().start_node(node).unwrap());
         promised.until_away(&[]);
         promised.is_whole_again().await;
@@ -195,12 +202,12 @@ fn nodes_that_are_set_down_for_some_seconds_cost_no_promised_core() {
     runtime().block_on(async {
         let promised = Promised::on(Cluster::of_frail(3, CORES), "").await;
         promised.cluster.fail("n2");
-        promised.endures(Duration::from_secs(16), CORES).await;
+        promised.endures(CORES).await;
         promised.cluster.bring_back("n2");
         promised.is_whole_again().await;
 
         promised.cluster.fail("n[1-3]");
-        promised.endures(Duration::from_secs(15), ALL).await;
+        promised.endures(ALL).await;
         NODES.iter().for_each(|node| promised.cluster.bring_back(node));
         promised.is_whole_again().await;
         promised.serves_its_owner_first().await;

@@ -186,7 +186,7 @@ fn a_site_on_pbs_keeps_its_reservations_through_restarts_lost_hosts_and_odd_byte
     assert_eq!(changes.collect::<Vec<_>>(), [""; 0], "nothing was done about it");
 
     // A job in a reservation that is cancelled while the job runs.
-    let begin = now() + Seconds(5);
+    let begin = now() + Seconds(10);
     let second = id_of(&reserve(&ada, "12", begin, "10m", &[]));
     assert_eq!(ada.document(&["commit", &second])["state"], "committed");
     let traces = Traces::new(pbs.folder.path(), "job");

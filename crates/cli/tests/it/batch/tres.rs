@@ -4,7 +4,7 @@
 use super::cluster::Cluster;
 use super::terminal::Terminal;
 use super::until;
-use crate::services::asking::{Asker, book, new_id, now, part, together};
+use crate::services::asking::{Asker, book, new_id, now, part, soon, together};
 use crate::services::grid::Grid;
 use crate::services::runtime;
 use bookahead_plan::{Capacity, Seconds, Time};
@@ -89,8 +89,8 @@ fn a_job_in_the_booking_gets_its_gpus_and_its_qpu_while_others_wait() {
     runtime().block_on(async {
         let (cluster, _grid, url) = site().await;
         let ada = Asker::new(&url, "ada");
-        let begin = now() + Seconds(6);
-        let booked = ada.get(book(new_id(), together(vec![with(begin, 1, &[(GPU, 2), (QPU, 2)])]))).await;
+        let part = Part { tres: [(GPU, 2), (QPU, 2)].into_iter().collect(), ..soon(1, 600) };
+        let booked = ada.get(book(new_id(), together(vec![part]))).await;
         let name = format!("--reservation={}", cluster.one_for("north", booked.id).name);
         let submit = |words: &[&str]| {
             let script = ["sbatch", "--parsable", "--output=/dev/null", "-t", "5", "--wrap=sleep 300"];

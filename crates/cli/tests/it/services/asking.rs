@@ -30,9 +30,9 @@ impl Asker {
         Asker::with_time_out(url, user, TIME_OUT)
     }
 
-    /// A client that gives up on a server that does not answer at once.
+    /// A client that gives up on a server that does not answer soon.
     pub(crate) fn hasty(url: &str) -> Asker {
-        Asker::with_time_out(url, "operator", Duration::from_millis(500))
+        Asker::with_time_out(url, "operator", Duration::from_secs(10))
     }
 
     /// A client that waits this long for an answer.
@@ -48,6 +48,13 @@ impl Asker {
     /// The client library, for requests that are not calls of the protocol.
     pub(crate) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// The present value of a metric, with its labels if it has some.
+    pub(crate) async fn figure(&self, series: &str) -> f64 {
+        let metrics = self.client.metrics().await.unwrap();
+        let value = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {series} in {metrics}")).parse().unwrap()
     }
 
     /// A call with a new key.
@@ -150,6 +157,11 @@ pub(crate) fn window(capacity: u32, earliest_start: Time, seconds: i64, latest_e
     let (duration, capacity) = (Seconds(seconds), Capacity(capacity));
     let wanted = placement::Request { earliest_start, latest_end, duration, capacity };
     Part::new(wanted, "processors")
+}
+
+/// A part that starts in two seconds, or later if the machine is too slow for that.
+pub(crate) fn soon(capacity: u32, seconds: i64) -> Part {
+    window(capacity, now() + Seconds(2), seconds, now() + Seconds(seconds + 120))
 }
 
 /// Several parts that start together.

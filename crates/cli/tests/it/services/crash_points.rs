@@ -2,7 +2,7 @@
 //! point ([`Point`]), is killed there and restarted, until it no longer passes the point. No promise is lost, no part
 //! is half done, and nothing is left over.
 
-use super::grid::{Grid, Shape};
+use super::grid::{Grid, PATIENT, Shape};
 use super::kill_each_time;
 use super::negotiation::{Negotiation, Outcome, Phase};
 use bookahead_service::thread::Point;
@@ -34,6 +34,16 @@ at_each_point!(whenever_the_broker_is_killed_all_parts_are_rolled_back: Lane::co
 at_each_point!(whenever_a_site_is_killed_all_parts_are_rolled_back: Lane::cover, Course::RolledBack, "north");
 at_each_point!(whenever_an_inner_broker_is_killed_all_parts_are_agreed: Lane::cover, Course::Nested, "inner");
 
+impl Course {
+    /// Settings of the brokers. A silent site is given up soon; no other timeout passes on a slow machine.
+    fn rules(self) -> &'static str {
+        match self {
+            Course::Agreed | Course::Nested => PATIENT,
+            Course::RolledBack => "[rules]\nsurvey_time = \"30s\"\nhold_time = \"1s\"",
+        }
+    }
+}
+
 /// Minimum number of steps that the enumeration must cover, however events are grouped into appends. With fewer it has
 /// missed something.
 fn fewest(lane: Lane) -> usize {
@@ -64,12 +74,9 @@ impl Lane {
     async fn crash_at(self, count: u32) -> Option<Outcome> {
         let point = format!("{}:{count}", self.point.word());
         let shape = if self.course == Course::Nested { Shape::Nested } else { Shape::Flat };
-        let (rules, silent) = match self.course {
-            Course::RolledBack => ("[rules]\nhold_time = \"400ms\"", Some(("west", "decided:1"))),
-            Course::Agreed | Course::Nested => ("", None),
-        };
+        let silent = (self.course == Course::RolledBack).then_some(("west", "decided:1"));
         let stop: Vec<_> = silent.into_iter().chain([(self.victim, point.as_str())]).collect();
-        let (mut grid, mut crashed) = Grid::of_three(shape, rules, &stop).await;
+        let (mut grid, mut crashed) = Grid::of_three(shape, self.course.rules(), &stop).await;
         grid.label = format!("{self:?} {count}");
         let negotiation = Negotiation::new(&grid, shape);
         let outcome = tokio::select! {

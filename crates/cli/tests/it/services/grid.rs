@@ -27,6 +27,10 @@ pub(crate) struct Grid {
     database: Option<Rc<Database>>,
 }
 
+/// Settings of a broker whose negotiations do not fail because the machine is slow. It waits for a hold a fifth of its
+/// time, and some round trips more.
+pub(crate) const PATIENT: &str = "[rules]\nsurvey_time = \"30s\"\nhold_time = \"2m\"";
+
 /// The configuration of a site with one cluster.
 pub(crate) fn site(name: &str, more: &str) -> String {
     format!(
@@ -62,8 +66,9 @@ impl Grid {
         (grid, crashed)
     }
 
-    /// The configuration of a broker of these running peers.
+    /// The configuration of a broker of these running peers, [`PATIENT`] if there is no more of it.
     pub(crate) fn broker_of(&self, name: &str, more: &str, peers: &[&str]) -> String {
+        let more = if more.is_empty() { PATIENT } else { more };
         let mut text = format!("name = \"{name}\"\nheartbeat = \"100ms\"\n{more}\n");
         for peer in peers {
             let url = self.of(peer).url();

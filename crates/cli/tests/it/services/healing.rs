@@ -3,7 +3,7 @@
 //! until it no longer passes the point. Each time the booking becomes whole again, and nothing is left over.
 
 use super::asking::{Asker, book, new_id, now, part, together};
-use super::grid::{CAPACITY, Grid, Shape, knows};
+use super::grid::{CAPACITY, Grid, PATIENT, Shape, knows};
 use super::process::Began;
 use super::{kill_each_time, until};
 use bookahead_plan::Seconds;
@@ -31,7 +31,8 @@ impl Lane {
 
     /// Whether the victim passed the point this often.
     async fn crash_at(self, count: u32) -> bool {
-        let (mut grid, _) = Grid::of_three(Shape::Flat, "[rules]\nheal_after = \"100ms\"", &[]).await;
+        let rules = format!("{PATIENT}\nheal_after = \"100ms\"");
+        let (mut grid, _) = Grid::of_three(Shape::Flat, &rules, &[]).await;
         grid.label = format!("{self:?} {count}");
         let ada = grid.asker("grid");
         knows(&ada, &Shape::Flat.offered()).await;

@@ -1,14 +1,13 @@
 //! Programs at a site that is killed: each runs once, whether the site is running or not, and no cancelled program
 //! keeps running.
 
-use super::asking::{Asker, book, new_id, now, part, together};
+use super::asking::{Asker, book, new_id, soon, together};
 use super::grid::{Grid, site};
 use super::{kill_each_time, until};
 use crate::folder::share;
 use crate::service::PROGRAMS;
 use bookahead_api as api;
 use bookahead_client::{ClientError, make};
-use bookahead_plan::Seconds;
 use bookahead_protocol::{JobId, State};
 use bookahead_service::thread::Point;
 use serde_json::json;
@@ -36,8 +35,7 @@ impl Errands {
 
     /// One program in a reservation, one in the queue, and one that is cancelled.
     async fn run(&self) {
-        let begin = now() + Seconds(2);
-        let booked = self.ada.get(book(new_id(), together(vec![part(4, begin, 600)]))).await;
+        let booked = self.ada.get(book(new_id(), together(vec![soon(4, 600)]))).await;
         assert_eq!(booked.state, State::Committed);
         let waiting = self.job("reserved", Some(booked.id));
         let queued = self.job("queued", None);

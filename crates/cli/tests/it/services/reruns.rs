@@ -1,14 +1,13 @@
 //! Jobs that run again, with real programs: restartable jobs (GridSim) go back to the queue of their site when their
 //! reservation is over, and a broker submits a job again after its site lost it (Migol).
 
-use super::asking::{Asker, book, new_id, now, part, together};
+use super::asking::{Asker, book, new_id, soon, together};
 use super::grid::{Grid, site};
 use super::{runtime, until};
 use crate::folder::share;
 use crate::service::PROGRAMS;
 use bookahead_api as api;
 use bookahead_client::make;
-use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, JobId};
 use serde_json::{Value, json};
 use std::fs;
@@ -50,7 +49,7 @@ fn a_restartable_job_is_paused_if_running_longer_than_allocated_and_resumed_if_t
         let mut grid = Grid::new();
         grid.start("site", "north", &site("north", PROGRAMS), None).await;
         let (ada, folder) = (grid.asker("north"), traces(&grid));
-        let booked = ada.get(book(new_id(), together(vec![part(4, now() + Seconds(2), 12)]))).await;
+        let booked = ada.get(book(new_id(), together(vec![soon(4, 12)]))).await;
         // It saves its work when it is warned, and continues from there in its next run.
         let saved = folder.join("saved");
         let text = format!(
@@ -75,7 +74,7 @@ fn a_non_restartable_job_ends_with_its_cancelled_reservation_and_a_restartable_o
         let mut grid = Grid::new();
         grid.start("site", "north", &site("north", PROGRAMS), None).await;
         let ada = grid.asker("north");
-        let booked = ada.get(book(new_id(), together(vec![part(4, now() + Seconds(2), 600)]))).await;
+        let booked = ada.get(book(new_id(), together(vec![soon(4, 600)]))).await;
         let endless = "#!/bin/sh\nexec sleep 600\n";
         let job = |restartable: bool| {
             json!({"reservation": booked.id, "capacity": 2, "limit_seconds": 500, "restartable": restartable})

@@ -200,7 +200,7 @@ impl Drop for Watching {
 fn commands_and_watchers_with_both_addresses_continue_over_take_overs_without_missing_or_repeating_an_event()
 {
     runtime().block_on(async {
-        let mut pair = Pair::start("site", "north", "1s", &site("north", "")).await;
+        let mut pair = Pair::start("site", "north", "2s", &site("north", "")).await;
         let (ada, journal) = (pair.asker(), pair.journal());
         let watching = Watching::start(&pair.server());
         let mut told = Vec::new();
@@ -232,7 +232,7 @@ fn commands_and_watchers_with_both_addresses_continue_over_take_overs_without_mi
 fn the_process_that_takes_over_delivers_the_notices_that_wait() {
     runtime().block_on(async {
         let Some(hook) = Hook::new() else { return eprintln!("left out: there is no python3") };
-        let mut pair = Pair::start("site", "north", "1s", &site("north", &hook.config())).await;
+        let mut pair = Pair::start("site", "north", "2s", &site("north", &hook.config())).await;
         let ada = pair.asker();
         let request = Request::single(part(1, now() + Seconds(3_600), 60));
         let id = hook.book(&ada, request).await;

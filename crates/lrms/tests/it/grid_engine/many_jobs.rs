@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 const MANY: usize = 1000;
 
+/// A look takes less than this many times the time of the command that prints the jobs.
+const MOST: u32 = 10;
+
 #[test]
-fn a_look_at_a_thousand_waiting_jobs_answers_within_a_second() {
+fn a_look_at_a_thousand_waiting_jobs_takes_little_longer_than_to_print_them() {
     let cell = OwnCell::start();
     let mut engine = cell.engine();
     let full = cell.submit(&["-pe", "smp", &SLOTS.to_string(), "-l", "h_rt=600"], 600);
@@ -19,15 +22,18 @@ fn a_look_at_a_thousand_waiting_jobs_answers_within_a_second() {
     words.resize(MANY, &first);
     cell.done(&words);
 
-    let looks = [(); 3].map(|()| {
+    // At best, in turn, so that a busy machine slows down both.
+    let (mut bare, mut look) = (Duration::MAX, Duration::MAX);
+    for _ in 0..3 {
+        let began = Instant::now();
+        cell.done(&["qstat", "-j", "*", "-xml"]);
+        bare = bare.min(began.elapsed());
         let began = Instant::now();
         let picture = engine.look().unwrap();
-        let took = began.elapsed();
+        look = look.min(began.elapsed());
         let waiting = picture.jobs.iter().filter(|job| job.state == FactState::Waiting);
         assert_eq!(waiting.count(), MANY);
-        took
-    });
-    let best = looks.iter().min().unwrap();
-    println!("a look at {MANY} waiting jobs took {looks:?}, at best {best:?}");
-    assert!(*best < Duration::from_secs(1), "{looks:?}");
+    }
+    println!("a look at {MANY} waiting jobs took {look:?}, qstat alone {bare:?}");
+    assert!(look < MOST * bare, "{look:?}, qstat alone {bare:?}");
 }

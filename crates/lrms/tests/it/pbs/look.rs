@@ -397,7 +397,8 @@ fn a_worker_whose_commands_hang_stops_within_their_time_out() {
     }
     let began = Instant::now();
     worker.stop();
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    // The command that hangs takes a minute.
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     for report in reports {
         let (BatchReport::Looked { outcome: Err(BatchError::Unknown(_)), .. }
         | BatchReport::Kept { outcome: Err(BatchError::Unknown(_)), .. }) = report

@@ -3,8 +3,11 @@
 use super::{FactState, cores, plain};
 use std::time::{Duration, Instant};
 
+/// A look takes less than this many times the time of the command that prints the jobs.
+const MOST: u32 = 10;
+
 #[test]
-fn a_thousand_waiting_jobs_are_seen_within_a_second() {
+fn a_look_at_a_thousand_waiting_jobs_takes_little_longer_than_to_print_them() {
     let mut site = plain(&cores());
     site.local_job(&["-N2", "--exclusive", "-t", "30"]);
     // One shell submits them all, which saves half a minute.
@@ -21,18 +24,20 @@ fn a_thousand_waiting_jobs_are_seen_within_a_second() {
         })
         .collect();
     assert!(shells.iter_mut().all(|shell| shell.wait().unwrap().success()));
-    let took: Vec<Duration> = (0..3)
-        .map(|_| {
-            let began = Instant::now();
-            let picture = site.look();
-            let waiting = picture.jobs.iter().filter(|job| job.state == FactState::Waiting).count();
-            assert_eq!(waiting, 1000);
-            began.elapsed()
-        })
-        .collect();
-    let best = took.iter().min().unwrap();
-    println!("a look takes {took:?}");
-    assert!(*best < Duration::from_secs(1), "{took:?}");
+    // At best, in turn, so that a busy machine slows down both.
+    let (mut bare, mut look) = (Duration::MAX, Duration::MAX);
+    for _ in 0..3 {
+        let began = Instant::now();
+        assert!(site.by_hand("squeue", &["--json", "--all", "--states=all"]).is_success());
+        bare = bare.min(began.elapsed());
+        let began = Instant::now();
+        let picture = site.look();
+        look = look.min(began.elapsed());
+        let waiting = picture.jobs.iter().filter(|job| job.state == FactState::Waiting).count();
+        assert_eq!(waiting, 1000);
+    }
+    println!("a look takes {look:?}, squeue alone {bare:?}");
+    assert!(look < MOST * bare, "{look:?}, squeue alone {bare:?}");
     // They are no reason to refuse.
     let wanted = site.wanted("ba.one", &cores(), 2000, 60, 8);
     site.create(&wanted).unwrap();

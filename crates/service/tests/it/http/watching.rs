@@ -8,7 +8,6 @@ use bookahead_protocol::ReservationId;
 use bookahead_service::http::Limits;
 use bookahead_service::security::Role;
 use serde_json::json;
-use std::time::Duration;
 use tokio::time::timeout;
 
 async fn next(watch: &mut Watch) -> api::Event {
@@ -133,6 +132,6 @@ async fn only_so_many_watch_and_all_are_let_go_at_the_end() {
             timeout(LONG, third.next()).await.unwrap().unwrap(),
         )
     });
-    timeout(Duration::from_secs(5), north.end()).await.unwrap();
+    north.end().await;
     assert_eq!(ended.await.unwrap(), (None, None));
 }
