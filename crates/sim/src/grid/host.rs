@@ -371,11 +371,9 @@ impl Flaw {
         }
     }
 
-
     pub(super) fn set_in_broker(self, broker: &mut Broker) {
         if let Flaw::Core(flaw) = self {
             broker.break_by(flaw);
         }
     }
-
 }

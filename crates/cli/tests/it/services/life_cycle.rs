@@ -94,7 +94,7 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         let probe = api::Probe { request: document(wanted.clone()), most: None, starts: Vec::new() };
         let offers = ada.probe(&probe).await.unwrap().offers;
         assert_eq!((offers.len(), offers[0].slots[0].begin), (1, stamp(begin)));
-        let held = hold(&ada, wanted, 20_000).await;
+        let held = hold(&ada, wanted, 5_000).await;
         let (id, version) = (held.id, held.version);
         assert_eq!((held.state, held.slots[0].begin), (api::State::Held, stamp(begin)));
         let longer = ada.hold(id, &api::Hold { hold_for_seconds: api::FineSeconds(60_000) }).await.unwrap();

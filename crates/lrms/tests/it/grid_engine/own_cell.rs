@@ -27,8 +27,6 @@ const COMMANDS: [&str; 10] =
 pub(crate) const HOSTS: [&str; 2] = ["ge1", "ge2"];
 /// Slots of each queue instance.
 pub(crate) const SLOTS: u32 = 8;
-/// The schedule interval, in seconds: jobs start at most this late.
-pub(crate) const SCHEDULE_INTERVAL: i64 = 1;
 
 /// A Grid Engine with the queue `all.q`, the parallel environment `smp` and one or two hosts. It ends when dropped.
 pub(crate) struct OwnCell {
