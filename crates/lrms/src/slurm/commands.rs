@@ -6,8 +6,9 @@ use crate::command::{Command, Outcome, Runner};
 use crate::dialect::{self, Tools, failed, unreadable};
 use crate::error::LrmsError;
 
-/// Messages of commands that get no answer. They take about nine seconds to give up.
-const SILENCE: [&str; 8] = [
+/// Messages of commands that get no answer. They take about nine seconds to give up. A controller that is being stopped
+/// answers with something else than it was asked for.
+const SILENCE: [&str; 13] = [
     "Unable to contact slurm controller",
     "Unable to connect to slurm daemon",
     "Socket timed out",
@@ -16,6 +17,11 @@ const SILENCE: [&str; 8] = [
     "Zero Bytes were transmitted or received",
     "backup controller in standby mode",
     "Slurm temporarily unable to accept job",
+    "Unexpected message received",
+    "Communication connection failure",
+    "Communication shutdown failure",
+    "Message send failure",
+    "Message receive failure",
 ];
 
 /// Slurm's message, and our explanation with advice.
