@@ -3,9 +3,12 @@
 use crate::asking::{Asking, SITE};
 use crate::folder::{Folder, Ran};
 use crate::service::{PROGRAMS, Service};
+use bookahead_service::security::is_root;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 const SCRIPT: &str =
     "#!/bin/sh\necho one\necho oh >&2\nsleep 2\necho two\nprintf 'no end \\033[31m'\nexit 3\n";
@@ -115,4 +118,27 @@ fn a_broker_passes_on_what_a_job_prints_and_tells_of_its_events() {
         let told = kinds(&told);
         assert_eq!((told[0], *told.last().unwrap()), ("job-submitted", "job-failed"), "{told:?}");
     }
+}
+
+#[test]
+fn the_socket_of_a_site_is_closed_to_other_users_also_if_jobs_may_pass_through_its_folder() {
+    let folder = Folder::with(
+        "north.toml",
+        format!(
+            "name = \"north\"\n{PROGRAMS}\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\ncapacity = 4\n"
+        ),
+    );
+    let site = Service::start(&folder, "site --config north.toml");
+    let url = site.url();
+    let socket = url.strip_prefix("unix:").unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(Path::new(socket)), 0o600);
+    if is_root() {
+        assert_eq!(mode(Path::new(socket).parent().unwrap()), 0o711, "jobs pass through it");
+        std::fs::set_permissions(folder.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut other = Command::new("setpriv");
+        other.args(["--reuid=daemon", "--regid=daemon", "--clear-groups", "--", "test", "-w", socket]);
+        assert_eq!(other.status().unwrap().code(), Some(1), "another user may connect");
+    }
+    assert_eq!(folder.succeed(&format!("list --server {url} --json")).json()["total"], 0);
 }

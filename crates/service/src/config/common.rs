@@ -301,6 +301,11 @@ macro_rules! common_of {
 pub(super) use common_of;
 
 impl Common<'_> {
+    /// Whether it listens on the socket in the state folder.
+    pub(crate) fn has_default_socket(&self) -> bool {
+        self.listen.is_none()
+    }
+
     /// Where to listen. Default: a Unix socket in the state folder.
     pub(crate) fn listeners(&self, base: &Path) -> Vec<Listen> {
         let said = self.listen.map(|Listeners(all)| all.iter().map(|listen| listen.below(base)).collect());

@@ -83,7 +83,11 @@ impl Common<'_> {
         }
         let mut listeners = Vec::new();
         for at in self.listeners(base) {
-            let bound = at.bind(tls.clone()).await;
+            // The state folder lets other accounts pass if jobs run under one (`jobs.account`).
+            let bound = match self.has_default_socket() {
+                true => at.bind_private(tls.clone()).await,
+                false => at.bind(tls.clone()).await,
+            };
             listeners.push(bound.map_err(|cause| DaemonError::Listen { at: at.clone(), cause })?);
         }
         // With several listeners, other services use the network.

@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 /// Prefix of a Unix socket in configurations and URLs.
@@ -89,14 +90,23 @@ impl Listen {
     /// Binds the listener. Replaces a socket that an earlier service left behind; a socket with a listener is in
     /// use.
     pub async fn bind(&self, tls: Option<Arc<ServerConfig>>) -> io::Result<Listener> {
+        // Any account that can reach the folder may connect, because the service knows which account it is.
+        self.bind_with_mode(tls, 0o666).await
+    }
+
+    /// The same; only this account and root can connect to a Unix socket.
+    pub(crate) async fn bind_private(&self, tls: Option<Arc<ServerConfig>>) -> io::Result<Listener> {
+        self.bind_with_mode(tls, 0o600).await
+    }
+
+    async fn bind_with_mode(&self, tls: Option<Arc<ServerConfig>>, mode: u32) -> io::Result<Listener> {
         match self {
             Listen::Tcp(address) => Ok(Listener::Tcp(TcpListener::bind(address).await?, tls)),
             Listen::Unix(path) => {
                 remove_left_behind(path)?;
                 let listener = UnixListener::bind(path)?;
                 let file = SocketFile(path.clone());
-                // Any account that can reach the folder may connect, because the service knows which account it is.
-                fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+                fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
                 Ok(Listener::Unix(listener, file))
             }
         }
@@ -164,17 +174,24 @@ impl Listener {
     }
 
     /// Accepts the next connection, and identifies its origin.
-    pub(super) async fn accept(&self) -> io::Result<(Accepted, PeerAddress)> {
+    pub(super) fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Accepted, PeerAddress)>> {
         match self {
-            Listener::Tcp(listener, _) => {
-                let (stream, address) = listener.accept().await?;
+            Listener::Tcp(listener, _) => listener.poll_accept(context).map(|accepted| {
+                let (stream, address) = accepted?;
                 Ok((Accepted::Tcp(stream), PeerAddress::Tcp(address)))
-            }
-            Listener::Unix(listener, _) => {
-                let (stream, _) = listener.accept().await?;
+            }),
+            Listener::Unix(listener, _) => listener.poll_accept(context).map(|accepted| {
+                let (stream, _) = accepted?;
                 let user = stream.peer_cred()?.uid();
                 Ok((Accepted::Unix(stream), PeerAddress::Account(user)))
-            }
+            }),
+        }
+    }
+
+    pub(super) fn tls(&self) -> Option<&Arc<ServerConfig>> {
+        match self {
+            Listener::Tcp(_, tls) => tls.as_ref(),
+            Listener::Unix(..) => None,
         }
     }
 }

@@ -34,6 +34,7 @@ pub mod serve;
 mod session;
 mod shares;
 mod sign_in;
+mod silent;
 pub(crate) mod standby;
 mod usage;
 mod watch;

@@ -6,7 +6,7 @@
 use super::answer::{Refusal, ToldCode};
 use super::listener::{PeerAddress, Source};
 use super::observe::{Line, Traced};
-use super::serve::Peer;
+use super::serve::{Authenticated, Peer};
 use super::shares::{Full, Place, Shares};
 use super::{Shared, observe, serve, session};
 use crate::clock::Clock;
@@ -160,10 +160,8 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
     let admitted = match shared.identify(serve::peer(request.extensions()), request.headers()).await {
         Ok(identity) => match admit(&shared, &identity, request.headers()) {
             Ok(via) => {
-                // Without authentication every caller may act as any user, and only the name of the party counts.
-                let user = (!shared.authenticator.is_open()).then_some(&identity.user);
-                let caller = identity.through.as_ref().or(user);
-                shared.epochs.admit(caller, request.headers()).await.map(|()| (identity, via))
+                let party = calling_party(&identity, shared.authenticator.is_open());
+                shared.epochs.admit(party.as_ref(), request.headers()).await.map(|()| (identity, via))
             }
             Err(refusal) => Err(refusal),
         },
@@ -191,11 +189,22 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
     let logged = changes(&request).then(|| line.clone());
     let trace = request.extensions().get::<Traced>().cloned().unwrap_or_default().trace;
     request.extensions_mut().insert(Requester::new(identity, Origin { trace, via }, logged));
-    let response = next.run(request).await;
+    let mut response = next.run(request).await;
+    response.extensions_mut().insert(Authenticated);
     let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
     // Handlers have noted a more specific outcome, if they know one.
     line.note_outcome(told.unwrap_or(response.status().as_str()));
     response
+}
+
+/// The broker or site that calls, for itself or for a user. Without authentication every caller may act as any, and
+/// only the name of the party counts.
+fn calling_party(identity: &Identity, is_open: bool) -> Option<Name> {
+    match &identity.through {
+        Some(broker) => Some(broker.clone()),
+        None if is_open => Some(Name::from("")),
+        None => identity.may_register().then(|| identity.user.clone()),
+    }
 }
 
 impl Shared {

@@ -6,7 +6,8 @@
 //! Handlers see the other side as `ConnectInfo<Peer>`.
 
 use super::listener::{Accepted, Listener, PeerAddress, Source};
-use super::shares::{Full, Shares};
+use super::shares::Shares;
+use super::silent::{Connected, Silent};
 use crate::security::ClientCertificate;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -18,16 +19,16 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -58,12 +59,15 @@ pub(super) fn peer(extensions: &Extensions) -> Option<Peer> {
 pub struct Bounds {
     /// Most connections, including those in their handshake. Further ones wait to be accepted.
     pub connections: usize,
-    /// Most connections of one address or local account. Further ones are closed at once.
+    /// Most connections of one address or local account. At most half of them are without an authenticated request; the
+    /// oldest of those is closed for a further one. If all are authenticated, the further one is closed.
     pub connections_each: usize,
     /// Addresses of proxies, which are exempt from the limit per address.
     pub proxies: Vec<IpAddr>,
     /// Timeout of the TLS handshake.
     pub handshake: Duration,
+    /// Timeout of the first byte after the handshake.
+    pub first_byte: Duration,
     /// Timeout of a request head, including the wait for the next request.
     pub head: Duration,
     /// Timeout of a whole request body.
@@ -82,6 +86,7 @@ impl Default for Bounds {
             connections_each: limits.connections_per_address,
             proxies: Vec::new(),
             handshake: Duration::from_secs(10),
+            first_byte: Duration::from_secs(5),
             head: Duration::from_secs(30),
             body: Duration::from_secs(30),
             write: Duration::from_secs(30),
@@ -119,12 +124,8 @@ pub async fn serve_live(
     let bounds = live.borrow_and_update().bounds.clone();
     let shares = Shares::new(bounds.connections, bounds.connections_each);
     let (mut most, farewell) = (bounds.connections, bounds.farewell);
-    let reception = Reception { live: live.clone(), stopped, shares };
-    let (sender, mut accepted) = mpsc::channel(1);
-    let mut accepting = JoinSet::new();
-    for listener in listeners {
-        accepting.spawn(accept_all(listener, sender.clone()));
-    }
+    let reception = Reception { live: live.clone(), stopped, shares, silent: Silent::default() };
+    let mut accepting = Accepting { listeners, first: 0, pause: None };
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -136,13 +137,13 @@ pub async fn serve_live(
                 reception.shares.resize(most, bounds.connections_each);
             }
             // At the limit, connections wait in the backlog of the system. Reaping finished tasks frees a slot.
-            Some((stream, address, tls)) = accepted.recv(), if connections.len() < most => {
-                let tls = tls.map(|bound| live.borrow().tls.clone().map_or(bound, TlsAcceptor::from));
+            (stream, address, bound) = accepting.next(), if connections.len() < most => {
+                let tls = bound.map(|bound| live.borrow().tls.clone().unwrap_or(bound).into());
                 connections.spawn(reception.clone().attend(stream, address, tls));
             }
         }
     }
-    accepting.shutdown().await;
+    drop(accepting);
     stopping.send_replace(true);
     let all_ended = async { while connections.join_next().await.is_some() {} };
     if timeout(farewell, all_ended).await.is_err() {
@@ -155,20 +156,47 @@ pub async fn serve_live(
     }
 }
 
-/// Accepts connections until the receiver is gone. Errors of a client, or a shortage of resources, do not end it.
-async fn accept_all(listener: Listener, to: mpsc::Sender<(Accepted, PeerAddress, Option<TlsAcceptor>)>) {
-    let tls = match &listener {
-        Listener::Tcp(_, tls) => tls.clone().map(TlsAcceptor::from),
-        Listener::Unix(..) => None,
-    };
-    // Accepts only what can be served, so that further clients wait in the backlog of the system.
-    while let Ok(room) = to.reserve().await {
-        match listener.accept().await {
-            Ok((stream, address)) => room.send((stream, address, tls.clone())),
-            Err(fault) if is_the_clients(&fault) => {}
-            Err(fault) => {
-                tracing::error!(event = "accept_failed", %fault, "cannot accept connections");
-                sleep(PAUSE).await;
+/// The next connection of any listener. Errors of a client, or a shortage of resources, do not end it.
+struct Accepting {
+    listeners: Vec<Listener>,
+    /// The listener that is asked first, in turn, so that a busy one does not keep the others waiting.
+    first: usize,
+    /// Nothing is accepted before, after a failed accept.
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Accepting {
+    /// With the TLS configuration of its listener. A connection is not lost if this is dropped before it is ready.
+    async fn next(&mut self) -> (Accepted, PeerAddress, Option<Arc<ServerConfig>>) {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<(Accepted, PeerAddress, Option<Arc<ServerConfig>>)> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(context));
+                self.pause = None;
+            }
+            let count = self.listeners.len();
+            let turns = (0..count).map(|turn| (self.first + turn) % count);
+            let accepted = turns.into_iter().find_map(|at| match self.listeners[at].poll_accept(context) {
+                Poll::Ready(result) => Some((at, result)),
+                Poll::Pending => None,
+            });
+            let Some((at, result)) = accepted else { return Poll::Pending };
+            self.first = (at + 1) % count;
+            match result {
+                Ok((stream, address)) => {
+                    return Poll::Ready((stream, address, self.listeners[at].tls().cloned()));
+                }
+                Err(fault) if is_the_clients(&fault) => {}
+                Err(fault) => {
+                    tracing::error!(event = "accept_failed", %fault, "cannot accept connections");
+                    self.pause = Some(Box::pin(sleep(PAUSE)));
+                }
             }
         }
     }
@@ -187,7 +215,12 @@ struct Reception {
     live: watch::Receiver<Live>,
     stopped: watch::Receiver<bool>,
     shares: Shares<Source>,
+    silent: Silent,
 }
+
+/// Marks the response to a request whose caller was authenticated.
+#[derive(Clone, Copy)]
+pub(super) struct Authenticated;
 
 impl Reception {
     /// Handles a connection from its handshake to its end.
@@ -195,19 +228,45 @@ impl Reception {
         let bounds = self.live.borrow().bounds.clone();
         let is_proxy = matches!(address, PeerAddress::Tcp(address) if
             bounds.proxies.contains(&address.ip().to_canonical()));
-        let place = self.shares.take(&address.into());
-        if !is_proxy && place.as_ref().is_err_and(|full| *full == Full::Own) {
-            tracing::debug!(%address, "connection closed: too many from this address");
-            return;
+        // A proxy is exempt; its clients have slots of their own.
+        let connected = match is_proxy {
+            true => None,
+            false => match self.silent.connect(&self.shares, address.into()) {
+                Ok(connected) => Some(Arc::new(connected)),
+                Err(_) => {
+                    tracing::debug!(%address, "connection closed: too many from this address");
+                    return;
+                }
+            },
+        };
+        let attended = self.greet(stream, address, tls, bounds, connected.clone());
+        match connected {
+            None => attended.await,
+            Some(connected) => tokio::select! {
+                () = attended => {}
+                () = connected.closed() => {
+                    tracing::debug!(%address, "connection closed: too many from this address without a request");
+                }
+            },
         }
+    }
+
+    async fn greet(
+        self,
+        stream: Accepted,
+        address: PeerAddress,
+        tls: Option<TlsAcceptor>,
+        bounds: Arc<Bounds>,
+        connected: Option<Arc<Connected>>,
+    ) {
         let peer = Peer { address, certificate: None };
         let stream = match stream {
-            Accepted::Unix(stream) => return self.converse(stream, peer, false).await,
+            Accepted::Unix(stream) => return self.converse(stream, peer, false, connected).await,
             Accepted::Tcp(stream) => stream,
         };
         // Answers are small, so delaying them to fill packets would only add latency.
         let _ = stream.set_nodelay(true);
-        let Some(tls) = tls else { return self.converse(stream, peer, false).await };
+        let Some(tls) = tls else { return self.converse(stream, peer, false, connected).await };
         match timeout(bounds.handshake, tls.accept(stream)).await {
             Err(_) => tracing::debug!(%address, "no handshake in time"),
             Ok(Err(fault)) => tracing::debug!(%address, %fault, "handshake failed"),
@@ -216,13 +275,13 @@ impl Reception {
                 let own = session.peer_certificates().and_then(|chain| chain.first());
                 let certificate = own.map(|der| ClientCertificate::of(der));
                 let agreed_on_2 = session.alpn_protocol() == Some(b"h2");
-                self.converse(stream, Peer { certificate, ..peer }, agreed_on_2).await;
+                self.converse(stream, Peer { certificate, ..peer }, agreed_on_2, connected).await;
             }
         }
     }
 
     /// Serves requests until the client leaves, is too slow, or the service stops.
-    async fn converse<S>(mut self, stream: S, peer: Peer, http2: bool)
+    async fn converse<S>(mut self, stream: S, peer: Peer, http2: bool, connected: Option<Arc<Connected>>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -234,13 +293,26 @@ impl Reception {
             let mut request = request.map(|body| Body::new(Timed { body, patience, deadline: None }));
             request.extensions_mut().insert(ConnectInfo(peer));
             // At each request: a connection may live longer than the routes it began with.
-            TowerToHyperService::new(live.borrow().router.clone()).call(request)
+            let answered = TowerToHyperService::new(live.borrow().router.clone()).call(request);
+            let connected = connected.clone();
+            async move {
+                let answer = answered.await;
+                let is_known =
+                    answer.as_ref().is_ok_and(|answer| answer.extensions().get::<Authenticated>().is_some());
+                if let Some(connected) = connected.filter(|_| is_known) {
+                    connected.authenticated();
+                }
+                answer
+            }
         });
         let builder = protocol(&bounds, http2);
-        let stream = TimedWrites { stream, patience: bounds.write, deadline: None };
+        let has_spoken = Arc::new(AtomicBool::new(false));
+        let spoke = has_spoken.clone();
+        let stream = TimedWrites { stream, spoke, patience: bounds.write, deadline: None };
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut first_byte = pin!(sleep(bounds.first_byte));
         let mut first_request = pin!(sleep(bounds.head));
-        let (mut waiting, mut stopping) = (true, false);
+        let (mut listening, mut waiting, mut stopping) = (true, true, false);
         loop {
             tokio::select! {
                 ended = connection.as_mut() => {
@@ -252,6 +324,13 @@ impl Reception {
                 _ = self.stopped.wait_for(|stopped| *stopped), if !stopping => {
                     stopping = true;
                     connection.as_mut().graceful_shutdown();
+                }
+                () = &mut first_byte, if listening => {
+                    listening = false;
+                    if !has_spoken.load(Ordering::Relaxed) {
+                        tracing::debug!(address = %peer.address, "no byte in time");
+                        return;
+                    }
                 }
                 // hyper has a timeout for heads in HTTP/1.1. In HTTP/2 it would wait for the preface for ever.
                 () = &mut first_request, if waiting => {
@@ -321,6 +400,8 @@ impl HttpBody for Timed {
 /// would keep its slot for ever.
 struct TimedWrites<S> {
     stream: S,
+    /// Set when the other side has sent something.
+    spoke: Arc<AtomicBool>,
     patience: Duration,
     /// Set while data waits to be sent.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -349,7 +430,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedWrites<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.spoke.store(true, Ordering::Relaxed);
+        }
+        read
     }
 }
 

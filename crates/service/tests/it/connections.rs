@@ -32,6 +32,7 @@ const PATIENT: Bounds = Bounds {
     connections_each: 64,
     proxies: Vec::new(),
     handshake: LONG,
+    first_byte: LONG,
     head: LONG,
     body: LONG,
     write: LONG,
@@ -202,6 +203,41 @@ async fn plain_connections_are_served_until_the_service_stops() {
     server.end().await;
     assert!(rest(&mut idle).await.ends_with("nobody"));
     assert!(TcpStream::connect(address).await.is_err(), "the listener is closed");
+}
+
+#[tokio::test]
+async fn all_addresses_answer_in_any_order_and_at_the_limit_of_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("site.sock");
+    let mut listeners = Vec::new();
+    for listen in ["127.0.0.1:0".parse().unwrap(), "127.0.0.1:0".parse().unwrap(), Listen::Unix(path.clone())]
+    {
+        listeners.push(listen.bind(None).await.unwrap());
+    }
+    let ports: Vec<SocketAddr> = listeners.iter().filter_map(|one| one.local().unwrap().tcp()).collect();
+    let (stop, stopped) = oneshot::channel();
+    let bounds = Bounds { connections: 2, ..PATIENT };
+    let task = tokio::spawn(serve(bounds, listeners, router(), async { drop(stopped.await) }));
+    let served = async {
+        // The other address never has a connection meanwhile, or has one all the time.
+        for idle in [None, Some(ports[1])] {
+            let _idle = match idle {
+                Some(address) => Some(TcpStream::connect(address).await.unwrap()),
+                None => None,
+            };
+            for order in [[0, 0, 1], [1, 1, 0], [0, 1, 0]] {
+                for at in order {
+                    let mut stream = TcpStream::connect(ports[at]).await.unwrap();
+                    assert!(ask(&mut stream, "/who").await.unwrap().ends_with("nobody"));
+                    let mut stream = UnixStream::connect(&path).await.unwrap();
+                    assert!(ask(&mut stream, "/who").await.unwrap().ends_with("nobody"));
+                }
+            }
+        }
+    };
+    timeout(LONG, served).await.expect("an address does not answer");
+    stop.send(()).unwrap();
+    timeout(LONG, task).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -401,11 +437,13 @@ async fn who_does_not_read_loses_its_place() {
 
 #[tokio::test]
 async fn one_address_has_only_so_many_connections_and_a_proxy_has_more() {
-    let bounds = Bounds { connections_each: 2, proxies: vec![[127, 0, 0, 9].into()], ..PATIENT };
+    let bounds = Bounds { connections_each: 4, proxies: vec![[127, 0, 0, 9].into()], ..PATIENT };
     let server = Server::start(bounds, None, router()).await;
-    let held = [server.connect().await, server.connect().await];
-    let mut third = server.connect().await;
-    assert_eq!(ask(&mut third, "/who").await.unwrap_or_default(), "", "it is closed at once");
+    let mut held = [server.connect().await, server.connect().await];
+    // The slot of the oldest that has asked nothing goes to the next.
+    let answer = ask(&mut server.connect().await, "/who").await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert_eq!(ask(&mut held[0], "/who").await.unwrap_or_default(), "", "it is closed");
     let answer = ask(&mut connect_from(&server, 2).await, "/who").await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "others have their share: {answer}");
     let mut proxy = Vec::new();
@@ -416,6 +454,17 @@ async fn one_address_has_only_so_many_connections_and_a_proxy_has_more() {
         assert!(ask(stream, "/who").await.unwrap().starts_with("HTTP/1.1 200"));
     }
     drop(held);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_connection_without_a_byte_is_closed_before_one_with_a_slow_request() {
+    let server = Server::start(Bounds { first_byte: SHORT, ..PATIENT }, None, router()).await;
+    let (mut silent, mut slow) = (server.connect().await, server.connect().await);
+    slow.write_all(b"GET /who HTTP/1.1\r\n").await.unwrap();
+    assert_eq!(rest(&mut silent).await, "");
+    slow.write_all(b"host: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
+    assert!(rest(&mut slow).await.ends_with("nobody"));
     server.end().await;
 }
 

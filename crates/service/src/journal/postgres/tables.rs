@@ -174,8 +174,8 @@ impl CallerEpochs {
         pairs.map_err(|why| failed(why.into()))
     }
 
-    /// Raises one. Needs no lease, because it never goes back.
-    pub(crate) fn raise(&self, caller: &str, epoch: u64) -> Result<(), JournalError> {
+    /// Raises one, and forgets others. Needs no lease, because it never goes back.
+    pub(crate) fn raise(&self, caller: &str, epoch: u64, forgotten: &[String]) -> Result<(), JournalError> {
         let mut session = Session::new(&self.database, false)?;
         let raise = "INSERT INTO bookahead.caller AS known VALUES ($1, $2, $3, $4) \
                      ON CONFLICT (what, owner, caller) DO UPDATE SET epoch = greatest(known.epoch, excluded.epoch)";
@@ -186,8 +186,15 @@ impl CallerEpochs {
             (&caller, Type::TEXT),
             (&epoch, Type::INT8),
         ];
-        let done = session.query(PATIENCE, raise, &values).map(drop);
-        done.map_err(|failure| failure.into_error(self.database.shown(), "recording an epoch"))
+        let failed = |failure: Failure| failure.into_error(self.database.shown(), "recording an epoch");
+        session.query(PATIENCE, raise, &values).map_err(failed)?;
+        for caller in forgotten {
+            let forget = "DELETE FROM bookahead.caller WHERE what = $1 AND owner = $2 AND caller = $3";
+            let values: [Value<'_>; 3] =
+                [(&self.what, Type::TEXT), (&self.owner, Type::TEXT), (caller, Type::TEXT)];
+            session.query(PATIENCE, forget, &values).map_err(failed)?;
+        }
+        Ok(())
     }
 }
 

@@ -98,3 +98,14 @@ async fn who_gets_no_answer_in_time_learns_it_with_the_same_key() {
     assert_eq!(all.document(200)["reservations"].as_array().unwrap().len(), 1);
     north.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_has_no_epoch() {
+    let north = North::start().await;
+    let at = |role, epoch| north.client("ada", role).with_epoch(&"grid".into(), epoch);
+    assert!(at(Role::User, 9).list(&Default::default()).await.is_ok());
+    assert!(at(Role::User, 8).list(&Default::default()).await.is_ok(), "the header has no effect");
+    assert!(at(Role::Broker, 5).sites().await.is_ok());
+    assert!(at(Role::Broker, 4).sites().await.unwrap_err().to_string().contains("replaced"));
+    north.end().await;
+}
