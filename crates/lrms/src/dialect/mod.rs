@@ -10,6 +10,7 @@
 pub(crate) mod calendar;
 #[cfg(test)]
 pub(crate) mod damage;
+pub(crate) mod directives;
 mod grants;
 pub(crate) mod json;
 pub(crate) mod script;

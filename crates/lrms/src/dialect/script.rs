@@ -8,6 +8,7 @@
 //! names. The shell is replaced by the job's program (`exec`), so signals and exit codes are those of the program; a
 //! user's script is then an open file without a name. Nothing here runs anything.
 
+use super::directives::Directives;
 use crate::batch::{NO_GO, Submission};
 use crate::builtin::processes::command;
 use crate::command::{Command, quoted};
@@ -30,11 +31,11 @@ pub(crate) fn called(program: &str, bin: Option<&str>) -> String {
 }
 
 /// The script of a job for a submit command. A claiming job first waits until the shell command `has_go` succeeds. A
-/// job without a folder runs in `folder`, or where the batch system starts it. For `directive` see [`script`].
+/// job without a folder runs in `folder`, or where the batch system starts it. For `directives` see [`head`].
 pub(crate) fn job_script(
     job: &Submission,
     folder: Option<&Path>,
-    directive: Option<&str>,
+    directives: Option<&Directives>,
     has_go: &str,
 ) -> Result<String, LrmsError> {
     let mut first = job.go_within.map(|within| waiting(within, has_go)).unwrap_or_default();
@@ -46,7 +47,11 @@ pub(crate) fn job_script(
         first.push_str(&exports(job));
         first.push_str(THREADS);
     }
-    script(&job.work, directive, &first)
+    let head = match (&job.work, directives) {
+        (Work::Script { text, .. }, Some(directives)) => head(text, directives, job.account.is_some())?,
+        _ => String::new(),
+    };
+    script(&job.work, &head, &first)
 }
 
 /// The file for standard output and standard error of a job, named after its id: in `folder`, or else relative to the
@@ -120,21 +125,28 @@ fn waiting(within: Seconds, has_go: &str) -> String {
     )
 }
 
-/// The script for `/bin/sh` that runs a job's work after `first`. Lines at the head of a user's script that begin
-/// with `directive` (`#BSUB`, `#PBS`) stay visible to the batch system; with None, no lines do.
-fn script(work: &Work, directive: Option<&str>, first: &str) -> Result<String, LrmsError> {
+/// The script for `/bin/sh` that runs a job's work after `first`, with `head` visible to the batch system.
+fn script(work: &Work, head: &str, first: &str) -> Result<String, LrmsError> {
     command::check(work)?;
-    let (head, rest) = match work {
-        Work::Pretended { run } => (String::new(), format!("exec sleep {}\n", run.0.max(0))),
+    let rest = match work {
+        Work::Pretended { run } => format!("exec sleep {}\n", run.0.max(0)),
         Work::Program { program, arguments, folder, environment } => {
-            (String::new(), of_program(program, arguments, folder.as_deref(), environment)?)
+            of_program(program, arguments, folder.as_deref(), environment)?
         }
-        Work::Script { text, arguments } => {
-            let lines = directive.into_iter().flat_map(|directive| directives(text, directive));
-            (lines.map(|line| format!("{line}\n")).collect(), of_script(text, arguments)?)
-        }
+        Work::Script { text, arguments } => of_script(text, arguments)?,
     };
     Ok(format!("#!/bin/sh\n{head}{first}{rest}"))
+}
+
+/// Lines of a user's script that stay visible to the batch system: as they are if the job runs under the user's own
+/// account, otherwise only what is [harmless](Directives).
+fn head(text: &str, directives: &Directives, has_account: bool) -> Result<String, LrmsError> {
+    let lines = lines(text, directives.prefix);
+    let lines = match has_account {
+        true => lines.map(str::to_owned).collect(),
+        false => directives.checked(lines)?,
+    };
+    Ok(lines.iter().map(|line| format!("{line}\n")).collect())
 }
 
 fn of_program(
@@ -189,7 +201,7 @@ fn of_script(script: &str, arguments: &[String]) -> Result<String, LrmsError> {
 }
 
 /// The directives: lines before the first line that is neither a comment nor empty.
-fn directives<'a>(script: &'a str, directive: &'a str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn lines<'a>(script: &'a str, directive: &'a str) -> impl Iterator<Item = &'a str> {
     let head = script.lines().take_while(|line| line.trim().is_empty() || line.starts_with('#'));
     head.filter(move |line| line.split_whitespace().next() == Some(directive))
 }
@@ -205,6 +217,7 @@ fn word(plain: &str) -> Result<String, LrmsError> {
 mod tests {
     use super::*;
     use crate::batch::{Place, Unit};
+    use crate::dialect::directives::Style;
     use crate::environment::Within;
     use bookahead_plan::{Interval, Time};
     use bookahead_protocol::ReservationId;
@@ -246,7 +259,7 @@ mod tests {
         let mut shell = Process::new("/bin/sh");
         shell.env("TMPDIR", folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = shell.spawn().unwrap();
-        let script = script(work, None, "").unwrap();
+        let script = script(work, "", "").unwrap();
         shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
         shell.wait_with_output().unwrap()
     }
@@ -370,13 +383,15 @@ mod tests {
     #[test]
     fn options_for_the_batch_system_are_visible_at_the_head_alone_and_where_it_looks_for_them() {
         let of = "#!/bin/sh\n#PBS -l mem=1gb\n#PBSX\n\necho\n#PBS -q other\n#PBS -q last";
-        let visible = |directive: Option<&str>| {
-            let script = script(&text(of, Vec::new()), directive, "").unwrap();
-            let lines = script.lines().filter(|line| line.starts_with("#PBS"));
-            lines.map(str::to_owned).collect::<Vec<_>>()
-        };
-        assert_eq!(visible(Some("#PBS")), ["#PBS -l mem=1gb"]);
-        assert_eq!((visible(Some("#BSUB")), visible(None)), (vec![], vec![]));
+        let directives = |prefix| Directives { prefix, style: Style::Letters, passed: &[], own: &[] };
+        let visible = |prefix, has_account| head(of, &directives(prefix), has_account);
+        assert_eq!(visible("#PBS", true).unwrap(), "#PBS -l mem=1gb\n");
+        assert_eq!(visible("#BSUB", true).unwrap(), "");
+        assert_eq!(visible("#BSUB", false).unwrap(), "");
+        let refused = visible("#PBS", false).unwrap_err().to_string();
+        assert!(refused.contains("-l is not allowed"), "{refused}");
+        let shown = script(&text(of, Vec::new()), "", "").unwrap();
+        assert!(!shown.lines().any(|line| line.starts_with("#PBS")), "{shown}");
     }
 
     #[test]
@@ -401,7 +416,7 @@ mod tests {
             (text(&"x".repeat(1 << 20), Vec::new()), "bytes long"),
         ];
         for (work, expected) in cases {
-            let told = script(&work, None, "").unwrap_err().to_string();
+            let told = script(&work, "", "").unwrap_err().to_string();
             assert!(told.contains(expected), "{told}");
         }
     }

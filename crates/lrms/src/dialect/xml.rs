@@ -260,11 +260,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig {
-            rng_seed: proptest::test_runner::RngSeed::Fixed(2000),
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        })]
+        #![proptest_config(bookahead_tests::cases::cases(256))]
 
         #[test]
         fn no_text_makes_it_panic(text in "[<>/&;='\"a-c #x!?\u{e4} -]{0,60}") {

@@ -177,7 +177,6 @@ mod tests {
     use super::*;
     use crate::dialect::damage::survives;
     use proptest::prelude::*;
-    use proptest::test_runner::RngSeed;
 
     const NOW: Time = Time(1_794_700_000);
 
@@ -244,9 +243,7 @@ dyn#20                      user      carol      -          none            -
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig {
-            rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..ProptestConfig::default()
-        })]
+        #![proptest_config(bookahead_tests::cases::cases(256))]
         #[test]
         fn nothing_makes_it_panic(text in "[ \n*:/0-9a-c-]{0,80}|(r user u [0-9/:* -]{0,40}\n?){0,4}") {
             let _ = rows(&text, NOW);

@@ -6,19 +6,27 @@ use super::nodes::selection;
 use super::times::minutes;
 use super::{Lsf, jobs};
 use crate::batch::{FactState, JobFact, JobSystem, Submission, Unit};
+use crate::dialect::directives::{Directives, Style};
 use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{Tools, denied, ended, failed, the_job, unreadable};
 use crate::error::LrmsError;
 
 /// The message that is the go-ahead of a claiming job.
 const GO: &str = "bookahead_go";
+/// Resources (`-R`), memory, priority, hold and dependencies are not among them.
+const DIRECTIVES: Directives = Directives {
+    prefix: "#BSUB",
+    style: Style::Words,
+    passed: &[&["B", "N", "e=", "u="]],
+    own: &["J=", "U=", "W=", "n=", "o=", "q="],
+};
 /// Slot for our message. Lower numbers are used by others: the first is a job's external status (bstatus).
 const MESSAGE: &str = "97";
 
 impl JobSystem for Lsf {
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         let tools = &self.tools;
-        let input = job_script(job, self.output.as_deref(), Some("#BSUB"), &has_go(tools))?;
+        let input = job_script(job, self.output.as_deref(), Some(&DIRECTIVES), &has_go(tools))?;
         let command = tools.command("bsub").args(["-J", &job.name]).args(["-n", &job.amount.to_string()]);
         let mut command = command.args(["-W", &minutes(job.limit).to_string()]);
         if job.held {

@@ -3,7 +3,6 @@
 use super::*;
 use jiff::civil::date;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 fn window(rule: &str, from: &str, to: &str, zone: &str) -> Window {
     Window {
@@ -175,7 +174,7 @@ fn minutes(window: &Window, within: Interval) -> Vec<Time> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, rng_seed: RngSeed::Fixed(20), ..ProptestConfig::default() })]
+    #![proptest_config(bookahead_tests::cases::cases(128))]
 
     #[test]
     fn windows_are_where_the_clock_shows_their_times(

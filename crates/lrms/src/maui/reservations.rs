@@ -179,7 +179,6 @@ mod tests {
     use crate::dialect::damage::survives;
     use bookahead_plan::Seconds;
     use proptest::prelude::*;
-    use proptest::test_runner::RngSeed;
 
     const NODES: &str = "\
 reservations on Sun Nov 15 00:00:01
@@ -259,9 +258,7 @@ Active Reserved Processors: 2
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig {
-            rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..ProptestConfig::default()
-        })]
+        #![proptest_config(bookahead_tests::cases::cases(256))]
         #[test]
         fn nothing_makes_it_panic(line in "[a-z0-9:. -]{0,60}", number in any::<i64>()) {
             let _ = rows(&format!("{line}\nn User r N/A 1 {number} {number}:{number} Sun Nov {number} 00:00:01 {number}\n1 nodes reserved"));

@@ -6,12 +6,21 @@ use super::Commands;
 use super::Maui;
 use super::jobs::{self, NAME_VARIABLE};
 use crate::batch::{FactState, JobFact, JobSystem, Submission, Unit};
+use crate::dialect::directives::{Directives, Style};
 use crate::dialect::script::{from_home, job_script, output_file};
 use crate::dialect::{denied, failed, is_plain, refused, submitted, the_job};
 use crate::error::LrmsError;
 
 /// Longest name of a job, in characters (qsub -N).
 const LONGEST_NAME: usize = 15;
+
+/// Resources (`-l`), priority, hold and dependencies are not among them.
+const DIRECTIVES: Directives = Directives {
+    prefix: "#PBS",
+    style: Style::Letters,
+    passed: &[&["e=", "m=", "M="]],
+    own: &["N=", "S=", "j=", "o=", "q="],
+};
 
 /// Why claiming jobs are not possible with Torque.
 const NO_CLAIMS: &str = "Torque offers no way to give a running job its go-ahead, so a copy of a job \
@@ -23,7 +32,7 @@ impl JobSystem for Maui {
         if job.go_within.is_some() {
             return Err(refused(the_job(job), NO_CLAIMS));
         }
-        let input = job_script(job, self.output.as_deref(), Some("#PBS"), "")?;
+        let input = job_script(job, self.output.as_deref(), Some(&DIRECTIVES), "")?;
         // Torque rejects longer names; the full one is in the variable.
         let name: String = job.name.chars().take(LONGEST_NAME).collect();
         let command = commands.torque.command("qsub").args(["-N", &name, "-S", "/bin/sh"]);

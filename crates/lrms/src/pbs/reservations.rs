@@ -244,11 +244,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig {
-            rng_seed: proptest::test_runner::RngSeed::Fixed(2000),
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        })]
+        #![proptest_config(bookahead_tests::cases::cases(256))]
 
         #[test]
         fn no_text_makes_it_panic(text in "(Resv ID:|reserve_state|resv_nodes|reserve_start| = |\n|[ -~\u{e4}]{0,6}){0,20}") {

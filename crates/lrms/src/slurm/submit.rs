@@ -15,7 +15,8 @@ use super::{Slurm, outcome};
 use crate::batch::accounts::is_project;
 use crate::batch::{Files, Handle, JobFact, JobSystem, Submission, Unit};
 use crate::command::{Command, Outcome};
-use crate::dialect::script::{by_shell, from_home, job_script, output_file};
+use crate::dialect::directives::{Directives, Style};
+use crate::dialect::script::{by_shell, from_home, job_script, lines, output_file};
 use crate::dialect::{Tools, ended, refused, submitted, the_job};
 use crate::environment::Within;
 use crate::error::LrmsError;
@@ -25,14 +26,80 @@ use std::path::Path;
 /// Variables of our environment that a job gets.
 const EXPORTED: &str = "PATH,HOME,USER,LOGNAME,SHELL,LANG";
 
+/// Options that cannot take more than the job was given.
+const PASSED: &[&str] = &[
+    "C/constraint=",
+    "D/chdir=",
+    "L/licenses=",
+    "Q/quiet",
+    "acctg-freq=",
+    "comment=",
+    "contiguous",
+    "c/cpus-per-task=",
+    "m/distribution=",
+    "e/error=",
+    "x/exclude=",
+    "hint=",
+    "i/input=",
+    "mail-type=",
+    "mail-user=",
+    "w/nodelist=",
+    "ntasks-per-core=",
+    "ntasks-per-node=",
+    "open-mode=",
+    "signal=",
+    "threads-per-core=",
+    "v/verbose",
+    "wckey=",
+];
+const OWN: &[&str] = &[
+    "A/account=",
+    "J/job-name=",
+    "N/nodes=",
+    "export=",
+    "n/ntasks=",
+    "no-requeue",
+    "o/output=",
+    "p/partition=",
+    "parsable",
+    "requeue",
+    "reservation=",
+    "t/time=",
+    "time-min=",
+];
+/// Options that divide what a job has on whole nodes anyway: their memory and GPUs.
+const OF_WHOLE_NODES: &[&str] = &[
+    "G/gpus=",
+    "cpus-per-gpu=",
+    "gpu-bind=",
+    "gpus-per-node=",
+    "gpus-per-socket=",
+    "gpus-per-task=",
+    "gres=",
+    "gres-flags=",
+    "mem=",
+    "mem-bind=",
+    "mem-per-cpu=",
+    "mem-per-gpu=",
+    "ntasks-per-gpu=",
+    "ntasks-per-socket=",
+    "tmp=",
+];
+const CORES: Directives = Directives { prefix: "#SBATCH", style: Style::Long, passed: &[PASSED], own: OWN };
+const NODES: Directives = Directives { passed: &[PASSED, OF_WHOLE_NODES], ..CORES };
+
 impl JobSystem for Slurm {
     fn submit(&self, job: &Submission) -> Result<String, LrmsError> {
         let tools = &self.tools;
         // The shell condition with which the job recognises its go-ahead.
         let squeue = tools.called("squeue");
         let has_go = format!("[ \"$({squeue} -h -j \"$SLURM_JOB_ID\" -o %k)\" = '{GO}' ]");
-        let script = job_script(job, self.settings.output.as_deref(), Some("#SBATCH"), &has_go)?;
-        check(job, &script)?;
+        check(job)?;
+        let directives = match job.place.unit {
+            Unit::Cores => &CORES,
+            Unit::Nodes => &NODES,
+        };
+        let script = job_script(job, self.settings.output.as_deref(), Some(directives), &has_go)?;
         let command = command(tools, job, self.settings.output.as_deref(), script);
         let outcome = tools.run(&command)?;
         if !outcome.is_success() {
@@ -133,15 +200,16 @@ fn denied(tools: &Tools, job: &Submission, command: &Command, outcome: &Outcome)
     }
 }
 
-fn check(job: &Submission, script: &str) -> Result<(), LrmsError> {
+fn check(job: &Submission) -> Result<(), LrmsError> {
     let malformed = |why: String| Err(LrmsError::Malformed(why));
-    if matches!(&job.work, Work::Script { text, .. } if text.contains("\r\n")) {
+    let text = if let Work::Script { text, .. } = &job.work { text } else { "" };
+    if text.contains("\r\n") {
         return malformed("its lines end with CR LF; use Unix line breaks".into());
     }
-    if let Some(line) = script.lines().find(|line| is_several_jobs(line)) {
+    if let Some(line) = lines(text, "#SBATCH").find(|line| is_several_jobs(line)) {
         return malformed(format!("{line:?} requests several jobs; submit each one separately"));
     }
-    if let Some(line) = script.lines().find(|line| holds_or_leaves(line)) {
+    if let Some(line) = lines(text, "#SBATCH").find(|line| holds_or_leaves(line)) {
         let why =
             "makes sbatch wait for the job or submit it to another cluster; remove --wait and --clusters";
         return malformed(format!("{line:?} {why}"));

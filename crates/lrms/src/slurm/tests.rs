@@ -5,22 +5,12 @@ use crate::batch::{Place, Unit};
 use crate::dialect::damage::{loses_only_one, survives};
 use crate::error::LrmsError;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 const NODES: &str = include_str!("../../tests/it/slurm/fixtures/22.05/nodes.txt");
 const RESERVATIONS: &str = include_str!("../../tests/it/slurm/fixtures/22.05/reservations.txt");
 const QUEUE: &str = include_str!("../../tests/it/slurm/fixtures/22.05/squeue.json");
 
 const LATER_QUEUE: &str = include_str!("../../tests/it/slurm/fixtures/25.05/squeue.json");
-
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 256,
-        rng_seed: RngSeed::Fixed(2000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
 
 /// A text with one part replaced.
 fn spoilt(text: &'static str) -> impl Strategy<Value = String> {
@@ -108,7 +98,7 @@ fn damage_to_a_node_is_never_taken_for_a_node_that_is_gone() {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(bookahead_tests::cases::cases(256))]
 
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC{0,200}|[n0-9\\[\\],-]{0,30}") {

@@ -1,6 +1,6 @@
 //! Jobs run as they were written, whatever they contain.
 
-use super::{FactState, Runner, Settings, Site, Slurm, Submission, cores, plain, refusal, start, until};
+use super::{FactState, Runner, Settings, Site, Slurm, Submission, cores, nodes, plain, refusal, start};
 use bookahead_lrms::batch::tag::job_name;
 use bookahead_lrms::batch::{Accounts, Handle, JobSystem};
 use bookahead_lrms::output::{BatchOutputs, OutputError, Outputs, Stream};
@@ -9,6 +9,7 @@ use bookahead_party::Work;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::jobs::{JobView, JobWord};
 use bookahead_protocol::{JobId, ReservationId};
+use bookahead_tests::polling::until_true;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -78,7 +79,7 @@ fn programs_get_their_words_and_variables_unchanged() {
     for id in [&words, &variables, &placed] {
         site.until_state(id, &FactState::Done { exit: 0 });
     }
-    until("it is written", || output(&site, "job_words").ends_with("end\n"));
+    until_true("it is written", || output(&site, "job_words").ends_with("end\n"));
     assert_eq!(output(&site, "job_words"), printed(&HOSTILE));
     // None of our own variables for Slurm reach a job.
     assert_eq!(output(&site, "job_variables"), printed(&HOSTILE) + ",,,,2\n");
@@ -266,11 +267,63 @@ fn an_array_in_any_spelling_is_one_job() {
     for (at, spelling) in spellings.iter().enumerate() {
         let text = format!("#!/bin/sh\n#SBATCH {spelling}\nsleep 100\n");
         let name = format!("job_{at}");
-        let id = submit(&mut site, &name, Work::Script { text, arguments: vec![] });
+        let work = Work::Script { text, arguments: vec![] };
+        let account = Some(site.account());
+        let job = Submission { account, work, ..site.submission(&name, &cores(), 2, &[]) };
+        let id = site.slurm.submit(&job).unwrap();
         let jobs = site.look().jobs.into_iter().filter(|job| job.name == name);
         assert_eq!(jobs.map(|job| job.native).collect::<Vec<_>>(), std::slice::from_ref(&id), "{spelling}");
         site.slurm.cancel(&id).unwrap();
     }
+}
+
+#[test]
+fn under_the_account_of_the_service_a_script_takes_no_more_than_its_job_was_given() {
+    let mut site = plain(&cores());
+    let harmful = [
+        "--nice=-100000",
+        "--priority=999999",
+        "--qos=high",
+        "--exclusive",
+        "--excl",
+        "-H",
+        "-QH",
+        "--dependency=afterok:1",
+        "-d singleton",
+        "--mem=0",
+        "--begin=now+1hour",
+        "--oversubscribe",
+        "--reboot",
+        "--uid=root",
+        "--comment=x --nice=-1",
+    ];
+    let script =
+        |options: &str| Work::Script { text: format!("#!/bin/sh\n#SBATCH {options}\n"), arguments: vec![] };
+    for options in harmful {
+        let job = Submission { work: script(options), ..site.submission("job_1", &cores(), 1, &[]) };
+        match site.slurm.submit(&job) {
+            Err(LrmsError::Malformed(why)) => {
+                assert!(why.contains("is not allowed in a script here"), "{options}: {why}");
+            }
+            other => panic!("{options}: {other:?}"),
+        }
+    }
+    assert_eq!(site.look().jobs, []);
+    let harmless =
+        "--mail-type=NONE --signal=USR1@60 -J mine -p nowhere -A nobody --comment='a # b' # --nice=-1";
+    let id = submit(&mut site, "job_2", script(harmless));
+    site.until_state(&id, &FactState::Done { exit: 0 });
+    let shown = site.by_hand("scontrol", &["show", "job", &id]).out;
+    for kept in ["JobName=job_2 ", "Comment=a # b", "Partition=main", "Nice=0 "] {
+        assert!(shown.contains(kept), "{kept}: {shown}");
+    }
+    // On whole nodes the job has their memory anyway.
+    let job = Submission {
+        work: script("--mem=0 --gres-flags=enforce-binding"),
+        ..site.submission("job_3", &nodes(), 1, &[])
+    };
+    let id = site.slurm.submit(&job).unwrap();
+    site.until_state(&id, &FactState::Done { exit: 0 });
 }
 
 #[test]
@@ -301,7 +354,7 @@ fn a_job_that_slurm_cannot_launch_did_not_run() {
 #[track_caller]
 fn until_not_launched(site: &mut Site, native: &str, expected: &str) {
     let mut asked = None;
-    until("it is over", || {
+    until_true("it is over", || {
         asked = site.slurm.outcome(native).unwrap();
         asked.as_ref().is_some_and(|fact| fact.state.is_over())
     });
