@@ -84,7 +84,7 @@ fn compare_conservative(guard: &mut Guard, log: &str, path: &Path, trace: &mut T
         let curie = Trace::load(&curie, &LoadOptions::default()).expect("a sound log");
         compare(guard, ["CEA Curie"; 2], Policy::CONSERVATIVE, &curie, replanned_conservative);
     }
-    if std::env::var_os("BOOKAHEAD_TEST_LONG").is_some() {
+    if bookahead_tests::cases::long() {
         scale_load(&mut trace.jobs, 1.3).expect("a sound factor");
         compare(guard, [log, "load times 1.3"], Policy::CONSERVATIVE, trace, replanned_conservative);
     }

@@ -1,6 +1,7 @@
 //! A PostgreSQL server of a test's own, in a temporary folder, and a proxy in front of it that loses connections.
 //! PostgreSQL refuses to run as root, so root runs it as the account `postgres`.
 
+use crate::polling::until_true;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Where Debian's packages are, one folder for each version.
@@ -21,9 +22,6 @@ pub const JOURNAL: &str = "BOOKAHEAD_TEST_JOURNAL";
 /// The superuser.
 const USER: &str = "bookahead";
 const PASSWORD: &str = "only-for-tests";
-/// A start takes less than a second; recovery after a crash a little more.
-const READY_WITHIN: Duration = Duration::from_secs(60);
-
 /// A running server. Dropping it ends it.
 pub struct Server {
     folder: TempDir,
@@ -92,11 +90,7 @@ impl Server {
         let log = log.expect("own folder");
         server.stdout(log.try_clone().expect("a copy")).stderr(log).stdin(Stdio::null());
         self.child = Some(server.spawn().expect("postgres"));
-        let until = Instant::now() + READY_WITHIN;
-        while !self.psql("postgres", "SELECT 1").status.success() {
-            assert!(Instant::now() < until, "PostgreSQL does not start; see {:?}", self.folder.path());
-            thread::sleep(Duration::from_millis(20));
-        }
+        until_true("PostgreSQL answers", || self.psql("postgres", "SELECT 1").status.success());
     }
 
     /// Ends it as a power failure would: connections break, and nothing is saved first.

@@ -1,22 +1,17 @@
 //! Signals to processes of a test.
 
+use crate::polling::until_true;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
-use std::{fs, thread};
-
-/// Far longer than it takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Sends a signal, such as `KILL`, to a process that runs. After `STOP` it waits until all threads have stopped: on a
 /// busy machine some go on for a moment.
 pub fn signal(process: u32, name: &str) {
     let told = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status();
     assert!(told.is_ok_and(|status| status.success()), "process {process} does not get {name}");
-    let until = Instant::now() + PATIENCE;
-    while name == "STOP" && !has_stopped(process) {
-        assert!(Instant::now() < until, "process {process} does not stop");
-        thread::yield_now();
+    if name == "STOP" {
+        until_true("all threads have stopped", || has_stopped(process));
     }
 }
 

@@ -77,7 +77,6 @@ pub(crate) fn written(length: Seconds) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use proptest::test_runner::{Config, RngSeed};
 
     #[test]
     fn a_day_of_the_trace_is_read_as_it_is_printed() {
@@ -111,9 +110,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(Config {
-            rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..Config::default()
-        })]
+        #![proptest_config(bookahead_tests::cases::cases(256))]
 
         #[test]
         fn a_length_that_is_written_is_read_again(seconds in 0..100_000_000_000i64) {

@@ -242,7 +242,6 @@ pub(crate) fn closed(path: &str, points: &[Point], base: f64) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use proptest::test_runner::RngSeed;
 
     const RANGE: Interval = Interval::new(Time(10), Time(20));
 
@@ -265,7 +264,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(bookahead_tests::cases::cases(256))]
 
         #[test]
         fn thinning_keeps_the_extremes_of_every_column(

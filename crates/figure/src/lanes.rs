@@ -128,7 +128,6 @@ mod tests {
     use super::*;
     use bookahead_plan::{Capacity, Seconds};
     use proptest::prelude::*;
-    use proptest::test_runner::RngSeed;
 
     fn span(begin: i64, length: i64, capacity: u32) -> Span {
         Span::starting(Time(begin), Seconds(length), Capacity(capacity))
@@ -199,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(bookahead_tests::cases::cases(256))]
 
         #[test]
         fn a_feasible_schedule_fits_the_machine(spans in any_spans(), rows in 1..16_u32) {

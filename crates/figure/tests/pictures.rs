@@ -9,7 +9,6 @@ use bookahead_figure::{
 };
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 /// The first error in `svg`, if any: unbalanced tags, attributes without quotes, unescaped markup in text, invalid
 /// numbers.
@@ -426,7 +425,7 @@ fn any_range() -> impl Strategy<Value = Option<Interval>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(bookahead_tests::cases::cases(256))]
 
     #[test]
     fn any_schedule_makes_one_sound_picture(

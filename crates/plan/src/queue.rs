@@ -306,7 +306,6 @@ mod tests {
     use crate::policy::Owner;
     use crate::units::{Capacity, Seconds, Time};
     use proptest::prelude::*;
-    use proptest::test_runner::RngSeed;
 
     fn job(submit: i64, capacity: u32, estimate: i64, priority: i32) -> Waiting {
         let (submit, estimate, capacity) = (Time(submit), Seconds(estimate), Capacity(capacity));
@@ -379,11 +378,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig {
-            rng_seed: RngSeed::Fixed(2000),
-            failure_persistence: None,
-            ..ProptestConfig::with_cases(100)
-        })]
+        #![proptest_config(bookahead_tests::cases::cases(100))]
 
         /// The plain twin is the list of all limits.
         #[test]
@@ -416,11 +411,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig {
-            rng_seed: RngSeed::Fixed(2000),
-            failure_persistence: None,
-            ..ProptestConfig::with_cases(24)
-        })]
+        #![proptest_config(bookahead_tests::cases::cases(24))]
 
         /// The plain twin is a list in the order of submission, searched from its begin.
         #[test]

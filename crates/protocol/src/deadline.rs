@@ -208,7 +208,6 @@ const FURTHEST: i64 = 1 << 40;
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use proptest::test_runner::{Config, RngSeed};
 
     const SITE: Adaptive = Adaptive { target: 800_000, shortest: Millis(100), longest: Millis(100_000_000) };
 
@@ -280,15 +279,6 @@ mod tests {
         assert_eq!(crossed.hold(&few, Millis::ZERO), Millis(9), "limits that exclude each other do no harm");
     }
 
-    fn config() -> Config {
-        Config {
-            cases: 2_000,
-            rng_seed: RngSeed::Fixed(2000),
-            failure_persistence: None,
-            ..Config::default()
-        }
-    }
-
     fn observed() -> impl Strategy<Value = Observed> {
         (1..5_000u64, 0..5_000u64, 1..5_000u64, 1..5_000u64, 0..5_000_000_000i64).prop_map(
             |(granted, refused, committed, evaporated, lifetime)| Observed {
@@ -303,7 +293,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(config())]
+        #![proptest_config(bookahead_tests::cases::cases(2_000))]
 
         #[test]
         fn a_hold_follows_the_formula(

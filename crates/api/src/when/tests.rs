@@ -3,7 +3,6 @@
 use super::*;
 use crate::length::whole_seconds as length;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
 
 fn clock(now: &str, zone: &str) -> Clock {
     Clock { now: now.parse().unwrap(), zone: TimeZone::get(zone).unwrap() }
@@ -183,9 +182,7 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(Config {
-        cases: 512, rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..Config::default()
-    })]
+    #![proptest_config(bookahead_tests::cases::cases(512))]
 
     #[test]
     fn what_is_written_is_read_again(when in whens()) {

@@ -1,9 +1,9 @@
 //! Parsing of handwritten documents: short forms, defaults, and clear errors.
 
-use crate::cases;
 use bookahead_api as api;
 use bookahead_api::{AttributeValue, Code, Constraint, Requirement};
 use bookahead_protocol::{Millis, Problem, Why};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Round trips: a protocol value becomes a document, JSON, a document, and the same value.
 
-use crate::{cases, words};
+use crate::words;
 use bookahead_api as api;
 use bookahead_api::operation::Method;
 use bookahead_api::{Operation, header};
@@ -11,6 +11,7 @@ use bookahead_protocol::problem::{Blocker, BlockerKind};
 use bookahead_protocol::{
     Call, JobId, Offer, Part, Problem, Request, Reservation, ReservationId, Resource, Why,
 };
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -120,7 +120,6 @@ pub(crate) fn digest_of_file(path: &Path) -> io::Result<u128> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use proptest::test_runner::{Config, RngSeed};
     use std::collections::BTreeSet;
 
     fn sweep(counts: &[usize], rotated: usize) -> Sweep {
@@ -133,7 +132,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(Config { rng_seed: RngSeed::Fixed(21), failure_persistence: None, ..Config::default() })]
+        #![proptest_config(bookahead_tests::cases::cases(256))]
 
         #[test]
         fn there_is_one_run_for_each_combination_and_each_has_its_own_key(

@@ -300,7 +300,6 @@ fn in_path(text: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use proptest::test_runner::{Config, RngSeed};
 
     #[test]
     fn values_in_paths_are_escaped() {
@@ -309,7 +308,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(Config { rng_seed: RngSeed::Fixed(21), failure_persistence: None, ..Config::default() })]
+        #![proptest_config(bookahead_tests::cases::cases(256))]
 
         #[test]
         fn each_pending_run_is_in_one_chunk_of_its_folder(

@@ -1,10 +1,10 @@
 //! A user at a terminal in Berlin: runs the binary against one server, without the configuration of this machine.
 
 use crate::folder::{Folder, Ran};
-use crate::service::{PATIENCE, PROGRAMS, Service};
+use crate::service::{PROGRAMS, Service};
+use bookahead_tests::polling::until;
 use serde_json::Value;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// A site with one cluster of 64 processors.
 pub(crate) const SITE: &str = "name = \"north\"\n\n[[resource]]\nname = \"cluster\"\n\
@@ -82,14 +82,9 @@ impl Asking {
     /// Repeats a command until its document meets a condition.
     #[track_caller]
     pub(crate) fn until(&self, arguments: &[&str], so: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        until(|| {
             let found = self.document(arguments);
-            if so(&found) {
-                return found;
-            }
-            assert!(Instant::now() < deadline, "never came to be: {found}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            if so(&found) { Ok(found) } else { Err(found) }
+        })
     }
 }

@@ -3,10 +3,10 @@
 
 use crate::asking::{Asking, SITE};
 use crate::folder::Folder;
-use crate::service::{PATIENCE, Service};
+use crate::service::Service;
+use bookahead_tests::polling::until;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 fn library() -> PathBuf {
     let path = format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH);
@@ -39,17 +39,15 @@ fn start_line(folder: &Folder, line: &str) -> Service {
 #[track_caller]
 fn set(asking: &Asking, offset: &str, status: &str) -> Value {
     asking.folder.write("offset", offset);
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    until(|| {
         let answer = asking.service.ask("GET", "/v1/health", "", "");
         let health: Value = serde_json::from_str(&answer.body).unwrap();
         if health["status"] == status {
             assert_eq!(answer.status, if status == "ready" { 200 } else { 503 });
-            return health;
+            return Ok(health);
         }
-        assert!(Instant::now() < deadline, "never came to be {status}: {health}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        Err(health)
+    })
 }
 
 #[test]

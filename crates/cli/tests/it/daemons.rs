@@ -2,11 +2,11 @@
 //! configurations, and checking, exporting and compacting of journals.
 
 use crate::folder::Folder;
-use crate::service::{PATIENCE, Service};
+use crate::service::Service;
+use bookahead_tests::polling::until_true;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 const NORTH: &str = "name = \"north\"\nlisten = \"127.0.0.1:0\"\n\n[[resource]]\nname = \"cluster\"\n\
                      kind = \"processors\"\ncapacity = 64\n";
@@ -17,16 +17,6 @@ fn north() -> Folder {
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/services").join(name)
-}
-
-/// Repeats a request until the answer meets a condition.
-#[track_caller]
-fn eventually(what: &str, mut ask: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !ask() {
-        assert!(Instant::now() < until, "never happened: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -224,7 +214,7 @@ fn a_token_is_believed_by_the_site_that_has_its_secret() {
         "keys are not read all the time"
     );
     site.signal("HUP");
-    eventually("the new keys are in use", || asks(&fresh) == 200);
+    until_true("the new keys are in use", || asks(&fresh) == 200);
     assert_eq!(asks(&folder.text("alice.token")), 401);
     site.stop();
 }

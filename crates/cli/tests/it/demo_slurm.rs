@@ -3,15 +3,12 @@
 //! them.
 
 use crate::folder::{Folder, Ran, binary};
+use bookahead_tests::polling::until_true;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-/// Far longer than any step takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder for the demo, by which its processes are found. Its path is short because it contains sockets.
 fn folder() -> TempDir {
@@ -56,13 +53,13 @@ fn a_demo_that_is_told_to_end_or_killed_leaves_no_process() {
             assert!(lines.any(|line| line.unwrap().starts_with("The demo is running")), "it ended by itself");
         }
         // One of the processes is the demo itself.
-        wait_until(|| processes_of(folder.path()).len() > 2);
+        until_true("the clusters have processes", || processes_of(folder.path()).len() > 2);
         let told = Command::new("kill").args([&format!("-{signal}"), &child.0.id().to_string()]).status();
         assert!(told.unwrap().success());
         let status = child.0.wait().unwrap();
         assert_eq!(status.success(), signal != "KILL", "{signal}: {status}");
         if signal == "KILL" {
-            wait_until(|| processes_of(folder.path()).is_empty());
+            until_true("no process is left", || processes_of(folder.path()).is_empty());
         }
         assert_eq!(processes_of(folder.path()), Vec::<String>::new(), "{signal}");
     }
@@ -115,12 +112,4 @@ fn processes_of(folder: &Path) -> Vec<String> {
         (inside || names(arguments) || names(read("environ"))).then_some(shown)
     });
     found.collect()
-}
-
-/// Polls until a condition is true or the timeout is over.
-fn wait_until(is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() && began.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -2,13 +2,13 @@
 //! dashboard and every metric of the alert rules in `examples` has data.
 
 use crate::folder::Folder;
-use crate::service::{PATIENCE, Service, connect};
+use crate::service::{Service, connect};
+use bookahead_tests::polling::until;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// A process that is killed when the test ends.
 struct Killed(Child);
@@ -89,14 +89,13 @@ fn prometheus(folder: &Folder, urls: &[String]) -> (Killed, String) {
     let log = std::fs::File::create(folder.path("prometheus.log")).unwrap();
     let child =
         Killed(command.stdout(Stdio::null()).stderr(log).spawn().expect("the Debian package prometheus"));
-    let until = Instant::now() + PATIENCE;
     let url = format!("http://127.0.0.1:{port}");
     // It listens before it can answer.
     let connects = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
-    while !(connects() && get(&url, "/-/ready", "").contains("is Ready")) {
-        assert!(Instant::now() < until, "{}", folder.text("prometheus.log"));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until(|| match connects() && get(&url, "/-/ready", "").contains("is Ready") {
+        true => Ok(()),
+        false => Err(folder.text("prometheus.log")),
+    });
     (child, url)
 }
 
@@ -158,16 +157,11 @@ fn every_query_of_the_dashboard_and_the_alerts_has_data() {
     let mut missing: Vec<String> = dashboard_queries();
     assert!(missing.len() >= 40, "{missing:?}");
     missing.extend(metrics_of_rules());
-    let until = Instant::now() + PATIENCE;
-    loop {
+    until(|| {
         missing
             .retain(|expression| query(&prometheus, expression).unwrap_or_else(|why| panic!("{why}")) == 0);
-        if missing.is_empty() {
-            break;
-        }
-        assert!(Instant::now() < until, "no data: {missing:#?}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+        if missing.is_empty() { Ok(()) } else { Err(format!("no data: {missing:#?}")) }
+    });
     // The rules are evaluated, and one of them sees the batch system that does not answer.
     let rules: Value = serde_json::from_str(&get(&prometheus, "/api/v1/rules", "")).unwrap();
     let rules = rules["data"]["groups"][0]["rules"].as_array().unwrap();

@@ -3,8 +3,9 @@
 //! deletes it. There is no systemd in that root: the test makes the folders that the units ask systemd for.
 
 use crate::folder::Folder;
-use crate::service::{PATIENCE, Service, connect};
+use crate::service::{Service, connect};
 use bookahead_service::security::is_root;
+use bookahead_tests::polling::{PATIENCE, until_true};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -13,7 +14,6 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 /// Programs that the maintainer scripts run.
 const PROGRAMS: [&str; 9] = [
@@ -231,11 +231,7 @@ fn a_site_and_a_broker_start_from_the_package_and_their_state_outlives_it() {
         let sites = root.ask("broker", "GET", "/v1/sites", "").1;
         sites["sites"].as_array().unwrap().iter().any(|site| site["name"] == "site" && site["state"] == "up")
     };
-    let until = Instant::now() + PATIENCE;
-    while !known(&root) {
-        assert!(Instant::now() < until, "the broker does not see the site");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    until_true("the broker sees the site", || known(&root));
     let now = jiff::Timestamp::now().as_second();
     let at = |hours: i64| jiff::Timestamp::from_second(now + hours * 3_600).unwrap().to_string();
     let part = format!(

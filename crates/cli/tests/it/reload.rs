@@ -2,15 +2,16 @@
 //! call; a file that cannot be used changes nothing.
 
 use crate::folder::Folder;
-use crate::service::{PATIENCE, Service};
+use crate::service::Service;
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options, Watch, make};
 use bookahead_protocol::ReservationId;
+use bookahead_tests::polling::{until_some, until_true};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Rounds of new limits and certificates.
 const ROUNDS: u32 = 12;
@@ -96,17 +97,6 @@ async fn commits_up_to(mut watch: Watch, last: ReservationId) -> usize {
     commits
 }
 
-async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < until, "never happened: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 async fn metric(client: &Client, name: &str) -> f64 {
     let text = client.metrics().await.unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -140,7 +130,7 @@ fn limits_and_certificates_change_under_load_and_nothing_is_lost() {
             folder.write("north.toml", config(64, authority, 1 + round % 2));
             let before = calls.load(Ordering::Relaxed);
             site.signal("HUP");
-            eventually("a new connection gets the new certificate", async || {
+            until_some("a new connection gets the new certificate", async || {
                 client(&folder, &url, "eve", authority).health().await.ok()
             })
             .await;
@@ -156,7 +146,7 @@ fn limits_and_certificates_change_under_load_and_nothing_is_lost() {
                     assert_eq!(why.problem().unwrap().code, "limit", "{why}");
                 }
             }
-            eventually("others book meanwhile", async || {
+            until_some("others book meanwhile", async || {
                 (calls.load(Ordering::Relaxed) > before).then_some(())
             })
             .await;
@@ -204,13 +194,13 @@ fn a_configuration_that_cannot_be_used_changes_nothing_and_the_log_says_why() {
         for text in unfit {
             folder.write("north.toml", &text);
             site.signal("HUP");
-            eventually("it is refused", async || (metric(&eve, SUCCEEDED).await == 0.0).then_some(())).await;
+            until_some("it is refused", async || (metric(&eve, SUCCEEDED).await == 0.0).then_some(())).await;
             let why = hold(&eve).await.unwrap_err();
             assert_eq!(why.problem().unwrap().code, "limit", "the old limit is in force: {text}");
             assert!(client(&folder, &url, "eve", "first").health().await.is_ok(), "{text}");
             folder.write("north.toml", config(64, "first", 1));
             site.signal("HUP");
-            eventually("it is well again", async || (metric(&eve, SUCCEEDED).await == 1.0).then_some(()))
+            until_some("it is well again", async || (metric(&eve, SUCCEEDED).await == 1.0).then_some(()))
                 .await;
         }
     });
@@ -237,13 +227,7 @@ fn a_broker_takes_over_new_rules_and_tokens_and_keeps_its_peers() {
             body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::to_owned);
         line.unwrap_or_else(|| panic!("no {name} in\n{body}"))
     };
-    let until = |value: &str| {
-        let deadline = Instant::now() + PATIENCE;
-        while metric(SUCCEEDED) != value {
-            assert!(Instant::now() < deadline, "the reload never ended with {value}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    };
+    let until = |value: &str| until_true("the reload has ended", || metric(SUCCEEDED) == value);
     folder.write("grid.toml", "name = \"grid\"\nlisten = \"127.0.0.1:0\"\nheartbeat = \"2s\"\n");
     broker.signal("HUP");
     until("0");

@@ -2,6 +2,7 @@
 //! running when a test ends is killed, even if the test fails.
 
 use crate::folder::Folder;
+use bookahead_tests::polling::{PATIENCE, until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,10 +11,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// Far longer than any step takes, even on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running service.
 pub(crate) struct Service {
@@ -74,14 +71,8 @@ impl Service {
     /// Waits until it has ended, and returns its standard error.
     #[track_caller]
     pub(crate) fn ended(mut self) -> (ExitStatus, String) {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return (status, self.said.take().unwrap().join().unwrap());
-            }
-            assert!(Instant::now() < until, "it does not end: {}", self.killed());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let status = until(|| self.child.try_wait().unwrap().ok_or("it does not end"));
+        (status, self.said.take().unwrap().join().unwrap())
     }
 
     /// Stops it with SIGTERM, like an operator.

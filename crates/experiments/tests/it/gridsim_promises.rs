@@ -6,20 +6,9 @@ use bookahead_experiments::gridsim::model::{
     Job, JobId, LocalTime, Piece, Rating, Request, ReservationId, Resource, Rules, Start, Stopped, Work, Zone,
 };
 use bookahead_plan::{Interval, Seconds, Time};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use std::collections::BTreeMap;
-
-/// The same cases on every run, `./test --quick` a quarter of them; a failure prints its case.
-fn cases(cases: u32) -> ProptestConfig {
-    let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
-    ProptestConfig {
-        cases: if quick { cases / 4 } else { cases },
-        rng_seed: RngSeed::Fixed(2000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
 
 /// An operation of a user.
 #[derive(Debug, Clone)]

@@ -1,9 +1,10 @@
 //! The reserved spans are those of the last order, however often and in whatever sequence orders came.
 
-use crate::{Drive, at, backing, builtin, cases, inside, job, span};
+use crate::{Drive, at, backing, builtin, inside, job, span};
 use bookahead_lrms::Builtin;
 use bookahead_party::JobState;
 use bookahead_plan::{Policy, Span, Time};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 
 fn spans() -> impl Strategy<Value = Vec<Span>> {

@@ -5,8 +5,9 @@ use bookahead_lrms::Batch;
 use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{JobId, Moment};
+use bookahead_tests::polling::until;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How long a job waits for its go-ahead in these tests. Short, as one test waits for the end of it.
 pub(crate) const GO_WITHIN: Seconds = Seconds(15);
@@ -35,18 +36,13 @@ fn noting(id: u128, file: &Path) -> Job {
 
 /// Follows a job until it has this state.
 #[track_caller]
-fn until(batch: &Batch, id: u128, expected: &JobState) {
-    let deadline = Instant::now() + Duration::from_secs(40);
-    loop {
+fn until_state(batch: &Batch, id: u128, expected: &JobState) {
+    until(|| {
         let look = batch.look(now()).unwrap();
         batch.follow(now(), || false).unwrap();
         let state = look.jobs.into_iter().find(|job| job.id.0 == id).map(|job| job.state);
-        if state.as_ref() == Some(expected) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "it is {state:?} and never {expected:?}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+        if state.as_ref() == Some(expected) { Ok(()) } else { Err(format!("{state:?} is not {expected:?}")) }
+    });
 }
 
 /// Releases a job that was submitted on hold, while another process submits it again.
@@ -59,11 +55,11 @@ pub(crate) fn one_is_released_and_its_double_never_runs(anew: &dyn Fn() -> Batch
     fenced.look(now()).unwrap();
     let active = anew();
     active.submit(now(), &job).unwrap();
-    until(&active, 3, &JobState::Waiting);
+    until_state(&active, 3, &JobState::Waiting);
     fenced.submit(now(), &job).unwrap();
     active.release(now(), JobId(3)).unwrap();
     active.release(now(), JobId(3)).unwrap();
-    until(&active, 3, &JobState::Done { exit: 3 });
+    until_state(&active, 3, &JobState::Done { exit: 3 });
     active.look(now()).unwrap();
     active.follow(now(), || false).unwrap();
     assert_eq!(std::fs::read_to_string(&ran).unwrap(), "it's 3\n");
@@ -79,14 +75,14 @@ pub(crate) fn one_goes_and_one_does_not(anew: &dyn Fn() -> Batch, folder: &Path)
     let batch = anew();
     batch.submit(now(), &noting(1, &went)).unwrap();
     batch.submit(now(), &noting(2, &stayed)).unwrap();
-    until(&batch, 1, &JobState::Claiming);
+    until_state(&batch, 1, &JobState::Claiming);
     assert!(!went.exists(), "it has run before its go");
     let restarted = anew();
-    until(&restarted, 1, &JobState::Claiming);
+    until_state(&restarted, 1, &JobState::Claiming);
     restarted.go(now(), JobId(1)).unwrap();
-    until(&restarted, 1, &JobState::Done { exit: 3 });
+    until_state(&restarted, 1, &JobState::Done { exit: 3 });
     assert_eq!(std::fs::read_to_string(&went).unwrap(), "it's 1\n");
-    until(&restarted, 2, &JobState::Killed(Ended::NoGo));
+    until_state(&restarted, 2, &JobState::Killed(Ended::NoGo));
     assert!(!stayed.exists(), "it has run without a go");
     let told: Vec<JobState> = restarted
         .changes()

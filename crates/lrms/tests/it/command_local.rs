@@ -1,8 +1,8 @@
 //! Commands on this machine: their arguments and environment, their outcomes, and their timeouts.
 
-use crate::processes::until;
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::command::{Command, MOST_OUTPUT, ProgramUsage, Runner, quoted};
+use bookahead_tests::polling::until_true;
 use proptest::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,7 +62,7 @@ pub(crate) fn is_alive(process: &str) -> bool {
 #[track_caller]
 pub(crate) fn written(path: &Path) -> String {
     let mut text = String::new();
-    until("it is written", || {
+    until_true("it is written", || {
         text = std::fs::read_to_string(path).unwrap_or_default();
         text.ends_with('\n')
     });
@@ -149,7 +149,7 @@ fn a_command_that_takes_too_long_is_killed_with_all_that_it_started() {
     assert!(matches!(silent, LrmsError::Silent { after, .. } if after == Duration::from_secs(5)), "{silent}");
     let processes = written(&note);
     for process in processes.split(' ') {
-        until("it is gone", || !is_alive(process));
+        until_true("it is gone", || !is_alive(process));
     }
     assert_eq!(runner.usage().programs["sh"].time_outs, 1);
 }
@@ -257,7 +257,7 @@ fn clones_share_the_places_and_who_waits_too_long_for_one_is_told() {
     std::thread::scope(|scope| {
         let script = "touch \"$0.there\"; while [ ! -e \"$0\" ]; do sleep 0.01; done";
         let first = scope.spawn(|| runner.clone().run(&shell(script).arg(go.to_str().unwrap())));
-        until("the first runs", || folder.path().join("go.there").exists());
+        until_true("the first runs", || folder.path().join("go.there").exists());
         // It waits at most as long as the first may run, and the first began before.
         let second = scope.spawn(|| runner.clone().run(&Command::new("echo").arg("second")));
         let silent = first.join().unwrap().unwrap_err();
@@ -323,7 +323,7 @@ pub(crate) fn word() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(crate::cases(200))]
+    #![proptest_config(bookahead_tests::cases::cases(200))]
 
     #[test]
     fn quoted_words_come_out_of_a_shell_as_they_went_in(words in prop::collection::vec(word(), 1..20)) {

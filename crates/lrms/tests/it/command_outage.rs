@@ -1,9 +1,9 @@
 //! Outages: commands fail fast during one, and its end is noticed.
 
 use crate::command_local::{LONG, is_alive, shell, written};
-use crate::processes::until;
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::command::{Command, Outcome, Runner};
+use bookahead_tests::polling::until_true;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -67,13 +67,13 @@ fn after_a_time_out_nothing_is_run_until_the_probe_succeeds() {
     let runner = Runner::local(SHORT).with_probe(system.probe());
     assert_eq!(runner.run(&system.question()).unwrap().said(), "answer");
     silence(&runner, &system);
-    until("it was probed twice", || {
+    until_true("it was probed twice", || {
         assert_not_run(runner.clone().run(&system.question()));
         system.lines("probed") >= 2
     });
     assert_eq!(system.lines("asked"), 2, "those that were not run asked nothing");
     system.come_back();
-    until("it answers again", || runner.silent_since().is_none());
+    until_true("it answers again", || runner.silent_since().is_none());
     assert_eq!(runner.run(&system.question()).unwrap().said(), "answer");
     // The last probe may answer before a third was due, so their number is read from their own records.
     let run = system.lines("asked") + system.lines("probed");
@@ -88,7 +88,7 @@ fn without_a_probe_a_later_question_is_the_trial() {
     assert_not_run(runner.run(&system.question()));
     system.come_back();
     let began = runner.silent_since().unwrap();
-    until("a trial is let through", || runner.run(&system.question()).is_ok());
+    until_true("a trial is let through", || runner.run(&system.question()).is_ok());
     assert!(began.elapsed() >= Duration::from_secs(5), "not before its time");
     assert_eq!((runner.silent_since(), system.lines("asked")), (None, 2));
 }
@@ -102,10 +102,10 @@ fn silence_that_is_known_from_words_ends_as_any_other() {
     runner.note_silence();
     assert_not_run(runner.run(&system.question()));
     system.come_back();
-    until("it answers again", || runner.silent_since().is_none());
+    until_true("it answers again", || runner.silent_since().is_none());
     assert_eq!(runner.run(&system.question()).unwrap().said(), "answer");
     runner.note_silence();
-    until("it answers again, once more", || runner.silent_since().is_none());
+    until_true("it answers again, once more", || runner.silent_since().is_none());
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn who_waits_for_a_place_is_told_of_silence_at_once() {
     system.go_down();
     std::thread::scope(|scope| {
         let first = scope.spawn(|| runner.run(&system.question()));
-        until("the first runs", || system.lines("asked") == 1);
+        until_true("the first runs", || system.lines("asked") == 1);
         let second = scope.spawn(|| runner.run(&system.question()));
         runner.note_silence();
         assert_not_run(second.join().unwrap());
@@ -146,7 +146,7 @@ fn the_probing_thread_ends_with_the_last_runner_and_the_probe_with_it() {
     let began = Instant::now();
     drop(clone);
     for process in processes.split(' ') {
-        until("it is gone", || !is_alive(process));
+        until_true("it is gone", || !is_alive(process));
     }
     assert!(began.elapsed() < LONG);
 }

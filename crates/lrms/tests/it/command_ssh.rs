@@ -1,16 +1,33 @@
 //! Commands through a real sshd: data arrives unchanged, and a failed connection is never taken for an answer.
 
 use crate::command_local::{HOSTILE, LONG, is_alive, printed, shell, word, written};
-use crate::command_sshd::{Sshd, make_key};
-use crate::processes::until;
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::command::{Command, Outcome, Runner, Ssh};
+use bookahead_tests::polling::until_true;
+use bookahead_tests::sshd::{Sshd, account, make_key};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use std::time::Duration;
 
 fn runner(ssh: Ssh) -> Runner {
     Runner::ssh(ssh, LONG).unwrap()
+}
+
+/// Calls share a connection.
+fn connection(sshd: &Sshd) -> Ssh {
+    Ssh { control_folder: Some(sshd.path("c")), ..new_connection(sshd) }
+}
+
+/// Each call opens a connection.
+fn new_connection(sshd: &Sshd) -> Ssh {
+    Ssh {
+        user: Some(account()),
+        port: Some(sshd.port()),
+        key_file: Some(sshd.path("key")),
+        known_hosts: Some(sshd.path("known_hosts")),
+        config_file: Some(sshd.path("config")),
+        ..Ssh::to("127.0.0.1")
+    }
 }
 
 /// The message about an unreachable host.
@@ -32,7 +49,7 @@ fn print(words: &[impl AsRef<str>]) -> Command {
 #[test]
 fn hostile_words_variables_and_input_arrive_as_they_were_sent() {
     let sshd = Sshd::start();
-    let runner = runner(sshd.reached());
+    let runner = runner(connection(&sshd));
     let outcome = runner.run(&print(&HOSTILE)).unwrap();
     assert_eq!((outcome.out, outcome.err.as_str()), (printed(&HOSTILE), ""));
     for word in HOSTILE {
@@ -47,8 +64,8 @@ fn hostile_words_variables_and_input_arrive_as_they_were_sent() {
 #[test]
 fn arbitrary_words_arrive_as_they_were_sent() {
     let sshd = Sshd::start();
-    let runner = runner(sshd.reached());
-    let mut drawn = TestRunner::new(crate::cases(1));
+    let runner = runner(connection(&sshd));
+    let mut drawn = TestRunner::new(bookahead_tests::cases::cases(1));
     for _ in 0..4 {
         let words: Vec<String> = (0..500).map(|_| word().new_tree(&mut drawn).unwrap().current()).collect();
         assert_eq!(runner.run(&print(&words)).unwrap().out, printed(&words));
@@ -58,7 +75,7 @@ fn arbitrary_words_arrive_as_they_were_sent() {
 #[test]
 fn exit_codes_arrive_also_the_one_that_ssh_has_for_itself() {
     let sshd = Sshd::start();
-    let runner = runner(sshd.reached());
+    let runner = runner(connection(&sshd));
     for code in [0, 1, 7, 124, 126, 127, 254, 255] {
         let outcome = runner.run(&shell(&format!("echo out; printf err >&2; exit {code}"))).unwrap();
         assert_eq!((outcome.code, outcome.out.as_str(), outcome.err.as_str()), (Some(code), "out\n", "err"));
@@ -70,7 +87,7 @@ fn exit_codes_arrive_also_the_one_that_ssh_has_for_itself() {
 #[test]
 fn input_arrives_however_long_and_is_at_its_end_where_there_is_none() {
     let sshd = Sshd::start();
-    let runner = runner(sshd.reached());
+    let runner = runner(connection(&sshd));
     let text = "0123456789abcdef\n".repeat(100_000);
     assert_eq!(runner.run(&Command::new("cat").input(text.clone())).unwrap().out, text);
     assert_eq!(runner.run(&Command::new("cat")).unwrap().out, "");
@@ -79,7 +96,7 @@ fn input_arrives_however_long_and_is_at_its_end_where_there_is_none() {
 #[test]
 fn a_missing_program_over_there_is_told_by_its_name() {
     let sshd = Sshd::start();
-    let runner = runner(sshd.reached());
+    let runner = runner(connection(&sshd));
     let refused = runner.run(&Command::new("no-such-program-here")).unwrap_err();
     assert!(matches!(&refused, LrmsError::CannotRun { program, .. } if program == "no-such-program-here"));
     assert!(runner.run(&Command::new("true")).unwrap().is_success());
@@ -89,7 +106,7 @@ fn a_missing_program_over_there_is_told_by_its_name() {
 fn an_account_is_reached_by_the_prefix_over_there() {
     let sshd = Sshd::start();
     let prefix = ["env", "BECAME=it's {user}"].map(String::from).into();
-    let runner = runner(sshd.reached()).becoming(prefix);
+    let runner = runner(connection(&sshd)).becoming(prefix);
     let command = shell("echo \"$BECAME\" $LC_ALL").account(Some("ann".into()));
     assert_eq!(runner.run(&command).unwrap().out, "it's ann C\n");
     let refused = runner.run(&shell("true").account(Some("ann;id".into()))).unwrap_err();
@@ -100,13 +117,13 @@ fn an_account_is_reached_by_the_prefix_over_there() {
 fn a_command_that_takes_too_long_is_given_up_here_and_ended_there() {
     let sshd = Sshd::start();
     let note = sshd.path("note");
-    assert!(runner(sshd.reached()).run(&Command::new("true")).unwrap().is_success(), "it is connected");
-    let runner = Runner::ssh(sshd.reached(), Duration::from_secs(4)).unwrap();
+    assert!(runner(connection(&sshd)).run(&Command::new("true")).unwrap().is_success(), "it is connected");
+    let runner = Runner::ssh(connection(&sshd), Duration::from_secs(4)).unwrap();
     let command = shell("sleep 600 & echo $$ $! > \"$0\"; wait").arg(note.to_str().unwrap());
     let silent = runner.run(&command).unwrap_err();
     assert!(matches!(silent, LrmsError::Silent { .. }), "{silent}");
     for process in written(&note).split(' ') {
-        until("it is ended over there", || !is_alive(process));
+        until_true("it is ended over there", || !is_alive(process));
     }
     assert!(matches!(runner.run(&Command::new("true")).unwrap_err(), LrmsError::Silent { .. }));
 }
@@ -114,7 +131,7 @@ fn a_command_that_takes_too_long_is_given_up_here_and_ended_there() {
 #[test]
 fn the_open_connection_is_kept_and_used() {
     let sshd = Sshd::start();
-    let runner = runner(sshd.reached());
+    let runner = runner(connection(&sshd));
     for _ in 0..5 {
         assert!(runner.run(&Command::new("true")).unwrap().is_success());
     }
@@ -122,7 +139,7 @@ fn the_open_connection_is_kept_and_used() {
     let sockets: Vec<_> = std::fs::read_dir(sshd.path("c")).unwrap().flatten().collect();
     assert_eq!(sockets.len(), 1);
     assert!(is_alive(&keeper(&sshd)));
-    let anew = self::runner(sshd.reached_anew());
+    let anew = self::runner(new_connection(&sshd));
     for _ in 0..2 {
         assert!(anew.run(&Command::new("true")).unwrap().is_success());
     }
@@ -141,11 +158,11 @@ fn keeper(sshd: &Sshd) -> String {
 #[test]
 fn an_open_connection_that_is_lost_is_opened_anew() {
     let sshd = Sshd::start();
-    let runner = runner(sshd.reached());
+    let runner = runner(connection(&sshd));
     assert!(runner.run(&Command::new("true")).unwrap().is_success());
     let before = keeper(&sshd);
     assert!(Runner::local(LONG).run(&Command::new("kill").args(["-9", &before])).unwrap().is_success());
-    until("it is gone", || !is_alive(&before));
+    until_true("it is gone", || !is_alive(&before));
     let outcome = runner.run(&Command::new("echo").arg("there")).unwrap();
     assert_eq!((outcome.out.as_str(), outcome.err.as_str()), ("there\n", ""));
     assert_ne!(keeper(&sshd), before);
@@ -154,7 +171,7 @@ fn an_open_connection_that_is_lost_is_opened_anew() {
 #[test]
 fn first_calls_at_the_same_moment_do_not_disturb_each_other() {
     let sshd = Sshd::start();
-    let runner = runner(sshd.reached()).at_most(6);
+    let runner = runner(connection(&sshd)).at_most(6);
     let outcomes = runner.run_all(&vec![Command::new("echo").arg("there"); 12]);
     for outcome in outcomes {
         let outcome = outcome.unwrap();
@@ -165,7 +182,7 @@ fn first_calls_at_the_same_moment_do_not_disturb_each_other() {
 #[test]
 fn a_host_that_is_not_known_is_refused_unless_new_ones_are_accepted_and_a_changed_one_always() {
     let mut sshd = Sshd::start();
-    let strict = Ssh { known_hosts: Some(sshd.path("none")), ..sshd.reached_anew() };
+    let strict = Ssh { known_hosts: Some(sshd.path("none")), ..new_connection(&sshd) };
     let said = unreachable(runner(strict.clone()).run(&Command::new("true")));
     assert!(said.contains("Host key verification failed"), "{said}");
     assert_eq!(sshd.logins(), 0);
@@ -175,7 +192,7 @@ fn a_host_that_is_not_known_is_refused_unless_new_ones_are_accepted_and_a_change
     assert!(sshd.read("none").contains("ssh-ed25519"), "it is known now");
     sshd.stop();
     make_key(&sshd.path("host"));
-    until("it listens again", || sshd.resume());
+    until_true("it listens again", || sshd.resume());
     let said = unreachable(runner(accepting).run(&Command::new("true")));
     assert!(said.contains("REMOTE HOST IDENTIFICATION HAS CHANGED"), "{said}");
 }
@@ -183,7 +200,7 @@ fn a_host_that_is_not_known_is_refused_unless_new_ones_are_accepted_and_a_change
 #[test]
 fn a_key_that_is_not_accepted_is_told() {
     let sshd = Sshd::start();
-    let wrong = Ssh { key_file: Some(sshd.path("wrong")), ..sshd.reached() };
+    let wrong = Ssh { key_file: Some(sshd.path("wrong")), ..connection(&sshd) };
     let said = unreachable(runner(wrong).run(&Command::new("true")));
     assert!(said.contains("Permission denied"), "{said}");
 }
@@ -191,15 +208,15 @@ fn a_key_that_is_not_accepted_is_told() {
 #[test]
 fn a_host_that_goes_away_is_unreachable_then_silent_and_is_found_again() {
     let mut sshd = Sshd::start();
-    let runner = runner(sshd.reached()).with_probe(Command::new("true"));
+    let runner = runner(connection(&sshd)).with_probe(Command::new("true"));
     assert!(runner.run(&Command::new("true")).unwrap().is_success());
     sshd.stop();
     let said = unreachable(runner.run(&Command::new("true")));
     assert!(!said.is_empty());
     let silent = runner.run(&Command::new("true")).unwrap_err();
     assert!(silent.to_string().contains("was not run"), "{silent}");
-    until("it listens again", || sshd.resume());
-    until("it is found again", || runner.silent_since().is_none());
+    until_true("it listens again", || sshd.resume());
+    until_true("it is found again", || runner.silent_since().is_none());
     assert_eq!(runner.run(&Command::new("echo").arg("back")).unwrap().out, "back\n");
 }
 
@@ -207,7 +224,7 @@ fn a_host_that_goes_away_is_unreachable_then_silent_and_is_found_again() {
 fn a_connection_that_is_lost_while_a_command_runs_is_not_its_answer() {
     let mut sshd = Sshd::start();
     let note = sshd.path("note");
-    for ssh in [sshd.reached(), sshd.reached_anew()] {
+    for ssh in [connection(&sshd), new_connection(&sshd)] {
         let runner = runner(ssh);
         let _none = std::fs::remove_file(&note);
         let command = shell("echo here > \"$0\"; echo half; sleep 600").arg(note.to_str().unwrap());
@@ -217,6 +234,6 @@ fn a_connection_that_is_lost_while_a_command_runs_is_not_its_answer() {
             sshd.stop();
             unreachable(lost.join().unwrap());
         });
-        until("it listens again", || sshd.resume());
+        until_true("it listens again", || sshd.resume());
     }
 }

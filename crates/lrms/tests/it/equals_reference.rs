@@ -1,11 +1,12 @@
 //! The built-in scheduler does the same as a naive one, and never uses more than the capacity.
 
 use crate::reference::Reference;
-use crate::{Drive, at, backing, builtin, cases, cpu, inside, job, policies, span};
+use crate::{Drive, at, backing, builtin, cpu, inside, job, policies, span};
 use bookahead_lrms::Builtin;
 use bookahead_party::JobState;
 use bookahead_plan::{Capacity, Policy, Span, Time};
 use bookahead_protocol::{JobId, ReservationId};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 
 const CAPACITY: u32 = 8;

@@ -1,10 +1,11 @@
 //! Later jobs do not delay the first waiting job.
 
-use crate::{Drive, at, backing, builtin, cases, job, policies, span};
+use crate::{Drive, at, backing, builtin, job, policies, span};
 use bookahead_lrms::Builtin;
 use bookahead_party::{JobState, JobStatus};
 use bookahead_plan::Time;
 use bookahead_protocol::JobId;
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! A daemon that is really killed: this test binary is started again as the daemon.
 
-use crate::processes::{file, open, read, script, until, until_gone, until_state};
+use crate::processes::{file, open, read, script, until_gone, until_state};
 use crate::{Drive, at};
 use bookahead_party::{Ended, JobState};
+use bookahead_tests::polling::until_true;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -29,7 +30,7 @@ fn programs_outlive_a_daemon_that_was_killed_and_the_next_one_finds_them() {
     let mut daemon = Command::new(std::env::current_exe().unwrap());
     daemon.args(["killed::what_the_daemon_does", "--exact"]).env(WHERE, folder.path());
     let mut daemon = daemon.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until("both are there", || {
+    until_true("both are there", || {
         [0x301, 0x302].iter().all(|id| read(folder.path(), *id, "output") == "there\n")
     });
     daemon.kill().unwrap();

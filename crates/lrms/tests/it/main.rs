@@ -14,8 +14,6 @@ mod command_local;
 mod command_outage;
 #[cfg(target_os = "linux")]
 mod command_ssh;
-#[cfg(target_os = "linux")]
-mod command_sshd;
 mod commands;
 mod equals_reference;
 #[cfg(target_os = "linux")]
@@ -51,20 +49,7 @@ use bookahead_party::{
 };
 use bookahead_plan::{Capacity, Interval, Policy, Seconds, Span, Time};
 use bookahead_protocol::{JobId, Moment, Name, ReservationId};
-use proptest::prelude::ProptestConfig;
-use proptest::test_runner::RngSeed;
 use std::sync::Arc;
-
-/// The same cases in every run, a quarter of them with `./test --quick`; a failure prints its case.
-fn cases(cases: u32) -> ProptestConfig {
-    let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
-    ProptestConfig {
-        cases: if quick { cases / 4 } else { cases },
-        rng_seed: RngSeed::Fixed(2000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
 
 fn policies() -> [Policy; 3] {
     [Policy::FCFS, Policy::EASY, Policy::CONSERVATIVE]

@@ -6,9 +6,9 @@ use bookahead_lrms::{Builtin, LrmsError};
 use bookahead_party::{Ended, Job, JobState, Work};
 use bookahead_plan::{Policy, Time};
 use bookahead_protocol::JobId;
+use bookahead_tests::polling::until_true;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) const DONE: JobState = JobState::Done { exit: 0 };
@@ -21,7 +21,7 @@ pub(crate) fn asleep(folder: &Path, second: i64) -> Builtin {
 /// A process that another test is just starting holds our lock until its exec.
 pub(crate) fn reopened(folder: &Path) -> Processes {
     let mut opened = None;
-    until("the folder is free", || {
+    until_true("the folder is free", || {
         opened = Processes::open(folder, None).ok();
         opened.is_some()
     });
@@ -59,19 +59,9 @@ pub(crate) fn read(folder: &Path, id: u128, name: &str) -> String {
     std::fs::read_to_string(file(folder, id, name)).unwrap_or_default()
 }
 
-/// Waits for a condition; fails if it never holds.
-#[track_caller]
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 #[track_caller]
 pub(crate) fn until_state(builtin: &mut Builtin, second: i64, id: u128, expected: &JobState) {
-    until(&format!("{expected:?}"), || {
+    until_true(&format!("{expected:?}"), || {
         builtin.pass(at(second));
         state(builtin, id) == *expected
     });
@@ -93,7 +83,7 @@ fn with_an_output_folder_scripts_run_there_and_print_to_a_file_named_by_the_id_o
 /// A program that has not begun yet misses its SIGTERM, so time must pass.
 #[track_caller]
 pub(crate) fn until_gone(builtin: &mut Builtin, folder: &Path, second: i64, id: u128) {
-    until("all its processes are gone", || {
+    until_true("all its processes are gone", || {
         builtin.pass(at(second));
         alive(folder, id).is_empty()
     });
@@ -148,16 +138,16 @@ fn with_a_reservation_all_processes_of_its_jobs_end_even_those_that_will_not() {
         .submit(at(0), &inside(Job { limit: bookahead_plan::Seconds(99), ..script(0x102, text, &[]) }, 5))
         .unwrap();
     builtin.pass(at(1));
-    until("it is ready", || {
+    until_true("it is ready", || {
         read(folder.path(), 0x102, "output") == "deaf\n" && alive(folder.path(), 0x102).len() >= 6
     });
     builtin.pass(at(30));
     assert_eq!(state(&mut builtin, 0x102), JobState::Killed(Ended::ReservationOver));
-    until("those that listen are gone", || alive(folder.path(), 0x102).len() <= 4);
+    until_true("those that listen are gone", || alive(folder.path(), 0x102).len() <= 4);
     builtin.pass(at(34));
     assert!(!alive(folder.path(), 0x102).is_empty(), "they have five seconds");
     until_gone(&mut builtin, folder.path(), 35, 0x102);
-    until("nothing is left to look after", || {
+    until_true("nothing is left to look after", || {
         builtin.pass(at(36));
         builtin.next_event().is_none()
     });
@@ -168,7 +158,7 @@ fn a_program_that_takes_too_long_is_ended() {
     let (folder, mut builtin) = fresh();
     builtin.submit(at(0), &program(0x103, "sleep", &["600"])).unwrap();
     builtin.pass(at(0));
-    until("it runs", || !alive(folder.path(), 0x103).is_empty());
+    until_true("it runs", || !alive(folder.path(), 0x103).is_empty());
     builtin.pass(at(99));
     assert_eq!(state(&mut builtin, 0x103), JobState::Running);
     builtin.pass(at(100));
@@ -192,7 +182,7 @@ fn a_cancelled_job_ends_and_one_that_waits_never_begins() {
         .submit(at(0), &Job { capacity: bookahead_plan::Capacity(8), ..script(0x106, "echo ran", &[]) })
         .unwrap();
     builtin.pass(at(0));
-    until("it runs", || !alive(folder.path(), 0x105).is_empty());
+    until_true("it runs", || !alive(folder.path(), 0x105).is_empty());
     builtin.cancel(at(1), JobId(0x106)).unwrap();
     builtin.cancel(at(1), JobId(0x105)).unwrap();
     builtin.pass(at(1));
@@ -367,7 +357,7 @@ fn sites_on_one_machine_leave_the_jobs_of_the_others_alone() {
         builtin.submit(at(0), &program(0x114, "sleep", &["600"])).unwrap();
         builtin.pass(at(0));
     }
-    until("theirs runs", || !alive(there.path(), 0x114).is_empty());
+    until_true("theirs runs", || !alive(there.path(), 0x114).is_empty());
     ours.cancel(at(1), JobId(0x114)).unwrap();
     until_gone(&mut ours, here.path(), 7, 0x114);
     theirs.pass(at(1));

@@ -2,13 +2,14 @@
 //! call are simulated by the files that they would leave.
 
 use crate::processes::{
-    DONE, alive, asleep, carried, file, open, read, reopened, script, until, until_gone, until_state,
+    DONE, alive, asleep, carried, file, open, read, reopened, script, until_gone, until_state,
 };
 use crate::{Drive, at, backing, hosted, inside, job, span, state, status};
 use bookahead_lrms::{Builtin, LrmsError};
 use bookahead_party::{Ended, Job, JobChange, JobState};
 use bookahead_plan::{Capacity, Policy, Time};
 use bookahead_protocol::{JobId, Name};
+use bookahead_tests::polling::until_true;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -20,7 +21,7 @@ fn left_alone(folder: &Path, id: u128) {
     let mut builtin = open(folder, 0);
     builtin.submit(at(0), &script(id, PATIENT, &[])).unwrap();
     builtin.pass(at(3));
-    until("it is there", || read(folder, id, "output") == "there\n");
+    until_true("it is there", || read(folder, id, "output") == "there\n");
 }
 
 fn tell(folder: &Path, id: u128) {
@@ -30,7 +31,7 @@ fn tell(folder: &Path, id: u128) {
 /// Kills the wrapper first, as it would record the end of the others.
 fn kill(folder: &Path, id: u128) {
     let wrapper: u32 = read(folder, id, "started").trim().parse().unwrap();
-    until("all are gone", || {
+    until_true("all are gone", || {
         let mut processes = alive(folder, id);
         processes.sort_by_key(|process| *process != wrapper);
         let numbers = processes.iter().map(u32::to_string);
@@ -90,7 +91,7 @@ fn a_job_that_ended_while_nobody_watched_is_told_of_at_once() {
     let folder = tempfile::tempdir().unwrap();
     left_alone(folder.path(), 0x206);
     tell(folder.path(), 0x206);
-    until("it has noted its end", || read(folder.path(), 0x206, "exit") == "7\n");
+    until_true("it has noted its end", || read(folder.path(), 0x206, "exit") == "7\n");
     let mut builtin = asleep(folder.path(), 20);
     let expected = JobChange { id: JobId(0x206), state: JobState::Done { exit: 7 }, at: Time(20) };
     assert_eq!(builtin.pass(at(20)), [expected]);
@@ -136,7 +137,7 @@ fn a_program_that_was_started_just_before_the_crash_is_not_started_again() {
         .unwrap();
     std::fs::write(file(folder.path(), 0x209, "started"), format!("{}\n", first.id())).unwrap();
     builtin.pass(at(1));
-    until("only the first is left", || {
+    until_true("only the first is left", || {
         builtin.pass(at(1));
         alive(folder.path(), 0x209) == [first.id()]
     });
@@ -186,7 +187,7 @@ fn jobs_inside_a_reservation_go_on_if_it_is_said_again_and_end_if_it_is_not() {
         let id = 0x20c + u128::from(said);
         builtin.submit(at(0), &inside(script(id, PATIENT, &[]), 5)).unwrap();
         builtin.pass(at(3));
-        until("it is there", || read(folder.path(), id, "output") == "there\n");
+        until_true("it is there", || read(folder.path(), id, "output") == "there\n");
         drop(builtin);
         let mut builtin = asleep(folder.path(), 20);
         assert_eq!(builtin.pass(at(20)), []);
@@ -210,7 +211,7 @@ fn processes_of_jobs_that_are_over_are_ended() {
         .submit(at(0), &script(0x20e, "trap '' TERM; echo there; while :; do sleep 0.01; done", &[]))
         .unwrap();
     builtin.pass(at(0));
-    until("it is there", || read(folder.path(), 0x20e, "output") == "there\n");
+    until_true("it is there", || read(folder.path(), 0x20e, "output") == "there\n");
     builtin.cancel(at(1), JobId(0x20e)).unwrap();
     drop(builtin);
     assert!(!alive(folder.path(), 0x20e).is_empty());
@@ -308,12 +309,12 @@ fn a_folder_that_somebody_removed_stops_nobody_else() {
     builtin.submit(at(0), &script(0x20f, PATIENT, &[])).unwrap();
     builtin.submit(at(0), &Job { capacity: Capacity(8), ..script(0x210, "echo ran", &[]) }).unwrap();
     builtin.pass(at(0));
-    until("it is there", || read(folder.path(), 0x20f, "output") == "there\n");
+    until_true("it is there", || read(folder.path(), 0x20f, "output") == "there\n");
     for id in [0x20f, 0x210] {
         std::fs::remove_dir_all(file(folder.path(), id, "")).unwrap();
     }
     builtin.cancel(at(1), JobId(0x20f)).unwrap();
-    until("both are over", || {
+    until_true("both are over", || {
         builtin.pass(at(1));
         builtin.jobs().iter().all(|status| status.state.is_over())
     });

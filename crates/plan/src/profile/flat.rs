@@ -236,7 +236,6 @@ mod tests {
     use super::*;
     use crate::units::{Capacity, Seconds, Span};
     use proptest::prelude::*;
-    use proptest::test_runner::RngSeed;
 
     fn needs(most: usize) -> impl Strategy<Value = Vec<Need>> {
         let need = (1..=12u32, 1..60i64)
@@ -245,11 +244,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig {
-            rng_seed: RngSeed::Fixed(2000),
-            failure_persistence: None,
-            ..ProptestConfig::with_cases(300)
-        })]
+        #![proptest_config(bookahead_tests::cases::cases(300))]
 
         #[test]
         fn it_finds_and_takes_the_same_room_as_the_profile(

@@ -1,7 +1,7 @@
 //! Placing needs one after another gives the same starts with and without remembered failures.
 
-use crate::cases;
 use bookahead_plan::{Capacity, Frontier, Need, Profile, Seconds, Span, Time};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 
 proptest! {

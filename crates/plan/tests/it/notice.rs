@@ -130,7 +130,7 @@ fn the_largest_numbers_do_not_overflow() {
 }
 
 proptest! {
-    #![proptest_config(crate::cases(200))]
+    #![proptest_config(bookahead_tests::cases::cases(200))]
 
     /// The rank against the sum of probabilities, each from its own binomial coefficient.
     #[test]

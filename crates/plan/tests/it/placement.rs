@@ -1,7 +1,6 @@
 //! Placing requests: the what-if method against a simple one that rebuilds everything for each slot,
 //! preferred local jobs, and refusals whose suggestions work.
 
-use crate::cases;
 use bookahead_plan::placement::{
     Admission, Method, Preference, Prober, Reason, Refusal, Relaxation, Request, Rules, Slot, SlotRules,
     Weights,
@@ -9,6 +8,7 @@ use bookahead_plan::placement::{
 use bookahead_plan::{
     Capacity, Cluster, Interval, Need, Owner, Planner, Policy, Profile, Running, Seconds, Span, Time, Waiting,
 };
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 
 const CAPACITY: Capacity = Capacity(10);

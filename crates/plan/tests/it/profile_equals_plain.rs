@@ -1,7 +1,7 @@
 //! The profile against the simplest possible one: a list of spans, evaluated second by second.
 
-use crate::cases;
 use bookahead_plan::{Capacity, Interval, Need, Profile, Seconds, Span, Starts, Time};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 
 /// Spans in a list; every query visits every span.

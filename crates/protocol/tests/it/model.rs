@@ -11,6 +11,7 @@ use bookahead_protocol::{
     Answer, Call, Caller, Constraint, Envelope, Key, Millis, Moment, Part, Request, Requirement,
     ReservationId, Resource, State, Test, Value,
 };
+use bookahead_tests::cases::quick;
 use stateright::{Checker, Model, Property};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -430,7 +431,6 @@ fn check(budget: Budget, holding: Scheme) -> usize {
 
 #[test]
 fn the_negotiation_is_all_or_nothing_in_every_order_of_events() {
-    let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
     let budget = |lost, crashes, early| Budget { lost, crashes, early };
     // The counts are pinned: another count means that the protocol or the model has changed.
     for (holding, counts) in
@@ -438,7 +438,7 @@ fn the_negotiation_is_all_or_nothing_in_every_order_of_events() {
     {
         assert_eq!(check(budget(0, 0, 0), holding), counts[0]);
         assert_eq!(check(budget(1, 1, 0), holding), counts[1]);
-        if !quick {
+        if !quick() {
             assert_eq!(check(budget(1, 1, 1), holding), counts[2]);
         }
     }

@@ -1,7 +1,6 @@
 //! A snapshot replaces all events before it: restoring it and applying the rest gives the same state as never
 //! stopping, even if the rules have changed in an allowed way.
 
-use crate::cases;
 use crate::negotiation::town::{Town, name, part, together};
 use bookahead_plan::placement::{self, Admission, Method, SlotRules};
 use bookahead_plan::{Capacity, Owner, Policy, Running, Seconds, Time, Waiting};
@@ -11,6 +10,7 @@ use bookahead_protocol::ledger::{
     self, Event, HoldRules, Ledger, Offered, RestoreError, Rules, Snapshot, UserLimits, View, Views,
 };
 use bookahead_protocol::*;
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -457,12 +457,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(proptest::prelude::ProptestConfig {
-            cases: 500,
-            failure_persistence: None,
-            rng_seed: proptest::test_runner::RngSeed::Fixed(2000),
-            ..Default::default()
-        })]
+        #![proptest_config(bookahead_tests::cases::cases(500))]
         #[test]
         fn no_header_is_too_strange(value in r#"[ -~]{0,12}|(W/|"|\*|,| |1|-){0,12}"#) {
             let headers = [IF_MATCH, IF_NONE_MATCH].map(|name| with(name, &value));

@@ -1,12 +1,13 @@
 //! Brokers that name each other, or themselves: each finds every site once, without waiting for a timeout, and names do
 //! not grow.
 
-use crate::daemon::{GRID, book, broker, client, eventually, registered, site, stop, wanted};
+use crate::daemon::{GRID, book, broker, client, registered, site, stop, wanted};
 use bookahead_api as api;
 use bookahead_client::Client;
 use bookahead_protocol::Name;
 use bookahead_service::config::SiteConfig;
 use bookahead_service::daemon::{self, OnLostJournal, Running};
+use bookahead_tests::polling::until_some;
 use std::collections::BTreeSet;
 use tempfile::TempDir;
 
@@ -45,10 +46,10 @@ async fn names(asked: &Client) -> BTreeSet<String> {
 /// again and again.
 async fn offers(asked: &Client, expected: &[&str], peer: &Running) {
     let expected: BTreeSet<String> = expected.iter().map(ToString::to_string).collect();
-    eventually("all are offered", || async { (names(asked).await == expected).then_some(()) }).await;
+    until_some("all are offered", || async { (names(asked).await == expected).then_some(()) }).await;
     let (peer, route) = (client(peer.url()), "route=\"/v1/sites\",method=\"GET\"");
     let before = counted(&peer, "bookahead_http_requests_total", route).await;
-    eventually("more heartbeats", || async {
+    until_some("more heartbeats", || async {
         assert_eq!(names(asked).await, expected, "names grow");
         let heartbeats = counted(&peer, "bookahead_http_requests_total", route).await - before;
         (heartbeats >= HEARTBEATS).then_some(())

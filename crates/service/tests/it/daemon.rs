@@ -8,14 +8,11 @@ use bookahead_service::config::{BrokerConfig, SiteConfig};
 use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::journal;
 use bookahead_service::security::{Claims, Keys, Role, mint, new_secret};
-use std::future::Future;
+use bookahead_tests::polling::{PATIENCE, until_some};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
-
-/// Far longer than anything here takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn site(text: &str) -> SiteConfig {
     SiteConfig::parse(Path::new("site.toml"), text).unwrap()
@@ -81,25 +78,10 @@ pub(crate) async fn book(client: &Client) -> ReservationId {
     id
 }
 
-/// Polls until the condition holds.
-pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(
-    what: &str,
-    mut ask: impl FnMut() -> F,
-) -> T {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = ask().await {
-            return found;
-        }
-        assert!(Instant::now() < until, "never happened: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// Waits until a broker offers resources of peers.
 pub(crate) async fn registered(broker: &Client, name: &str) {
     let name = Name::from(name);
-    eventually("a peer is up", || async {
+    until_some("a peer is up", || async {
         let sites = broker.sites().await.unwrap().sites;
         sites.into_iter().find(|site| site.name == name && site.state == api::Reachability::Up)
     })
@@ -134,7 +116,7 @@ async fn what_was_booked_through_a_broker_is_there_after_both_were_stopped_and_s
     assert_eq!(there[0].state, api::State::Committed);
     registered(&asked, "north").await;
     asked.cancel(id).await.unwrap();
-    eventually("the part is given back", || async {
+    until_some("the part is given back", || async {
         let there = below.list(&api::ListQuery::default()).await.unwrap().reservations;
         (there[0].state == api::State::Cancelled).then_some(())
     })
@@ -152,7 +134,7 @@ async fn a_broker_of_brokers_books_at_the_sites_below() {
     let site = daemon::site(&north(Some(grid.url()), ""), folder.path(), OnLostJournal::Ask).await.unwrap();
     let asked = client(top.url());
     registered(&asked, "grid").await;
-    eventually("the resources of the site are known at the top", || async {
+    until_some("the resources of the site are known at the top", || async {
         let resources = asked.resources().await.unwrap().resources;
         resources.into_iter().find(|resource| resource.name == Name::from("grid/north/cluster"))
     })
@@ -289,7 +271,7 @@ async fn parties_that_ask_who_calls_know_each_other_by_their_tokens_also_by_new_
     let site =
         daemon::site(&north(Some(grid.url()), &calls), folder.path(), OnLostJournal::Ask).await.unwrap();
     let asked = with_token(grid.url(), token("ada", Role::User));
-    eventually("the site was turned away", || async {
+    until_some("the site was turned away", || async {
         let metrics = asked.metrics().await.unwrap();
         let refused = |line: &str| line.contains("\"/v1/sites\"") && line.contains("\"401\"");
         metrics.lines().any(refused).then_some(())
@@ -303,7 +285,7 @@ async fn parties_that_ask_who_calls_know_each_other_by_their_tokens_also_by_new_
 
     in_folder("own.token", &token("north", Role::Broker));
     registered(&asked, "north").await;
-    eventually("the broker shows a token that the site accepts", || async {
+    until_some("the broker shows a token that the site accepts", || async {
         let probe = api::Probe { request: wanted(), most: None, starts: Vec::new() };
         asked.probe(&probe).await.ok().filter(|offers| !offers.offers.is_empty())
     })
@@ -334,7 +316,7 @@ async fn a_living_workload_in_faster_time_is_there_from_the_beginning() {
     let error = asked.with_clock_speed(1).sites().await.unwrap_err();
     assert_eq!(error.problem().unwrap().code, "other-clock");
     asked.with_clock_speed(60).sites().await.unwrap();
-    eventually("jobs run", || async {
+    until_some("jobs run", || async {
         let sites = asked.sites().await.unwrap().sites;
         (sites[0].loads[0].running_jobs > 0).then_some(())
     })

@@ -2,6 +2,7 @@
 
 use crate::*;
 use bookahead_service::journal::{Damage, check};
+use bookahead_tests::cases::quick;
 use std::fs;
 
 /// A filled journal after a manual change with SQLite: the error of opening it, and the damages of a check.
@@ -129,7 +130,7 @@ fn a_flipped_bit_anywhere_is_found_or_has_no_effect() {
     let (_folder, path) = folder();
     let notes = filled(&path);
     let whole = fs::read(&path).unwrap();
-    let step = if std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some() { 67 } else { 17 };
+    let step = if quick() { 67 } else { 17 };
     let header = 0..100;
     let (mut found, mut tried) = (0, 0);
     for at in header.chain((100..whole.len()).step_by(step)) {

@@ -1,12 +1,13 @@
 //! Flooded jobs through a broker, with sites that run them: copies wait at several sites, one runs, and none is
 //! left, even if services stop, refuse or are silent meanwhile.
 
-use crate::daemon::{GRID, broker, client, eventually, registered, site, stop};
+use crate::daemon::{GRID, broker, client, registered, site, stop};
 use bookahead_api as api;
 use bookahead_client::{Client, make};
 use bookahead_protocol::{JobId, Name};
 use bookahead_service::config::SiteConfig;
 use bookahead_service::daemon::{self, OnLostJournal, Running};
+use bookahead_tests::polling::until_some;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -99,7 +100,7 @@ impl Grid {
     /// Waits for a number of copies in a state at a site.
     async fn has(&self, name: &str, count: usize, state: api::JobState) {
         let what = format!("{count} copies at {name} are {state:?}");
-        eventually(&what, || async { (self.count(name, state).await == count).then_some(()) }).await;
+        until_some(&what, || async { (self.count(name, state).await == count).then_some(()) }).await;
     }
 }
 
@@ -121,7 +122,7 @@ async fn flood(grid: &Grid, more: serde_json::Value) -> JobId {
 }
 
 async fn state_of(at: &Client, id: JobId, state: api::JobState) -> api::Job {
-    eventually(&format!("{id} is {state:?}"), || async {
+    until_some(&format!("{id} is {state:?}"), || async {
         at.job(id).await.ok().filter(|job| job.state == state)
     })
     .await
@@ -158,7 +159,7 @@ async fn where_all_could_start_at_once_one_copy_is_left() {
     let winner = running.site.unwrap();
     for name in ["north", "south", "west"] {
         let won = winner == Name::from(name);
-        eventually("the others are gone", || async {
+        until_some("the others are gone", || async {
             let running = grid.count(name, api::JobState::Running).await;
             let waiting = grid.count(name, api::JobState::Waiting).await;
             (running == usize::from(won) && waiting == 0).then_some(())
@@ -175,7 +176,7 @@ async fn so_many_copies_wait_as_were_asked_for_and_a_cancel_ends_them_all() {
         grid.fill(name).await;
     }
     let id = flood(&grid, json!({"copies": 2})).await;
-    eventually("two copies wait", || async {
+    until_some("two copies wait", || async {
         let mut waiting = 0;
         for name in ["north", "south", "west"] {
             waiting += grid.count(name, api::JobState::Waiting).await;
@@ -230,7 +231,7 @@ async fn a_site_that_refuses_is_left_out_and_where_all_refuse_that_is_told() {
     let done = state_of(&grid.asked(), id, api::JobState::Done).await;
     assert_eq!((done.site, done.exit), (Some("west".into()), Some(3)));
     grid.stop_site("west").await;
-    eventually("west is silent", || async {
+    until_some("west is silent", || async {
         let sites = grid.asked().sites().await.unwrap().sites;
         let west = sites.into_iter().find(|site| site.name == Name::from("west"))?;
         (west.state == api::Reachability::Silent).then_some(())
@@ -253,7 +254,7 @@ async fn a_copy_at_a_site_that_is_away_is_cancelled_when_it_is_back() {
     }
     grid.stop_site("north").await;
     grid.at("south").cancel_job(south).await.unwrap();
-    let running = eventually("it runs and says what is left", || async {
+    let running = until_some("it runs and says what is left", || async {
         let job = grid.asked().job(id).await.unwrap();
         (job.state == api::JobState::Running).then_some(job)
     })
@@ -278,7 +279,7 @@ async fn a_copy_at_a_broker_goes_to_a_site_of_its_own_and_is_gone_from_there_too
         daemon::site(&site_of("south", inner.url(), ""), folder.path(), OnLostJournal::Ask).await.unwrap();
     let below = client(south.url());
     submit(&below, json!({})).await;
-    eventually("the resources of the site are known at the top", || async {
+    until_some("the resources of the site are known at the top", || async {
         let resources = grid.asked().resources().await.unwrap().resources;
         resources.into_iter().find(|resource| resource.name == Name::from("inner/south/cluster"))
     })
@@ -292,11 +293,11 @@ async fn a_copy_at_a_broker_goes_to_a_site_of_its_own_and_is_gone_from_there_too
             jobs.iter().filter(|job| job.state == state && job.capacity == 4).count()
         }
     };
-    eventually("a copy waits below", || async { (copies(api::JobState::Waiting).await == 1).then_some(()) })
+    until_some("a copy waits below", || async { (copies(api::JobState::Waiting).await == 1).then_some(()) })
         .await;
     grid.at("north").cancel_job(north).await.unwrap();
     assert_eq!(state_of(&grid.asked(), id, api::JobState::Running).await.site, Some("north".into()));
-    eventually("it is gone", || async { (copies(api::JobState::Cancelled).await == 1).then_some(()) }).await;
+    until_some("it is gone", || async { (copies(api::JobState::Cancelled).await == 1).then_some(()) }).await;
     grid.end().await;
     stop(inner).await;
     stop(south).await;

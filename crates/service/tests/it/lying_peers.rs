@@ -1,11 +1,12 @@
 //! Peers with invalid answers: names with terminal sequences or invisible characters, and oversized answers. And a peer
 //! whose answer is valid, and late.
 
-use crate::daemon::{GRID, broker, client, eventually, registered, stop, wanted};
+use crate::daemon::{GRID, broker, client, registered, stop, wanted};
 use crate::fake_peer::{FakePeer, sites};
 use bookahead_api as api;
 use bookahead_client::Client;
 use bookahead_service::daemon::{self, Running};
+use bookahead_tests::polling::until_some;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -59,7 +60,7 @@ async fn a_peer_that_tells_names_that_are_unfit_is_not_heard() {
         let grid = grid(&liar, &good, &folder).await;
         let asked = client(grid.url());
         registered(&asked, "good").await;
-        eventually("the liar was asked twice", || async { (liar.received().len() > 1).then_some(()) }).await;
+        until_some("the liar was asked twice", || async { (liar.received().len() > 1).then_some(()) }).await;
         assert_eq!(known(&asked, "liar").await, None);
         stop(grid).await;
     }
@@ -127,9 +128,9 @@ async fn a_peer_that_answers_late_is_asked_once() {
         let probe = api::Probe { request: wanted(), most: None, starts: Vec::new() };
         async move { asked.probe(&probe).await }
     });
-    eventually("it is asked", || async { (probes.load(Ordering::Acquire) > 0).then_some(()) }).await;
+    until_some("it is asked", || async { (probes.load(Ordering::Acquire) > 0).then_some(()) }).await;
     let then = time_at(&asked).await + bookahead_plan::Seconds(30);
-    eventually("the broker has repeated it", || async { (time_at(&asked).await >= then).then_some(()) })
+    until_some("the broker has repeated it", || async { (time_at(&asked).await >= then).then_some(()) })
         .await;
     drop(go);
     assert_eq!(probing.await.unwrap().unwrap().offers.len(), 1);

@@ -32,8 +32,6 @@ mod take_over;
 mod usage;
 
 use bookahead_service::journal::{Durability, Journal, JournalError, Kind, Options, Replay};
-use proptest::prelude::ProptestConfig;
-use proptest::test_runner::RngSeed;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -98,15 +96,4 @@ fn filled(path: &Path) -> Vec<Note> {
     journal.snapshot(20, &notes[..20]).unwrap();
     journal.close().unwrap();
     notes
-}
-
-/// Deterministic cases; `./test --quick` runs a quarter of them. A failure prints its case.
-fn cases(cases: u32) -> ProptestConfig {
-    let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
-    ProptestConfig {
-        cases: if quick { cases / 4 } else { cases },
-        rng_seed: RngSeed::Fixed(2000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
 }

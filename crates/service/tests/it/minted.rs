@@ -1,14 +1,13 @@
 //! Tokens that a broker shows to its peers: each is for one peer, and useless elsewhere.
 
-use crate::daemon::{
-    GRID, book, broker, eventually, north, private, registered, signed, site, stop, wanted, with_token,
-};
+use crate::daemon::{GRID, book, broker, north, private, registered, signed, site, stop, wanted, with_token};
 use crate::fake_peer::FakePeer;
 use bookahead_api as api;
 use bookahead_client::{Client, Options};
 use bookahead_service::config::{BrokerConfig, SiteConfig};
 use bookahead_service::daemon::{self, OnLostJournal};
 use bookahead_service::security::{Keys, Role, new_secret, own_account};
+use bookahead_tests::polling::until_some;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -81,7 +80,7 @@ async fn register(broker: &Client, name: &str, url: &str) {
 
 /// Waits for a call on behalf of a user, not just a heartbeat.
 async fn asked_for(asked: &Client, peer: &FakePeer, user: &str) {
-    eventually("a call on behalf of a user", || async {
+    until_some("a call on behalf of a user", || async {
         let probe = api::Probe { request: wanted(), most: None, starts: Vec::new() };
         let _ = asked.probe(&probe).await;
         peer.received().iter().any(|one| one.user.as_deref() == Some(user)).then_some(())
@@ -180,7 +179,7 @@ async fn a_peer_that_registers_through_a_socket_gets_tokens_for_its_account() {
     let peer = FakePeer::site("south").await;
     let asked = Client::new(grid.url(), Options::default()).unwrap();
     register(&asked, "south", &peer.url).await;
-    eventually("it sees a token", || async { (!peer.tokens().is_empty()).then_some(()) }).await;
+    until_some("it sees a token", || async { (!peer.tokens().is_empty()).then_some(()) }).await;
     let account = own_account().unwrap().to_string();
     assert_eq!(audiences(&peer), [account].into(), "and not for the name that it gives");
     stop(grid).await;
@@ -197,9 +196,9 @@ async fn a_configured_peer_sees_the_token_of_its_file_and_each_new_one() {
     let grid = daemon::broker(&open_broker(&peers), realm.path()).await.unwrap();
     for token in ["first.of.north", "second.of.north"] {
         write(&file, token);
-        eventually(token, || async { (north.tokens().last()? == token).then_some(()) }).await;
+        until_some(token, || async { (north.tokens().last()? == token).then_some(()) }).await;
     }
-    eventually("the other has one of its own", || async { (!south.tokens().is_empty()).then_some(()) }).await;
+    until_some("the other has one of its own", || async { (!south.tokens().is_empty()).then_some(()) }).await;
     assert_eq!(audiences(&south), ["south".to_owned()].into());
     stop(grid).await;
 }

@@ -1,12 +1,13 @@
 //! Notices to owners: by a webhook that fails first, by a command, across restarts, in order and at least once.
 //! Deliveries, even failing ones, do not delay bookings.
 
-use crate::daemon::{GRID, broker, client, eventually, registered, site, stop, wanted};
+use crate::daemon::{GRID, broker, client, registered, site, stop, wanted};
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, make};
 use bookahead_protocol::ReservationId;
 use bookahead_service::config::SiteConfig;
 use bookahead_service::daemon::{self, OnLostJournal, Running};
+use bookahead_tests::polling::until_some;
 use ring::hmac;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -73,7 +74,7 @@ impl Receiver {
     }
 
     async fn is_told(&self, id: ReservationId, what: &[&str]) {
-        eventually(&format!("{what:?}"), || async { (self.told(id) == what).then_some(()) }).await;
+        until_some(&format!("{what:?}"), || async { (self.told(id) == what).then_some(()) }).await;
     }
 }
 
@@ -208,7 +209,7 @@ async fn a_receiver_that_fails_first_is_told_everything_in_order() {
     assert_eq!((last.because.as_deref(), last.state), (Some("owner"), Some(api::State::Cancelled)));
     assert_eq!((last.service.as_str(), last.owner.as_str()), ("north", "ada"));
     let counted = format!("bookahead_notices_delivered_total{{to=\"{}\"}} 4", receiver.url);
-    eventually("all is counted", || async {
+    until_some("all is counted", || async {
         metrics(running.addresses()[0].tcp().unwrap()).await.contains(&counted).then_some(())
     })
     .await;
@@ -226,7 +227,7 @@ async fn what_was_not_delivered_is_found_in_the_journal_also_by_a_compaction() {
     let ada = client(running.url());
     let id = book(&ada, Some(format!("{}ada", receiver.url))).await.unwrap();
     cancel(&ada, id).await;
-    eventually("one is tried", || async { receiver.heard.lock().unwrap().tried.first().cloned() }).await;
+    until_some("one is tried", || async { receiver.heard.lock().unwrap().tried.first().cloned() }).await;
     stop(running).await;
     // As if the service was killed before it wrote the file; the missing events are about to leave the journal.
     std::fs::write(&path, at_first).unwrap();
@@ -337,7 +338,7 @@ async fn the_command_reads_every_notice_in_a_clean_environment() {
     let ada = client(running.url());
     let id = book(&ada, None).await.unwrap();
     cancel(&ada, id).await;
-    let read = eventually("both are told", || async {
+    let read = until_some("both are told", || async {
         let text = std::fs::read_to_string(&told).unwrap_or_default();
         let notices: Vec<api::Notice> =
             text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
@@ -379,7 +380,7 @@ async fn a_command_that_hangs_delays_no_booking() {
     let (running, pids) = with_hanging_command(&folder, "5m").await;
     let ada = client(running.url());
     book_and_cancel(&ada).await;
-    let first = eventually("a command is started", || async {
+    let first = until_some("a command is started", || async {
         let text = std::fs::read_to_string(&pids).unwrap_or_default();
         text.split_once('\n').map(|(first, _)| first.to_owned())
     })
@@ -403,12 +404,12 @@ async fn a_command_that_hangs_is_killed() {
         book_and_cancel(&ada).await;
     }
     // More are started than may run concurrently, so the first were ended.
-    let started = eventually("commands are ended", || async {
+    let started = until_some("commands are ended", || async {
         let text = std::fs::read_to_string(&pids).unwrap_or_default();
         let started: Vec<String> = text.lines().map(str::to_owned).collect();
         (started.len() > 8).then_some(started)
     });
     let first = started.await.swap_remove(0);
-    eventually("the first is gone", || async { (!is_alive(&first)).then_some(()) }).await;
+    until_some("the first is gone", || async { (!is_alive(&first)).then_some(()) }).await;
     stop(running).await;
 }

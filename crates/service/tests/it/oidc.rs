@@ -4,7 +4,7 @@
 mod provider;
 
 use crate::connections::Authority;
-use crate::daemon::{eventually, north, stop, with_token};
+use crate::daemon::{north, stop, with_token};
 use crate::http::{Reply, Wire};
 use axum::http::{HeaderMap, HeaderValue};
 use bookahead_api as api;
@@ -13,6 +13,7 @@ use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::security::{
     Authenticator, Claims, Provider, ProviderState, Role, Secret, Timing, mint, server_config,
 };
+use bookahead_tests::polling::until_some;
 use provider::{CLIENT, Fault, IdentityProvider, PUBLISHED_SECRET, Signer};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -53,7 +54,7 @@ impl Guarded {
     }
 
     async fn until(&self, state: ProviderState) {
-        eventually("the provider is in a state", || async {
+        until_some("the provider is in a state", || async {
             (self.authenticator.provider_health().unwrap().state == state).then_some(())
         })
         .await;
@@ -142,7 +143,7 @@ async fn a_published_key_is_no_secret() {
     assert_eq!(guarded.status(&signer.sign(&claims(&provider.issuer))).await, 200, "the old keys stay");
 
     let fresh = Guarded::begin(&provider.issuer, None, QUIET);
-    eventually("it was asked", || async { (provider.asked() > 3).then_some(()) }).await;
+    until_some("it was asked", || async { (provider.asked() > 3).then_some(()) }).await;
     assert_eq!(fresh.status(&forged(&PUBLISHED_SECRET)).await, 503);
     assert_eq!(fresh.status(&signer.sign(&claims(&provider.issuer))).await, 503, "all of it is refused");
 }
@@ -179,7 +180,7 @@ async fn keys_are_fetched_again_and_again() {
     let guarded = Guarded::new(&provider, often).await;
     provider.publish(&[&new]);
     let withdrawn = old.sign(&claims(&provider.issuer));
-    eventually("a withdrawn key is not used any more", || async {
+    until_some("a withdrawn key is not used any more", || async {
         (guarded.status(&withdrawn).await == 401).then_some(())
     })
     .await;
@@ -215,7 +216,7 @@ async fn after_a_pause_an_unknown_key_is_looked_for_again() {
     provider.publish(&[&two]);
     assert_eq!(guarded.status(&two.sign(&ours)).await, 200, "the first triggers a fetch at once");
     provider.publish(&[&three]);
-    eventually("the second triggers a fetch later", || async {
+    until_some("the second triggers a fetch later", || async {
         (guarded.status(&three.sign(&ours)).await == 200).then_some(())
     })
     .await;
@@ -238,7 +239,7 @@ async fn a_known_key_does_not_wait_for_a_slow_issuer() {
         let (guarded, token) = (guarded.clone(), signer.sign_as("unknown", &ours));
         async move { guarded.status(&token).await }
     });
-    eventually("the issuer is asked", || async { (provider.asked() > asked).then_some(()) }).await;
+    until_some("the issuer is asked", || async { (provider.asked() > asked).then_some(()) }).await;
     assert_eq!(guarded.status(&signer.sign(&ours)).await, 200);
     assert!(!unknown.is_finished(), "it waits for the issuer");
     unknown.abort();
@@ -288,7 +289,7 @@ async fn an_issuer_is_known_by_its_certificate() {
     let before = provider.asked();
     let doubting = Guarded::begin(&provider.issuer, Some(&stranger.file()), QUIET);
     assert_eq!(doubting.status(&token).await, 503);
-    eventually("it has tried again", || async {
+    until_some("it has tried again", || async {
         let failing = doubting.authenticator.provider_health().unwrap().failing_for;
         (failing > Some(4 * QUIET.retry)).then_some(())
     })
@@ -364,7 +365,7 @@ async fn a_site_starts_without_its_issuer_and_believes_it_when_it_is_there() {
     assert_eq!(status(&running, "x.y.z").await, 401);
     let provider = IdentityProvider::start_at(address, None, &[&signer]).await;
     assert_eq!(provider.issuer, issuer);
-    eventually("the token is believed", || async { (status(&running, &token).await == 200).then_some(()) })
+    until_some("the token is believed", || async { (status(&running, &token).await == 200).then_some(()) })
         .await;
     assert_eq!(failing_seconds(&running).await, 0.0);
     stop(running).await;
@@ -387,7 +388,7 @@ async fn site_with_pages(folder: &TempDir, issuer: &str) -> (Running, Wire) {
 
 /// Begins to sign in: the cookie of the browser, and the page of the provider.
 async fn begun(browser: &Wire) -> (String, String) {
-    let reply = eventually("the provider is known", || async {
+    let reply = until_some("the provider is known", || async {
         let reply = browser.get("/sign-in?back=%23/mine").await;
         assert_eq!(reply.status, 303);
         (!reply.header("location").unwrap().contains("unavailable")).then_some(reply)

@@ -3,10 +3,12 @@
 
 use crate::chance::Chance;
 use crate::children::{LEASE, acknowledged, assert_kept, child};
-use crate::{Note, cases, folded, folder, kind, note, notes};
+use crate::{Note, folded, folder, kind, note, notes};
 use bookahead_service::journal::{
     Claim, Database, Journal, JournalError, Kind, Lease, LeaseTerms, Options, Store, check, copy, export,
 };
+use bookahead_tests::cases::cases;
+use bookahead_tests::polling::until;
 use bookahead_tests::postgres::{Proxy, Server, url};
 use bookahead_tests::signals::signal;
 use proptest::prelude::*;
@@ -34,16 +36,10 @@ fn open(url: &str, length: Duration) -> Result<Opened, JournalError> {
 
 /// Opens it as soon as the lease of another process has ended.
 fn take_over(url: &str, length: Duration) -> Opened {
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        match open(url, length) {
-            Ok(opened) => return opened,
-            Err(JournalError::Held { .. }) if Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Err(other) => panic!("{other}"),
-        }
-    }
+    until(|| match open(url, length) {
+        Err(other) if !matches!(other, JournalError::Held { .. }) => panic!("{other}"),
+        opened => opened,
+    })
 }
 
 const SECOND: Duration = Duration::from_secs(1);

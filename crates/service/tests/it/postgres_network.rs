@@ -4,6 +4,7 @@ use crate::connections::Authority;
 use crate::{Note, folded, folder, notes};
 use bookahead_service::journal::{Journal, JournalError, Kind, Lease, LeaseTerms, Options, Store, Ticket};
 use bookahead_service::journal::{check, copy, export};
+use bookahead_tests::polling::{until, until_true};
 use bookahead_tests::postgres::{Server, url};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
 use std::fs;
@@ -11,7 +12,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn store(url: &str) -> Store {
     Store::parse(Path::new(url), Path::new("")).unwrap()
@@ -64,11 +65,7 @@ fn encrypt(server: &Server, authority: &Authority) {
     }
     server.sql("postgres", "ALTER SYSTEM SET ssl = on");
     server.sql("postgres", "SELECT pg_reload_conf()");
-    let until = Instant::now() + Duration::from_secs(20);
-    while server.sql("postgres", "SHOW ssl") != "on" {
-        assert!(Instant::now() < until, "the server does not use its certificate");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until_true("the server uses its certificate", || server.sql("postgres", "SHOW ssl") == "on");
 }
 
 #[test]
@@ -131,11 +128,7 @@ impl Pooler {
         command.args(["--pdeathsig=TERM", "--", "/usr/sbin/pgbouncer", "-q"]).arg(&config);
         let child = command.stdin(Stdio::null()).spawn().unwrap();
         let pooler = Pooler { child, port, _folder: own };
-        let until = Instant::now() + Duration::from_secs(20);
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < until, "PgBouncer does not start");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until(|| std::net::TcpStream::connect(("127.0.0.1", port)));
         server.database(database);
         pooler
     }

@@ -1,11 +1,11 @@
 //! The authenticator from outside: accepted callers with their identities, and refused ones.
 
-use crate::cases;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bookahead_api::{Code, Problem};
 use bookahead_service::security::{
     Authenticator, Claims, ClientCertificate, Identity, Keys, PeerCertificate, Role, Secret, TokenRules, mint,
 };
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

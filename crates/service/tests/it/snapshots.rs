@@ -23,7 +23,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(crate::cases(60))]
+    #![proptest_config(bookahead_tests::cases::cases(60))]
 
     #[test]
     fn whatever_is_done_to_a_journal_it_folds_to_what_was_appended(steps in prop::collection::vec(step(), 0..25)) {

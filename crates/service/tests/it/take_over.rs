@@ -9,6 +9,8 @@ use bookahead_client::{Client, ClientError, Options, make};
 use bookahead_plan::placement;
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::{Answer, Call, Caller, Envelope, Millis, Part, Request, ReservationId, State};
+use bookahead_tests::cases::{long, quick};
+use bookahead_tests::polling::PATIENCE;
 use bookahead_tests::postgres::{Proxy, Server, url};
 use bookahead_tests::signals::signal;
 use std::collections::BTreeMap;
@@ -20,8 +22,6 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const PROCESSES: usize = 3;
-/// Far longer than any step takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 const CAPACITY: u32 = 64;
 /// Short, so that a round is. Twice the longest pause of an unoptimised process on a busy machine.
 const LEASE: Duration = Duration::from_secs(1);
@@ -248,10 +248,10 @@ fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 
 #[test]
 fn whatever_happens_to_the_active_process_promises_are_kept_and_another_one_goes_on() {
-    let rounds = match std::env::var_os("BOOKAHEAD_TEST_LONG") {
-        Some(_) => 300,
-        None if std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some() => 5,
-        None => 10,
+    let rounds = match (long(), quick()) {
+        (true, _) => 300,
+        (false, true) => 5,
+        (false, false) => 10,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

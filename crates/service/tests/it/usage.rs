@@ -1,14 +1,13 @@
 //! Usage over HTTP: who sees what, sums by user, resource and month, and a history that is behind its journal.
 
-use crate::daemon::{
-    GRID, book, broker, client, eventually, north, private, registered, signed, site, stop, with_token,
-};
+use crate::daemon::{GRID, book, broker, client, north, private, registered, signed, site, stop, with_token};
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options};
 use bookahead_protocol::ReservationId;
 use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::history::FILE;
 use bookahead_service::security::{Keys, Role, new_secret};
+use bookahead_tests::polling::until_some;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -161,7 +160,7 @@ async fn a_broker_counts_what_was_booked_through_it_at_each_site() {
     assert_eq!((row.reservations, row.cancelled, row.kind.as_str()), (2, 1, "processors"));
     assert_eq!((row.booked_unit_hours, row.kept_unit_hours), (32.0, 16.0));
     let below = client(north.url());
-    eventually("the site counts the same", || async {
+    until_some("the site counts the same", || async {
         let row = by_user(&below).await.rows.into_iter().next()?;
         ((row.reservations, row.cancelled, row.kept_unit_hours) == (2, 1, 16.0)).then_some(())
     })

@@ -5,20 +5,9 @@ use crate::job;
 use crate::reference::{self, orders, policies};
 use bookahead_plan::{Capacity, Order, Owner, Policy, Seconds, Time};
 use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Site, simulate};
+use bookahead_tests::cases::cases;
 use bookahead_workload::requests::Request;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
-
-/// The cases are the same on every run; `./test --quick` runs a quarter of them. A failure prints its case.
-pub(crate) fn cases(cases: u32) -> ProptestConfig {
-    let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
-    ProptestConfig {
-        cases: if quick { cases / 4 } else { cases },
-        rng_seed: RngSeed::Fixed(2000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
 
 pub(crate) fn jobs(most: usize) -> impl Strategy<Value = Vec<Job>> {
     let one = (

@@ -7,14 +7,14 @@ use bookahead_sim::grid::faults::{Outcome, replay, run};
 use bookahead_sim::grid::witness::Rule;
 use bookahead_sim::grid::{Flaw, Log, Tally};
 use bookahead_sim::run_all;
+use bookahead_tests::cases::fewer;
 use std::collections::BTreeSet;
 
 /// First seed of every test.
 const FIRST: u64 = 1;
 
 fn schedules(count: u64) -> Vec<u64> {
-    let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
-    (FIRST..FIRST + if quick { count / 4 } else { count }).collect()
+    (FIRST..FIRST + fewer(count)).collect()
 }
 
 fn run_schedules(seeds: &[u64], flaw: Option<Flaw>) -> Vec<Outcome> {

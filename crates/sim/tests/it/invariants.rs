@@ -1,11 +1,12 @@
 //! Invariants of every schedule under any workload: capacity, kept reservations, and that no later job delays the head
 //! of the queue.
 
-use crate::equals_reference::{cases, jobs, order, requests};
+use crate::equals_reference::{jobs, order, requests};
 use crate::reference::policies;
 use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};
 use bookahead_plan::{Capacity, Cluster, Planner, Policy, Profile, Running, Seconds, Span, Time, Waiting};
 use bookahead_sim::{EarliestFit, Fate, Job, Overrun, Ran, Rated, Site, simulate};
+use bookahead_tests::cases::cases;
 use bookahead_workload::requests::Request;
 use proptest::prelude::*;
 

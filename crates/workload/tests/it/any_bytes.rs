@@ -4,7 +4,6 @@ use bookahead_plan::{Capacity, Interval, Time};
 use bookahead_workload::trace::CleaningReport;
 use bookahead_workload::{LoadError, LoadOptions, Overruns, Trace, requests};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 /// Lines as in logs, good and bad, with every kind of separator and number.
 fn logs() -> impl Strategy<Value = Vec<u8>> {
@@ -79,7 +78,7 @@ fn check_load(bytes: &[u8], options: &LoadOptions) -> Result<(), TestCaseError> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, rng_seed: RngSeed::Fixed(2000), ..ProptestConfig::default() })]
+    #![proptest_config(bookahead_tests::cases::cases(400))]
 
     #[test]
     fn any_bytes_are_read_without_panic_and_accounted_for(

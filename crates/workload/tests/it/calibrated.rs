@@ -6,7 +6,6 @@ use bookahead_workload::Job;
 use bookahead_workload::models::{Calibrated, PERIOD, QUANTILES, Tables};
 use bookahead_workload::trace::offered_load;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 fn drawn(jobs: usize, seed: u64) -> Vec<Job> {
     Calibrated { tables: Tables::blue_horizon(), jobs, load: None, seed }.generate().unwrap()
@@ -185,9 +184,7 @@ fn sample() -> impl Strategy<Value = Vec<Job>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 60, rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..ProptestConfig::default()
-    })]
+    #![proptest_config(bookahead_tests::cases::cases(60))]
 
     #[test]
     fn any_sample_gives_sound_jobs_again(sample in sample(), jobs in 1_usize..300, seed in 0_u64..1_000) {

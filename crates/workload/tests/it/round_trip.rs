@@ -5,7 +5,6 @@ use bookahead_workload::requests::{self, Request};
 use bookahead_workload::swf::{self, Header, Outcome, Reader, Record};
 use bookahead_workload::{LoadOptions, Trace};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 fn records() -> impl Strategy<Value = Record> {
     let whole = prop_oneof![4 => -1..100_000_i64, 1 => any::<i64>()];
@@ -57,7 +56,7 @@ fn read_all(text: &[u8]) -> (Header, Vec<Record>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, rng_seed: RngSeed::Fixed(2000), ..ProptestConfig::default() })]
+    #![proptest_config(bookahead_tests::cases::cases(200))]
 
     #[test]
     fn a_log_is_read_as_it_was_written(header in headers(), records in prop::collection::vec(records(), 0..20)) {

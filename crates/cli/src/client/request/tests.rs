@@ -7,7 +7,6 @@ use crate::client::dates::Reader;
 use bookahead_api::{Constraint, Objective, Part, Request, Requirement, Timestamp};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
 use std::path::Path;
 
 /// Sunday 2026-11-15, 16:30 in Berlin.
@@ -249,7 +248,7 @@ fn files() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(Config { rng_seed: RngSeed::Fixed(2000), failure_persistence: None, ..Config::default() })]
+    #![proptest_config(bookahead_tests::cases::cases(256))]
 
     #[test]
     fn no_file_is_too_strange(text in prop_oneof![files(), any::<String>()]) {

@@ -2,7 +2,6 @@
 //! not.
 
 use super::cluster::Cluster;
-use super::{until, until_within};
 use crate::services::asking::{Asker, book, new_id, now, part, soon, together};
 use crate::services::grid::Grid;
 use crate::services::runtime;
@@ -10,9 +9,10 @@ use bookahead_plan::Seconds;
 use bookahead_protocol::problem::{Impossible, Why};
 use bookahead_protocol::{Call, Request, Reservation, State};
 use bookahead_service::security::own_account;
+use bookahead_tests::polling::until;
+use bookahead_tests::python;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 /// Accounts of two users. Every Debian has them.
 const ADA: &str = "daemon";
@@ -73,7 +73,7 @@ fn plain_jobs_and_an_array_of_the_owner_run_in_a_reservation_that_attracts_and_t
         // One core of the reservation is idle, and still Bob's job does not get it.
         assert_eq!(seen.iter().filter(|job| job[2] == "RUNNING").count(), 3);
         ada.get(Call::Cancel { id: booked.id }).await;
-        until_within(Duration::from_secs(60), || {
+        until(|| {
             let jobs = jobs(&cluster);
             if jobs.iter().filter(of_bob).all(|job| job[2] == "RUNNING") {
                 Ok(())
@@ -102,12 +102,6 @@ fn a_site_that_does_not_allow_reservations_that_attract_says_so() {
     });
 }
 
-/// Snakemake, if `./test` has installed it.
-fn snakemake() -> Option<PathBuf> {
-    let program = Path::new(&std::env::var_os("BOOKAHEAD_PYTHON_PROGRAMS")?).join("snakemake");
-    program.exists().then_some(program)
-}
-
 /// The workflow of the how-to page.
 fn workflow() -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/snakemake.md");
@@ -118,11 +112,7 @@ fn workflow() -> String {
 
 #[test]
 fn a_workflow_of_snakemake_runs_in_a_reservation_that_attracts() {
-    let Some(snakemake) = snakemake() else {
-        let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
-        assert!(quick, "snakemake is missing; ./test installs it");
-        return;
-    };
+    let Some(snakemake) = python::program("snakemake") else { return };
     runtime().block_on(async {
         let cluster = Cluster::of(2, 2);
         // Only the account that installed Snakemake can run it for sure.

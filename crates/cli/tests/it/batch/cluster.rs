@@ -1,7 +1,6 @@
 //! A Slurm cluster of the test: queries of its state, and the configuration of a site on it. Daemons, jobs and folder
 //! are removed when it is dropped.
 
-use super::until;
 use super::watcher::Watcher;
 use crate::services::asking::Asker;
 use crate::services::grid::Grid;
@@ -9,6 +8,7 @@ use bookahead_lrms::batch::Tag;
 use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings};
 use bookahead_plan::Time;
 use bookahead_protocol::{Name, ReservationId};
+use bookahead_tests::polling::until;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -4,14 +4,15 @@
 use super::cluster::Cluster;
 use super::jobs::Traces;
 use super::terminal::Terminal;
-use super::{until, wait_for};
+use super::wait_for;
 use crate::folder::shared_folder;
 use crate::service::PROGRAMS;
 use crate::services::asking::{book, hold, new_id, now, part, together};
 use crate::services::grid::{Grid, knows};
-use crate::services::{runtime, until as shown_until};
+use crate::services::runtime;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Call, Condition, Lost, Part, Request, Reservation, State};
+use bookahead_tests::polling::{until, until_async};
 
 /// The capacity of each site; a part that takes all of it needs its own site.
 const ALL: u32 = 4;
@@ -110,7 +111,7 @@ fn a_part_whose_nodes_are_drained_is_replaced_at_another_cluster() {
         for node in ["n1", "n2"] {
             south.tell(&["scontrol", "update", &format!("NodeName={node}"), "State=DRAIN", "Reason=repair"]);
         }
-        let healed = shown_until(async || {
+        let healed = until_async(async || {
             let shown = ada.get(Call::Show { id: booked.id }).await;
             let whole = shown.condition == Condition::Whole && !shown.replaced.is_empty();
             if whole { Ok(shown) } else { Err(format!("{shown:?}")) }
@@ -154,7 +155,7 @@ fn a_change_reaches_both_slurms_or_neither() {
             all.filter(|reserved| reserved.name != "repair").map(|reserved| reserved.end).collect()
         };
         let both_end = async |at: Time| {
-            shown_until(async || if ends() == [at.0; 2] { Ok(()) } else { Err(format!("{:?}", ends())) })
+            until_async(async || if ends() == [at.0; 2] { Ok(()) } else { Err(format!("{:?}", ends())) })
                 .await;
         };
         both_end(end).await;

@@ -6,12 +6,13 @@ use super::cluster::Cluster;
 use crate::services::asking::{Asker, book, hold, new_id, now, part, together};
 use crate::services::grid::Grid;
 use crate::services::process::Began;
+use crate::services::runtime;
 use crate::services::witness::exported;
-use crate::services::{runtime, until};
 use bookahead_api as api;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, ReservationId, State};
 use bookahead_service::thread::Point;
+use bookahead_tests::polling::until_async;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::Path;
@@ -77,7 +78,7 @@ impl Errand<'_> {
         self.ada.get(Call::Commit { id: goes, jobs: Vec::new() }).await;
         self.ada.get(Call::Cancel { id: goes }).await;
         self.kept_are(&[stays]).await;
-        let live = until(async || self.ada.live().await.map_err(|why| why.to_string())).await;
+        let live = until_async(async || self.ada.live().await.map_err(|why| why.to_string())).await;
         let [shown] = &live[..] else { panic!("{live:?}") };
         assert_eq!((shown.id, shown.state, &shown.missing[..]), (stays, api::State::Committed, &[0][..]));
         self.ada.get(Call::Cancel { id: stays }).await;
@@ -86,7 +87,7 @@ impl Errand<'_> {
 
     /// Waits until Slurm has exactly these.
     async fn kept_are(&self, ids: &[ReservationId]) {
-        until(async || {
+        until_async(async || {
             let left = kept(self.cluster, self.site);
             if left.iter().eq(ids) { Ok(()) } else { Err(format!("{left:?}, and not {ids:?}")) }
         })
@@ -140,7 +141,7 @@ async fn kill_and_restart(cluster: &Cluster, grid: &mut Grid, name: &str) -> Fou
     let found = found(cluster, name, &journal);
     grid.of_mut(name).start(None).await;
     if found.unknown || found.given_up {
-        until(async || match grid.of(name).said() {
+        until_async(async || match grid.of(name).said() {
             said if said.contains("deleting a reservation in the batch system") => Ok(()),
             said => Err(format!("an orphan should be told: {said}")),
         })

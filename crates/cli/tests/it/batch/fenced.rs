@@ -6,11 +6,12 @@ use super::cluster::Cluster;
 use super::gate::{Gate, Kind};
 use super::jobs::Traces;
 use crate::services::asking::{Asker, book, new_id, now, part, together};
-use crate::services::{runtime, until};
+use crate::services::runtime;
 use bookahead_api as api;
 use bookahead_client::make;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Answer, Call, Envelope};
+use bookahead_tests::polling::until_async;
 use bookahead_tests::postgres::Server;
 use bookahead_tests::signals::signal;
 use serde_json::json;
@@ -21,11 +22,11 @@ use std::process::{Child, Command, Stdio};
 
 /// Waits until these commands have ended.
 async fn have_ended(commands: &[String]) {
-    until(async || {
+    until_async(async || {
         // One that has ended stays without a command line while its parent is stopped.
         let line = |pid: &String| fs::read(Path::new("/proc").join(pid).join("cmdline"));
         let runs = commands.iter().any(|pid| line(pid).is_ok_and(|line| !line.is_empty()));
-        if runs { Err("the commands have ended".into()) } else { Ok(()) }
+        if runs { Err("the commands have ended") } else { Ok(()) }
     })
     .await;
 }
@@ -53,7 +54,7 @@ impl Member {
     }
 
     async fn answers(&self) {
-        until(async || self.asker.all().await.map(drop).map_err(|why| why.to_string())).await;
+        until_async(async || self.asker.all().await.map(drop).map_err(|why| why.to_string())).await;
     }
 
     /// Stops it when the commands for a job and a reservation are on their way, and returns these.
@@ -125,17 +126,18 @@ fn what_a_stopped_process_had_ordered_takes_no_effect_after_another_took_over() 
         let commands = first.stop_while_it_orders(&gate, (&job, &key), &envelope).await;
         // The second one takes over, does both, and cancels the reservation again.
         second.answers().await;
-        until(async || second.asker.client().submit(&job, &key).await.map_err(|why| why.to_string())).await;
+        until_async(async || second.asker.client().submit(&job, &key).await.map_err(|why| why.to_string()))
+            .await;
         let answer = second.asker.insist(&envelope).await;
         assert!(matches!(answer, Answer::Reservation(_)), "{answer:?}");
         traces.began();
         assert!(matches!(second.asker.ask(Call::Cancel { id }).await, Answer::Reservation(_)));
-        until(async || match second.asker.client().job(job.id.unwrap()).await.map(|job| job.state) {
+        until_async(async || match second.asker.client().job(job.id.unwrap()).await.map(|job| job.state) {
             Ok(api::JobState::Done) => Ok(()),
             other => Err(format!("it is done: {other:?}")),
         })
         .await;
-        until(async || match cluster.kept_for("north", id)[..] {
+        until_async(async || match cluster.kept_for("north", id)[..] {
             [] => Ok(()),
             ref kept => Err(format!("it is cancelled: {kept:?}")),
         })
@@ -149,7 +151,7 @@ fn what_a_stopped_process_had_ordered_takes_no_effect_after_another_took_over() 
         // A job that was submitted later has run: that of the first one would have run before.
         let later = cluster.tell(&["sbatch", "--parsable", "--output=/dev/null", "--wrap=true"]);
         let of = |native: &str| cluster.jobs().into_iter().find(|job| job.native == native).unwrap().state;
-        until(async || match of(later.trim()).as_str() {
+        until_async(async || match of(later.trim()).as_str() {
             "COMPLETED" => Ok(()),
             state => Err(format!("it has run: {state}")),
         })
@@ -159,7 +161,7 @@ fn what_a_stopped_process_had_ordered_takes_no_effect_after_another_took_over() 
         let (last, key) = (Traces::new(cluster.folder(), "last"), make::key().unwrap().to_string());
         second.asker.client().submit(&submission(&last), &key).await.unwrap();
         last.began();
-        until(async || {
+        until_async(async || {
             let (jobs, kept) = (cluster.jobs(), cluster.kept_for("north", id));
             let over = jobs.iter().all(|job| ["COMPLETED", "CANCELLED"].contains(&job.state.as_str()));
             if jobs.len() == 5 && over && kept.is_empty() {

@@ -2,11 +2,11 @@
 
 use super::cluster::Cluster;
 use super::terminal::Terminal;
-use super::until;
 use crate::services::asking::now;
 use crate::services::grid::Grid;
 use crate::services::runtime;
 use bookahead_plan::Seconds;
+use bookahead_tests::polling::until;
 
 #[test]
 fn slurm_keeps_as_much_as_there_is_at_once_and_until_it_is_released() {

@@ -4,9 +4,9 @@
 use super::cluster::Cluster;
 use super::jobs::Traces;
 use super::terminal::Terminal;
-use super::until;
 use crate::services::grid::{Grid, knows};
 use crate::services::runtime;
+use bookahead_tests::polling::until;
 
 const SITES: [&str; 2] = ["north", "south"];
 
@@ -66,7 +66,7 @@ fn of_a_job_that_is_flooded_over_two_slurms_one_copy_runs_and_the_other_is_gone(
 
     ada.document(&["cancel", &job]);
     traces.ended();
-    until(|| if copies(&clusters[1]).is_empty() { Ok(()) } else { Err("it is there".into()) });
+    until(|| if copies(&clusters[1]).is_empty() { Ok(()) } else { Err("it is there") });
     assert_eq!(traces.begins().len(), 1, "it ran once");
     grid.check_journals();
 }

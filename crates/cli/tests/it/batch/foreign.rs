@@ -2,12 +2,12 @@
 //! reservations that look like ours but are not.
 
 use super::cluster::Cluster;
-use super::until;
 use crate::services::asking::{book, new_id, now, part, together};
 use crate::services::runtime;
 use bookahead_lrms::batch::Tag;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Answer, Call, State};
+use bookahead_tests::polling::until;
 
 #[test]
 fn what_an_operator_reserves_is_respected_and_where_it_is_laid_over_ours_that_moves_or_is_told_missing() {
@@ -74,7 +74,7 @@ fn what_is_deleted_behind_our_back_is_made_again_and_what_is_nobodys_is_removed_
         });
         assert_eq!(cluster.kept_for("north", ours.id).len(), 1);
         ada.get(Call::Cancel { id: ours.id }).await;
-        until(|| if cluster.reservations().is_empty() { Ok(()) } else { Err("something is kept".into()) });
+        until(|| if cluster.reservations().is_empty() { Ok(()) } else { Err("something is kept") });
         grid.check_journals();
     });
 }

@@ -2,7 +2,7 @@
 //! test needs. So the order of events shows who waits for a command, and no time is measured.
 
 use super::cluster::Cluster;
-use crate::services::until;
+use bookahead_tests::polling::until_async;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ impl Gate {
 
     /// Waits until this many commands wait, and returns their process numbers.
     pub(crate) async fn has_waiting(&self, kind: Kind, count: usize) -> Vec<String> {
-        until(async || {
+        until_async(async || {
             let waiting = self.waiting(kind);
             if waiting.len() >= count { Ok(waiting) } else { Err(format!("{count} wait: {waiting:?}")) }
         })

@@ -1,6 +1,6 @@
 //! Scripts that record their start and that they are still running.
 
-use super::until;
+use bookahead_tests::polling::until;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -51,7 +51,7 @@ impl Traces {
         until(|| {
             let process = std::fs::read_to_string(&self.lives).map_err(|why| why.to_string())?;
             if Path::new("/proc").join(process.trim()).exists() {
-                return Err("it lives".into());
+                return Err("it lives".to_owned());
             }
             let last = std::fs::metadata(&self.lives).and_then(|file| file.modified()).unwrap();
             let second = last.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();

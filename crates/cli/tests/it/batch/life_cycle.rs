@@ -3,12 +3,13 @@
 use super::cluster::Cluster;
 use super::jobs::Traces;
 use super::terminal::Terminal;
-use super::{until, wait_for};
+use super::wait_for;
 use crate::services::asking::now;
 use crate::services::grid::Grid;
 use crate::services::runtime;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::ReservationId;
+use bookahead_tests::polling::until;
 use serde_json::Value;
 
 fn written(time: Time) -> String {

@@ -2,15 +2,15 @@
 //! waiting jobs.
 
 use super::cluster::Cluster;
-use super::until;
 use crate::services::asking::{Asker, book, new_id, now, part, together, window};
 use crate::services::grid::Grid;
-use crate::services::{runtime, until as until_async};
+use crate::services::runtime;
 use bookahead_api as api;
 use bookahead_plan::placement::Relaxation;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::problem::{Basis, Why};
 use bookahead_protocol::{Answer, State};
+use bookahead_tests::polling::{until, until_async};
 use std::time::Instant;
 
 /// Planned starts of the waiting jobs.

@@ -2,7 +2,6 @@
 //! deletes them as its options say.
 
 use super::cluster::Cluster;
-use super::until;
 use crate::services::asking::{Asker, book, new_id, now, part, together};
 use crate::services::grid::Grid;
 use crate::services::process::Began;
@@ -10,6 +9,7 @@ use crate::services::runtime;
 use bookahead_api as api;
 use bookahead_plan::Seconds;
 use bookahead_protocol::Call;
+use bookahead_tests::polling::until;
 use std::process::Command;
 
 #[test]

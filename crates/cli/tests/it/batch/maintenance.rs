@@ -1,13 +1,13 @@
 //! Maintenance reservations of Slurm: planned around, and shown by their names.
 
 use super::cluster::Cluster;
-use super::until;
 use crate::services::asking::{book, new_id, now, part, together, window};
 use crate::services::grid::Grid;
 use crate::services::runtime;
 use bookahead_api as api;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{State, Why};
+use bookahead_tests::polling::until;
 
 /// A maintenance reservation, as an administrator makes it.
 fn maintain(cluster: &Cluster, name: &str, nodes: &str, (begin, end): (Time, Time), flags: &str) {

@@ -3,7 +3,7 @@
 //! read with Slurm's own commands.
 //!
 //! - [`cluster`]: a Slurm cluster; [`terminal`]: the command line; [`watcher`]: a client that watches events
-//! - [`gate`]: commands of Slurm that wait; [`jobs`]: scripts that record their runs; [`sshd`]: a machine reached by ssh
+//! - [`gate`]: commands of Slurm that wait; [`jobs`]: scripts that record their runs
 //! - the rest: the tests
 //!
 //! It needs the Debian packages slurmctld, slurmd, slurm-client, munge and openssh-server, and fails with a message if
@@ -31,36 +31,13 @@ mod pbs;
 mod projects;
 mod silence;
 mod slow;
-pub(crate) mod sshd;
 pub(crate) mod terminal;
 mod tres;
 mod watcher;
 
 use crate::services::asking::now;
 use bookahead_plan::Time;
-use std::time::{Duration, Instant};
-
-/// Far longer than any step takes, unless stated otherwise.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-/// Polls until a condition is true; panics with `what` after the timeout.
-#[track_caller]
-fn until<T>(mut look: impl FnMut() -> Result<T, String>) -> T {
-    until_within(PATIENCE, &mut look)
-}
-
-/// The same with a short timeout.
-#[track_caller]
-fn until_within<T>(patience: Duration, mut look: impl FnMut() -> Result<T, String>) -> T {
-    let deadline = Instant::now() + patience;
-    loop {
-        match look() {
-            Ok(found) => return found,
-            Err(why) => assert!(Instant::now() < deadline, "never came to be: {why}"),
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
+use std::time::Duration;
 
 /// Waits until a time.
 fn wait_for(time: Time) {

@@ -3,13 +3,13 @@
 
 use super::cluster::{Cluster, Queued};
 use super::terminal::Terminal;
-use super::until;
 use crate::services::asking::{Asker, book, new_id, now, part, soon, together, window};
 use crate::services::grid::Grid;
-use crate::services::{self, runtime};
+use crate::services::runtime;
 use bookahead_api as api;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Part, Reservation, ReservationId, State};
+use bookahead_tests::polling::{until, until_async};
 
 #[test]
 fn a_reservation_whose_node_fails_moves_or_says_what_is_missing_until_the_node_is_back() {
@@ -125,7 +125,7 @@ fn a_reservation_with_jobs_says_what_is_missing_while_a_node_is_down_or_moves_an
         assert_eq!(ada.client().show(busy.id).await.unwrap().missing, [0]);
         assert_eq!(busy.running(&cluster), left);
         busy.ada.document(&["cancel", &busy.id.to_string()]);
-        until(|| if cluster.reservations().is_empty() { Ok(()) } else { Err("something is kept".into()) });
+        until(|| if cluster.reservations().is_empty() { Ok(()) } else { Err("something is kept") });
         grid.check_journals();
     });
 }
@@ -134,7 +134,7 @@ fn a_reservation_with_jobs_says_what_is_missing_while_a_node_is_down_or_moves_an
 async fn until_granted(ada: &Asker, part: Part) -> Reservation {
     let (begin, request) = (part.wanted.earliest_start, together(vec![part]));
     let probe = api::Probe { request: request.clone().try_into().unwrap(), most: None, starts: Vec::new() };
-    services::until(async || {
+    until_async(async || {
         let offers = ada.client().probe(&probe).await.map_err(|why| why.to_string())?;
         let soon = offers.offers.first().is_some_and(|offer| offer.slots[0].begin.time() == begin);
         if soon { Ok(()) } else { Err(format!("{offers:?}")) }

@@ -7,12 +7,12 @@
 
 use super::cluster::{Cluster, Reserved};
 use super::terminal::Terminal;
-use super::until;
 use crate::services::asking::{Asker, book, new_id, part, soon, together};
 use crate::services::grid::Grid;
-use crate::services::{self, runtime};
+use crate::services::runtime;
 use bookahead_api as api;
 use bookahead_protocol::{Call, ReservationId};
+use bookahead_tests::polling::{until, until_async};
 use std::fs;
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ impl Promised {
     /// and has looked at Slurm some times more. Meanwhile nothing changes in Slurm.
     async fn endures(&self, cores: u32) {
         let made = self.made();
-        services::until(async || {
+        until_async(async || {
             tokio::time::sleep(PACE).await;
             self.is_untouched(made);
             let told = self.missing().await;
@@ -114,7 +114,7 @@ impl Promised {
     async fn stays_for_some_looks(&self, made: usize) {
         let looks = async || self.ada.figure("bookahead_batch_commands_total{program=\"squeue\"}").await;
         let enough = looks().await + LOOKS;
-        services::until(async || {
+        until_async(async || {
             tokio::time::sleep(PACE).await;
             self.is_untouched(made);
             let looked = looks().await;
@@ -126,7 +126,7 @@ impl Promised {
     /// The nodes are back: nothing is missing any more, and nothing else has changed.
     async fn is_whole_again(&self) {
         let made = self.made();
-        services::until(async || {
+        until_async(async || {
             tokio::time::sleep(PACE).await;
             let missing = self.missing().await;
             self.is_untouched(made);

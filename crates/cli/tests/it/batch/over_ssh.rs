@@ -2,20 +2,20 @@
 
 use super::cluster::Cluster;
 use super::jobs::Traces;
-use super::sshd::Sshd;
 use super::terminal::Terminal;
-use super::until;
 use crate::services::asking::{hold, new_id, now, part, together};
 use crate::services::grid::Grid;
 use crate::services::runtime;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, State};
+use bookahead_tests::polling::until;
+use bookahead_tests::sshd::Sshd;
 
 #[test]
 fn over_ssh_a_reservation_is_held_and_committed_and_a_job_starts_in_it_on_the_second() {
     let (sshd, cluster) = (Sshd::start(), Cluster::of(2, 2));
     let mut grid = Grid::new();
-    let site = cluster.site("north", &sshd.described(), "");
+    let site = cluster.site("north", &sshd.section("batch.ssh"), "");
     let (begin, id) = runtime().block_on(async {
         grid.start("site", "north", &site, None).await;
         let ada = grid.asker("north");
@@ -42,6 +42,6 @@ fn over_ssh_a_reservation_is_held_and_committed_and_a_job_starts_in_it_on_the_se
     });
     assert!((1..=3).contains(&sshd.logins()), "one connection carries all: {}", sshd.logins());
     ada.document(&["cancel", &id.to_string()]);
-    until(|| if cluster.reservations().is_empty() { Ok(()) } else { Err("it is kept".into()) });
+    until(|| if cluster.reservations().is_empty() { Ok(()) } else { Err("it is kept") });
     grid.check_journals();
 }

@@ -3,17 +3,16 @@
 
 use super::jobs::Traces;
 use super::terminal::Terminal;
-use super::{until, until_within};
 use crate::services::asking::now;
 use crate::services::grid::Grid;
 use crate::services::runtime;
 use bookahead_plan::{Seconds, Time};
+use bookahead_tests::polling::until;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 use tempfile::TempDir;
 
 const PROGRAMS: [&str; 10] = [
@@ -240,16 +239,14 @@ fn the_log_tells_silence_once_when_it_begins_and_once_when_it_is_over() {
             pbs.control(&["restart", seconds]);
             // The second command of a poll is run only if the first succeeded.
             until(|| match pbs.log(since).iter().filter(|line| *line == "pbs_rstat -F").count() {
-                0 | 1 => Err("no look was answered".into()),
+                0 | 1 => Err("no look was answered"),
                 _ => Ok(()),
             });
         }
     });
     ada.document(&["cancel", &first]);
     let said = || grid.of("north").said();
-    until_within(Duration::from_secs(40), || {
-        if said().contains("batch_answers") { Ok(()) } else { Err(said()) }
-    });
+    until(|| if said().contains("batch_answers") { Ok(()) } else { Err(said()) });
     let lines = |word: &str| said().lines().filter(|line| line.contains(word)).count();
     assert_eq!((lines("batch_silent"), lines("batch_answers"), lines(" ERROR ")), (1, 1, 1), "{}", said());
     assert!(said().contains("queries failed"), "{}", said());

@@ -6,14 +6,14 @@
 //! answers.
 
 use super::cluster::Cluster;
-use super::until;
 use crate::services::asking::{Asker, book, hold, new_id, now, part, together};
 use crate::services::grid::{Grid, knows};
-use crate::services::{self, runtime};
+use crate::services::runtime;
 use bookahead_api as api;
 use bookahead_client::make;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Call, Millis, Request, ReservationId, State, Why};
+use bookahead_tests::polling::{until, until_async};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
@@ -114,7 +114,7 @@ async fn while_silent(world: &World, held: ReservationId, given_up: ReservationI
 async fn more_polls_fail(north: &Asker, count: f64) {
     let failed = async || north.figure("bookahead_batch_commands_failed_total{program=\"scontrol\"}").await;
     let before = failed().await;
-    services::until(async || {
+    until_async(async || {
         let more = failed().await - before;
         if more >= count { Ok(()) } else { Err(format!("{more} polls have failed")) }
     })
@@ -147,7 +147,7 @@ fn a_silent_controller_holds_up_only_what_needs_it_and_all_agrees_again_when_it_
             1 => Ok(()),
             more => Err(format!("{more} at the other cluster")),
         });
-        services::until(async || match north.client().show(fleeting).await.unwrap().state {
+        until_async(async || match north.client().show(fleeting).await.unwrap().state {
             api::State::Expired => Ok(()),
             state => Err(format!("it is {state:?}")),
         })

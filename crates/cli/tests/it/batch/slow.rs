@@ -8,11 +8,12 @@ use super::cluster::Cluster;
 use super::gate::{Gate, Kind};
 use crate::services::asking::{Asker, hold, new_id, now, part, together};
 use crate::services::grid::Grid;
-use crate::services::{runtime, until};
+use crate::services::runtime;
 use bookahead_api as api;
 use bookahead_lrms::command::MOST_AT_ONCE;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Answer, Call, Request, ReservationId, State};
+use bookahead_tests::polling::until_async;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -62,7 +63,7 @@ impl World {
             tokio::spawn(async move { asker.ask(hold(new_id(), one(begin))).await })
         };
         let (ada, asked) = (self.grid.asker("north"), (0..ASKED).map(ask).collect());
-        until(async || {
+        until_async(async || {
             let requested = ada.figure("bookahead_reservations{state=\"requested\"}").await as usize;
             let waiting = (requested, self.gate.waiting(Kind::Orders).len());
             if waiting == (ASKED, MOST_AT_ONCE) { Ok(()) } else { Err(format!("{waiting:?} wait")) }
@@ -126,9 +127,9 @@ fn a_controller_that_is_gone_costs_nobody_else_anything_and_is_used_again_when_i
         // The commands that waited, and those of looks, do not find the controller.
         drop(orders);
         let ada = world.grid.asker("north");
-        until(async || {
+        until_async(async || {
             let silent = ada.figure("bookahead_batch_silent_seconds").await;
-            if silent > 0.0 { Ok(()) } else { Err("the site has noticed it".into()) }
+            if silent > 0.0 { Ok(()) } else { Err("the site has noticed it") }
         })
         .await;
         world.others_are_answered(&asked).await;
@@ -141,7 +142,7 @@ fn a_controller_that_is_gone_costs_nobody_else_anything_and_is_used_again_when_i
                 other => panic!("{other:?}"),
             }
         }
-        until(async || match ada.ask(hold(new_id(), one(now() + Seconds(10_800)))).await {
+        until_async(async || match ada.ask(hold(new_id(), one(now() + Seconds(10_800)))).await {
             Answer::Reservation(held) if held.state == State::Held => Ok(()),
             other => Err(format!("{other:?}")),
         })

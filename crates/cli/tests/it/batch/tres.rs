@@ -3,12 +3,12 @@
 
 use super::cluster::Cluster;
 use super::terminal::Terminal;
-use super::until;
 use crate::services::asking::{Asker, book, new_id, now, part, soon, together};
 use crate::services::grid::Grid;
 use crate::services::runtime;
 use bookahead_plan::{Capacity, Seconds, Time};
 use bookahead_protocol::{Answer, Call, Part, State, Tres};
+use bookahead_tests::polling::until;
 use serde_json::json;
 use std::collections::BTreeSet;
 

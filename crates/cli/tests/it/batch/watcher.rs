@@ -1,10 +1,10 @@
 //! A client that watches a site and waits for events.
 
-use super::PATIENCE;
 use crate::services::asking::Asker;
 use bookahead_api as api;
 use bookahead_client::Watch;
 use bookahead_protocol::ReservationId;
+use bookahead_tests::polling::PATIENCE;
 
 /// A client that watches a site.
 pub(crate) struct Watcher {

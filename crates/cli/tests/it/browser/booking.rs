@@ -3,22 +3,13 @@
 use super::driver::{ENTER, SELECT_ALL, TAB};
 use super::{Browser, demo, site};
 use crate::folder::Folder;
-use crate::service::{PATIENCE, Service};
+use crate::service::Service;
+use bookahead_tests::polling::until_true;
 use serde_json::{Value, json};
-use std::time::Instant;
 
 /// State of a reservation, as the command line shows it.
 fn state(folder: &Folder, url: &str, id: &str) -> Value {
     folder.succeed(&format!("show {id} --server {url} --user ada --json")).json()
-}
-
-/// Polls until it is so.
-#[track_caller]
-fn until(is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "it never came to be");
-    }
 }
 
 #[test]
@@ -51,7 +42,7 @@ fn a_booking_is_asked_for_held_committed_prolonged_and_cancelled() {
     browser.click("dialog [data-action=extend]");
     browser.until("!document.querySelector('dialog[open]')");
     // The dialog is closed before the service has answered.
-    until(|| end(&state(&folder, &url, &id)) > before);
+    until_true("the reservation is longer", || end(&state(&folder, &url, &id)) > before);
     browser.click("[data-action=cancel]");
     browser.click("dialog [data-action=cancel]");
     browser.until("document.querySelector('.page-head .badge')?.dataset.state === 'cancelled'");

@@ -3,10 +3,13 @@
 
 use super::{Browser, DESKTOP, PHONE, demo, picture};
 use crate::folder::Folder;
-use crate::service::{PATIENCE, Service};
+use crate::service::Service;
 use bookahead_api as api;
 use bookahead_client::{Client, Options};
 use bookahead_plan::Time;
+use bookahead_tests::cases::{long, quick};
+use bookahead_tests::polling::PATIENCE;
+use bookahead_tests::python;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -25,8 +28,8 @@ fn prefer(browser: &Browser, theme: &str) {
 
 /// The program that checks accessibility, if `./test` has installed it.
 fn axe() -> Option<String> {
-    let programs = std::env::var_os("BOOKAHEAD_PYTHON_PROGRAMS")?;
-    let libraries = Path::new(&programs).parent()?.join("lib");
+    let python = python::program("python")?;
+    let libraries = python.parent()?.parent()?.join("lib");
     let python = std::fs::read_dir(libraries).ok()?.next()?.ok()?.path();
     std::fs::read_to_string(python.join("site-packages/axe_playwright_python/axe.min.js")).ok()
 }
@@ -46,8 +49,7 @@ fn findings(browser: &Browser, axe: &str) -> Vec<String> {
 #[test]
 fn every_page_is_accessible_in_each_theme_and_width() {
     let Some(axe) = axe() else {
-        assert!(std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some(), "axe is missing; ./test installs it");
-        return;
+        return assert!(quick(), "axe is missing; ./test installs it");
     };
     let folder = Folder::new();
     let (_demo, url) = demo(&folder);
@@ -216,7 +218,7 @@ fn fill(url: &str, boxes: usize) {
 
 #[test]
 fn a_schedule_of_very_many_boxes_moves_smoothly() {
-    let many = if std::env::var_os("BOOKAHEAD_TEST_LONG").is_some() { BOXES.0 } else { BOXES.1 };
+    let many = if long() { BOXES.0 } else { BOXES.1 };
     let resource = |number| {
         format!("[[resource]]\nname = \"cluster-{number}\"\nkind = \"processors\"\ncapacity = 20000\n")
     };

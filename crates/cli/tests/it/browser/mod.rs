@@ -7,7 +7,7 @@ mod looks;
 mod sign_in;
 
 use crate::folder::Folder;
-use crate::service::PATIENCE;
+use bookahead_tests::polling::PATIENCE;
 use driver::Driver;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};

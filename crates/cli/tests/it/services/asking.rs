@@ -1,7 +1,6 @@
 //! Clients: every call has a key, and is repeated with it until there is an answer, as a careful client does. An answer
 //! that a careful client must never get is a failure.
 
-use super::PATIENCE;
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options, make};
 use bookahead_plan::placement;
@@ -10,6 +9,7 @@ use bookahead_protocol::{
     Answer, Call, Caller, Constraint, Envelope, Millis, Name, Part, Request, Reservation, ReservationId,
     State, Why,
 };
+use bookahead_tests::polling::PATIENCE;
 use std::time::{Duration, Instant};
 
 /// Longer than any answer takes, unless the server is stopped or hangs.

@@ -3,10 +3,11 @@
 use super::asking::{Asker, book, hold, new_id, now, part, together, window};
 use super::grid::{CAPACITY, Grid, SITES, Shape, knows, site};
 use super::negotiation::{Negotiation, Outcome};
-use super::{runtime, until};
+use super::runtime;
 use bookahead_api as api;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Call, Constraint, Part, Reservation, State, Why};
+use bookahead_tests::polling::until_async;
 use std::collections::BTreeSet;
 
 const HOUR: i64 = 3_600;
@@ -38,7 +39,7 @@ async fn occupy(grid: &Grid, site: &str, begin: Time, hours: i64) {
 /// Waits until only the earlier reservations are live at the sites.
 async fn nothing_new(grid: &Grid, before: usize) {
     let sites = SITES.map(|site| grid.asker(site));
-    until(async || {
+    until_async(async || {
         let mut live = Vec::new();
         for site in &sites {
             live.extend(site.live().await.map_err(|why| why.to_string())?);

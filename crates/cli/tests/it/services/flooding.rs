@@ -4,13 +4,14 @@
 use super::asking::Asker;
 use super::grid::{Grid, knows, site};
 use super::process::Began;
-use super::{kill_each_time, runtime, until};
+use super::{kill_each_time, runtime};
 use crate::folder::share;
 use crate::service::PROGRAMS;
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options, make};
 use bookahead_protocol::{JobId, Name};
 use bookahead_service::thread::Point;
+use bookahead_tests::polling::until_async;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,7 @@ impl Owner {
 
     /// Repeats a call until there is an answer; a broker that was killed has to find its sites first.
     async fn submit(&self) {
-        until(async || {
+        until_async(async || {
             knows(&self.broker, &["north/cluster", "south/cluster"]).await;
             passing(self.once.submit(&self.job, &self.key).await)
         })
@@ -105,7 +106,7 @@ impl Owner {
 
     /// Waits until one copy runs, at the site that the broker names, and no other is left.
     async fn runs_once(&self) -> Name {
-        until(async || {
+        until_async(async || {
             let job = self.shown().await?;
             let Some(winner) = job.site.clone().filter(|_| job.state == api::JobState::Running) else {
                 return Err(format!("{job:?}"));
@@ -125,8 +126,8 @@ impl Owner {
 
     /// Cancels the job, and waits until no copy is left.
     async fn give_up(&self) {
-        until(async || passing(self.once.cancel_job(self.id()).await)).await;
-        until(async || {
+        until_async(async || passing(self.once.cancel_job(self.id()).await)).await;
+        until_async(async || {
             let job = self.shown().await?;
             if job.state != api::JobState::Cancelled {
                 return Err(format!("{job:?}"));
@@ -188,7 +189,7 @@ fn a_job_that_waited_through_a_kill_of_the_broker_runs_once_where_there_is_room_
         }
         owner.submit().await;
         let all_wait = async |owner: &Owner| {
-            until(async || {
+            until_async(async || {
                 for (name, site) in &owner.sites {
                     let copies = owner.copies(site).await?;
                     let [copy] = copies.as_slice() else { return Err(format!("at {name} are {copies:?}")) };
@@ -204,7 +205,7 @@ fn a_job_that_waited_through_a_kill_of_the_broker_runs_once_where_there_is_room_
         let (south, at_south) = &owner.sites[1];
         at_south.cancel_job(filling[1]).await.unwrap();
         // The copy has its capacity, but does not run before the broker permits it.
-        until(async || match owner.copies(at_south).await?.as_slice() {
+        until_async(async || match owner.copies(at_south).await?.as_slice() {
             [copy] if copy.state == api::JobState::Claiming => Ok(()),
             copies => Err(format!("{copies:?}")),
         })
@@ -240,7 +241,7 @@ fn the_command_line_floods_and_shows_one_job() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let submitted: api::Job = serde_json::from_slice(&output.stdout).unwrap();
         let broker = grid.asker("grid").client().clone();
-        let done = until(async || {
+        let done = until_async(async || {
             let jobs = passing(broker.jobs(&api::JobsQuery::default()).await)?.jobs;
             assert_eq!(jobs.len(), 1);
             if jobs[0].state.is_over() { Ok(jobs[0].clone()) } else { Err(format!("{jobs:?}")) }

@@ -1,9 +1,10 @@
 //! A Python client is generated from the OpenAPI document (openapi-python-client, PyPI), and goes through the whole flow
-//! at a running broker. `./test` installs the generator; if it is not installed, the test is skipped with a message.
+//! at a running broker. `./test` installs the generator; a quick run may go without it.
 
 use super::grid::{Grid, Shape, knows};
 use super::runtime;
-use super::schemathesis::{TCP, installed};
+use super::schemathesis::TCP;
+use bookahead_tests::python;
 use std::path::Path;
 use std::process::Command;
 
@@ -16,11 +17,7 @@ fn run(command: &mut Command) -> String {
 
 #[test]
 fn a_generated_client_goes_through_the_whole_flow() {
-    let Some(generator) = installed("openapi-python-client") else {
-        return eprintln!(
-            "openapi-python-client is not installed, and nothing was tried; ./test installs it"
-        );
-    };
+    let Some(generator) = python::program("openapi-python-client") else { return };
     let folder = tempfile::tempdir().unwrap();
     let (package, settings) = (folder.path().join("package"), folder.path().join("settings.yaml"));
     std::fs::write(&settings, "package_name_override: bookahead_client\npost_hooks: []\n").unwrap();

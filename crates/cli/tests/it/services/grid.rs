@@ -3,10 +3,10 @@
 
 use super::asking::Asker;
 use super::process::{Began, Process};
-use super::until;
 use super::witness::check_journal;
 use crate::folder::shared_folder;
 use bookahead_api as api;
+use bookahead_tests::polling::until_async;
 use bookahead_tests::postgres::Database;
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -177,7 +177,7 @@ impl Shape {
 
 /// Waits until a broker can use all these peers, by the names of their resources.
 pub(crate) async fn knows(broker: &Asker, resources: &[&str]) {
-    until(async || {
+    until_async(async || {
         let sites = broker.client().sites().await.map_err(|why| why.to_string())?;
         let up = sites.sites.iter().all(|site| site.state == api::Reachability::Up);
         let offered = broker.client().resources().await.map_err(|why| why.to_string())?;

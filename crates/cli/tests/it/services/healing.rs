@@ -4,11 +4,12 @@
 
 use super::asking::{Asker, book, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, PATIENT, Shape, knows};
+use super::kill_each_time;
 use super::process::Began;
-use super::{kill_each_time, until};
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, Condition, Lost, Reservation, ReservationId};
 use bookahead_service::thread::Point;
+use bookahead_tests::polling::until_async;
 
 /// The process that is killed, and the point.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +62,7 @@ impl Lane {
         }
         for (name, kept) in [("north", 1), ("south", 0), ("west", 1)] {
             let asker = grid.asker(name);
-            until(async || {
+            until_async(async || {
                 let live = asker.live().await.map_err(|why| format!("{why:?}"))?;
                 if live.len() == kept { Ok(()) } else { Err(format!("{name}: {live:?}")) }
             })
@@ -89,7 +90,7 @@ fn places(booked: &Reservation) -> Vec<&str> {
 
 /// Waits until the lost part is replaced.
 async fn healed(ada: &Asker, id: ReservationId) {
-    until(async || {
+    until_async(async || {
         let shown = ada.get(Call::Show { id }).await;
         let whole = shown.condition == Condition::Whole && shown.losses.is_empty();
         let replaced: Vec<_> = shown.replaced.iter().map(|replaced| (replaced.part, replaced.why)).collect();

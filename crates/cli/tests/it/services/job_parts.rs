@@ -4,7 +4,7 @@
 use super::asking::{Asker, book, new_id, now, together, window};
 use super::grid::{CAPACITY, Grid, SITES, knows, site};
 use super::process::Began;
-use super::{kill_each_time, runtime, until};
+use super::{kill_each_time, runtime};
 use crate::batch::terminal::Terminal;
 use crate::service::PROGRAMS;
 use bookahead_api as api;
@@ -12,6 +12,7 @@ use bookahead_client::{Client, ClientError, Options, make};
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Answer, Call, JobId, Name, Reservation, ReservationId, State};
 use bookahead_service::thread::Point;
+use bookahead_tests::polling::until_async;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ async fn grid() -> Grid {
 /// The whole capacity of some sites for ten minutes, starting in this many seconds. If the machine is too busy to hold
 /// all parts before that start, it is tried again with a later one.
 async fn parts(broker: &Asker, number: usize, seconds: i64) -> Reservation {
-    until(async || {
+    until_async(async || {
         let begin = now() + Seconds(seconds);
         let part = window(CAPACITY, begin, 600, begin + Seconds(660));
         match broker.ask(book(new_id(), together(vec![part; number]))).await {
@@ -89,7 +90,7 @@ fn once(grid: &Grid, name: &str) -> Client {
 
 /// Repeats a call until there is an answer; a permanent error is a failure.
 async fn insist<T>(mut call: impl AsyncFnMut() -> Result<T, ClientError>) -> T {
-    until(async || {
+    until_async(async || {
         call().await.map_err(|why| if why.may_pass() { why.to_string() } else { panic!("{why:?}") })
     })
     .await
@@ -97,7 +98,7 @@ async fn insist<T>(mut call: impl AsyncFnMut() -> Result<T, ClientError>) -> T {
 
 /// Waits until a job is in a state.
 async fn comes_to(client: &Client, id: JobId, state: api::JobState) -> api::Job {
-    until(async || {
+    until_async(async || {
         let job = client.job(id).await.map_err(|why| why.to_string())?;
         assert!(job.state == state || !job.state.is_over(), "{job:?}");
         if job.state == state { Ok(job) } else { Err(format!("{job:?}")) }
@@ -139,7 +140,7 @@ fn jobs_run_in_the_parts_that_they_name_from_the_begin_of_the_reservation_on() {
         jobs.push((job["id"].as_str().unwrap().to_owned(), trace));
     }
     for (job, trace) in &jobs {
-        runtime.block_on(until(async || match ada.document(&["show", job]) {
+        runtime.block_on(until_async(async || match ada.document(&["show", job]) {
             done if done["state"] == "done" => Ok(()),
             other => Err(other.to_string()),
         }));
@@ -213,7 +214,7 @@ fn through_a_broker_of_brokers_jobs_run_in_parts_and_in_reservations_that_are_fo
         broker.get(Call::Cancel { id: booked.id }).await;
         for site in ["north", "south", "west"] {
             let asker = grid.asker(site);
-            until(async || match asker.live().await.map_err(|why| why.to_string())?.len() {
+            until_async(async || match asker.live().await.map_err(|why| why.to_string())?.len() {
                 0 => Ok(()),
                 left => Err(format!("{left} are left at {site}")),
             })

@@ -3,13 +3,14 @@
 
 use super::asking::{Asker, book, new_id, soon, together};
 use super::grid::{Grid, site};
-use super::{kill_each_time, until};
+use super::kill_each_time;
 use crate::folder::share;
 use crate::service::PROGRAMS;
 use bookahead_api as api;
 use bookahead_client::{ClientError, make};
 use bookahead_protocol::{JobId, State};
 use bookahead_service::thread::Point;
+use bookahead_tests::polling::until_async;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,8 @@ impl Errands {
         for (job, key) in [&waiting, &queued, &endless] {
             self.submit(job, key).await;
         }
-        let pid = until(async || fs::read_to_string(self.trace("pid")).map_err(|why| why.to_string())).await;
+        let pid =
+            until_async(async || fs::read_to_string(self.trace("pid")).map_err(|why| why.to_string())).await;
         self.cancel(endless.0.id.unwrap()).await;
         for (name, (job, key)) in [("reserved", &waiting), ("queued", &queued)] {
             let done = self.over(job.id.unwrap()).await;
@@ -53,7 +55,7 @@ impl Errands {
             assert_eq!(fs::read_to_string(self.trace(name)).unwrap(), "ran\n", "{name} should run once");
         }
         assert_eq!(self.over(endless.0.id.unwrap()).await.state, api::JobState::Cancelled);
-        until(async || {
+        until_async(async || {
             let process = Path::new("/proc").join(pid.trim());
             if process.exists() { Err(format!("{} is gone", process.display())) } else { Ok(()) }
         })
@@ -86,16 +88,16 @@ impl Errands {
 
     /// Repeats a call until there is an answer.
     async fn submit(&self, job: &api::SubmitJob, key: &str) -> api::Job {
-        until(async || passing(self.ada.client().submit(job, key).await)).await
+        until_async(async || passing(self.ada.client().submit(job, key).await)).await
     }
 
     async fn cancel(&self, id: JobId) {
-        until(async || passing(self.ada.client().cancel_job(id).await)).await;
+        until_async(async || passing(self.ada.client().cancel_job(id).await)).await;
     }
 
     /// Waits until the job is in a final state.
     async fn over(&self, id: JobId) -> api::Job {
-        until(async || {
+        until_async(async || {
             let job = passing(self.ada.client().job(id).await)?;
             if job.state.is_over() { Ok(job) } else { Err(format!("{job:?}")) }
         })

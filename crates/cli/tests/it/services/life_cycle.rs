@@ -3,13 +3,14 @@
 
 use super::asking::{Asker, is_live, new_id, now, part, together, window};
 use super::grid::{CAPACITY, Grid, site};
+use super::runtime;
 use super::witness::check_journal;
-use super::{PATIENCE, runtime, until};
 use crate::service::PROGRAMS;
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Watch, make};
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Part, ReservationId};
+use bookahead_tests::polling::{PATIENCE, until_async};
 use std::path::Path;
 
 /// The JSON of a request.
@@ -45,7 +46,7 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> (u16, String) 
 
 /// Waits until a reservation is in a state.
 async fn comes_to(client: &Client, id: ReservationId, state: api::State) -> api::Reservation {
-    until(async || {
+    until_async(async || {
         let shown = client.show(id).await.map_err(|why| why.to_string())?;
         if shown.state == state { Ok(shown) } else { Err(format!("{state:?} in {shown:?}")) }
     })
@@ -115,7 +116,7 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
         assert!(!trace.exists(), "it runs when the reservation begins, and not before");
 
         comes_to(&ada, id, api::State::Active).await;
-        let done = until(async || {
+        let done = until_async(async || {
             let shown = ada.job(job.id).await.map_err(|why| why.to_string())?;
             if shown.state.is_over() { Ok(shown) } else { Err(format!("{shown:?}")) }
         });

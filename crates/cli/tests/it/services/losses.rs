@@ -3,11 +3,12 @@
 
 use super::asking::{Asker, book, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, knows, site};
-use super::{runtime, until};
+use super::runtime;
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{
     Call, Condition, Lost, OnLoss, Part, Request, Reservation, ReservationId, State, Why,
 };
+use bookahead_tests::polling::until_async;
 
 /// Sites a and b with an inner broker, and an outer broker with c and the inner broker.
 async fn two_levels() -> Grid {
@@ -46,7 +47,7 @@ async fn cancel_at(grid: &Grid, name: &str, user: &str) {
 }
 
 async fn shown_when(asker: &Asker, id: ReservationId, is: impl Fn(&Reservation) -> bool) -> Reservation {
-    until(async || {
+    until_async(async || {
         let shown = asker.get(Call::Show { id }).await;
         if is(&shown) { Ok(shown) } else { Err(format!("{shown:?}")) }
     })

@@ -59,32 +59,12 @@ mod torture;
 mod watching;
 pub(crate) mod witness;
 
-use std::time::{Duration, Instant};
+use bookahead_tests::cases::quick;
 use tokio::runtime::{Builder, Runtime};
-
-/// Far longer than any step takes, even on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Whether to run fewer cases.
-fn quick() -> bool {
-    std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some()
-}
 
 /// The async runtime of a test.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
-}
-
-/// Polls until a condition is true; panics with `what` after the timeout.
-pub(crate) async fn until<T>(mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match look().await {
-            Ok(found) => return found,
-            Err(why) => assert!(Instant::now() < deadline, "never came to be: {why}"),
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// Calls `crash_at` with 1, 2, 3 …; it kills a process the n-th time that it passes a point, and returns false if the process

@@ -5,10 +5,10 @@
 
 use super::asking::{Asker, HOLD, book, hold, is_same, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, Shape, knows};
-use super::until;
 use super::witness::Witness;
 use bookahead_plan::{Capacity, Seconds};
 use bookahead_protocol::{Answer, Call, Envelope, Request, ReservationId, State};
+use bookahead_tests::polling::until_async;
 use std::cell::Cell;
 
 /// The progress of a booking, as the client knows it.
@@ -128,7 +128,7 @@ impl Negotiation {
         let call = Call::Change { id: self.id, version: None, request };
         let envelope = self.asker.envelope(call);
         self.enter(Phase::Between);
-        let changed = until(async || match self.asker.insist(&envelope).await {
+        let changed = until_async(async || match self.asker.insist(&envelope).await {
             Answer::Problem(problem) if !problem.why.is_final() => Err(problem.why.to_string()),
             answer => Ok(answer),
         });
@@ -172,7 +172,7 @@ impl Negotiation {
     /// Another client can book all of it now.
     async fn all_is_free(&self) {
         knows(&self.asker, &self.offered).await;
-        let rival = until(async || {
+        let rival = until_async(async || {
             let id = new_id();
             match self.asker.ask(book(id, self.request.clone())).await {
                 Answer::Reservation(booked) if booked.state == State::Committed => Ok(id),

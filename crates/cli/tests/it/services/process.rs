@@ -2,7 +2,7 @@
 //! socket. Its output is kept to explain failures. It is killed when it is dropped. Its journal is in a file, or in
 //! the database of its grid.
 
-use super::{PATIENCE, until};
+use bookahead_tests::polling::{PATIENCE, until_async};
 use bookahead_tests::postgres::Database;
 use bookahead_tests::signals::signal;
 use serde_json::Value;
@@ -146,7 +146,7 @@ impl Process {
     /// None if it ended before it was ready.
     async fn begun(&mut self, deadline: Instant) -> Option<Began> {
         let (name, life) = (self.name.clone(), self.life.as_mut().unwrap());
-        let began = until(async || {
+        let began = until_async(async || {
             if let Some(ready) = life.ready() {
                 return Ok(Some((Began::Ready, ready)));
             }
@@ -194,7 +194,7 @@ impl Process {
     /// Waits until it has exited.
     pub(crate) async fn ended(&mut self) -> (ExitStatus, String) {
         let life = self.life.as_mut().unwrap();
-        until(async || match life.child.try_wait().unwrap() {
+        until_async(async || match life.child.try_wait().unwrap() {
             Some(_) => Ok(()),
             None => Err(format!("{} has ended", self.name)),
         })

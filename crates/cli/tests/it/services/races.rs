@@ -2,10 +2,12 @@
 
 use super::asking::{Asker, book, hold, new_id, now, part, together, window};
 use super::grid::{CAPACITY, Grid, Shape, knows, site};
-use super::{quick, runtime, until};
+use super::runtime;
 use bookahead_client::ClientError;
 use bookahead_plan::{Seconds, Time};
 use bookahead_protocol::{Answer, Call, Constraint, Envelope, Problem, Request, State, Why};
+use bookahead_tests::cases::quick;
+use bookahead_tests::polling::until_async;
 
 /// Each round has its own hours.
 fn hour(round: i64) -> Time {
@@ -80,7 +82,7 @@ fn of_two_brokers_that_want_the_same_parts_at_most_one_gets_them_and_never_some_
             assert!(held <= 1, "both have it");
             won += held;
             // The parts that the other client got are released.
-            until(async || {
+            until_async(async || {
                 for site in &sites {
                     let live = site.live().await.map_err(|why| why.to_string())?;
                     if live.len() != won {

@@ -3,12 +3,13 @@
 
 use super::asking::{Asker, book, new_id, soon, together};
 use super::grid::{Grid, site};
-use super::{runtime, until};
+use super::runtime;
 use crate::folder::share;
 use crate::service::PROGRAMS;
 use bookahead_api as api;
 use bookahead_client::make;
 use bookahead_protocol::{Call, JobId};
+use bookahead_tests::polling::until_async;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ async fn submit(at: &Asker, mut job: Value, text: &str) -> JobId {
 
 /// Waits until a job is as wanted.
 async fn comes_to(at: &Asker, id: JobId, wanted: impl Fn(&api::Job) -> bool) -> api::Job {
-    until(async || {
+    until_async(async || {
         let job = at.client().job(id).await.map_err(|why| why.to_string())?;
         if wanted(&job) { Ok(job) } else { Err(format!("{job:?}")) }
     })
@@ -119,12 +120,14 @@ async fn lost_with_its_site(mode: &str) {
     let id =
         submit(&ada, json!({"capacity": 2, "limit_seconds": 300, "mode": mode, "retry": 2}), &text).await;
     let first = comes_to(&ada, id, |job| job.state == api::JobState::Running).await.site.unwrap();
-    until(async || if read(&pids).ends_with('\n') { Ok(()) } else { Err("it writes its pid".to_owned()) })
-        .await;
+    until_async(
+        async || if read(&pids).ends_with('\n') { Ok(()) } else { Err("it writes its pid".to_owned()) },
+    )
+    .await;
 
     // A site that is merely silent has not lost the job, which still runs there.
     grid.of_mut(first.as_str()).kill9();
-    until(async || {
+    until_async(async || {
         let sites = ada.client().sites().await.map_err(|why| why.to_string())?;
         let up = sites.sites.iter().any(|site| site.name == first && site.state == api::Reachability::Up);
         if up { Err(format!("{first} is silent")) } else { Ok(()) }

@@ -4,36 +4,22 @@
 
 use super::asking::{Asker, book, hold, new_id, now, part, together};
 use super::grid::{Grid, Shape, knows};
-use super::{quick, runtime};
+use super::runtime;
 use bookahead_client::make;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, Millis};
+use bookahead_tests::cases::quick;
+use bookahead_tests::python;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Schemathesis does not support Unix sockets.
 pub(super) const TCP: &str = "listen = \"127.0.0.1:0\"";
 
-/// Environment variable with the folder of Python programs that `./test` installs; if set, they must be there.
-const VARIABLE: &str = "BOOKAHEAD_PYTHON_PROGRAMS";
-
-/// A Python program: from the folder in the variable, from the path, or where `./test` installs it.
-pub(super) fn installed(name: &str) -> Option<PathBuf> {
-    if let Some(folder) = std::env::var_os(VARIABLE) {
-        return Some(Path::new(&folder).join(name));
-    }
-    let built = Path::new(env!("CARGO_BIN_EXE_bookahead")).ancestors().nth(2).unwrap();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain([built.join("venv/bin")]);
-    folders.map(|folder| folder.join(name)).find(|program| program.exists())
-}
-
 /// Tests a server with requests that also use these reservations and jobs.
 fn try_out(url: &str, known: &[String], more: &[&str]) {
-    let Some(program) = installed("schemathesis") else {
-        return eprintln!("schemathesis is not installed, and nothing was tried; ./test installs it");
-    };
+    let Some(program) = python::program("schemathesis") else { return };
     let folder = tempfile::tempdir().unwrap();
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/services/schemathesis");
     let examples = if quick() { "3" } else { "25" };
@@ -44,7 +30,7 @@ fn try_out(url: &str, known: &[String], more: &[&str]) {
     command
         .args(["--no-color", "run", &format!("{url}/openapi.json"), "--max-examples", examples])
         .args(more);
-    let tried = command.output().unwrap_or_else(|why| panic!("{VARIABLE}: {why}"));
+    let tried = command.output().unwrap();
     let said = String::from_utf8_lossy(&tried.stdout);
     assert!(tried.status.success(), "{said}\n{}", String::from_utf8_lossy(&tried.stderr));
     let cases = said.lines().find(|line| line.contains(" generated, ")).unwrap_or("nothing").trim();

@@ -5,15 +5,16 @@ use super::asking::{Asker, now, part};
 use super::grid::{Grid, SITES, Shape, knows, site};
 use super::notices::Hook;
 use super::process::Process;
+use super::runtime;
 use super::stopping::{is_held_everywhere, is_under_way, three_parts};
 use super::watching::{live_through, written};
 use super::witness::check_journal;
-use super::{runtime, until};
 use crate::folder::{binary, shared_folder};
 use bookahead_api as api;
 use bookahead_client::{Client, ClientError, Options};
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Answer, Call, Request, ReservationId, State};
+use bookahead_tests::polling::until_async;
 use bookahead_tests::postgres::Server;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -61,7 +62,7 @@ impl Pair {
     async fn stand_by(&mut self, at: usize) {
         self.processes[at].launch(&[], None);
         let process = &self.processes[at];
-        until(async || {
+        until_async(async || {
             let said = process.said_now();
             if said.contains("standing by") { Ok(()) } else { Err(format!("it stands by: {said}")) }
         })
@@ -178,7 +179,7 @@ impl Watching {
     /// Events up to one with this number.
     async fn until(&self, last: u64) -> Vec<(u64, String, ReservationId)> {
         let mut told: Vec<(u64, String, ReservationId)> = Vec::new();
-        until(async || {
+        until_async(async || {
             for event in self.lines.try_iter() {
                 let Some(id) = event.reservation else { panic!("an event was missed: {event:?}") };
                 told.push((event.sequence, event.kind, id));
@@ -212,7 +213,7 @@ fn commands_and_watchers_with_both_addresses_continue_over_take_overs_without_mi
             pair.processes[active].kill9();
             let mut command = binary();
             command.args(["list", "--json", "--user", "ada", "--server", &pair.server()]);
-            until(async || {
+            until_async(async || {
                 let listed = command.output().unwrap();
                 let why = String::from_utf8_lossy(&listed.stderr).into_owned();
                 if listed.status.success() { Ok(()) } else { Err(why) }

@@ -3,12 +3,13 @@
 
 use super::asking::{Asker, hold, is_same, new_id, now, part, together};
 use super::grid::{CAPACITY, Grid, SITES, Shape, knows, site};
-use super::{runtime, until};
+use super::runtime;
 use crate::service::{Connection, connect};
 use bookahead_api::Operation;
 use bookahead_client::ClientError;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Answer, Call, Envelope, State};
+use bookahead_tests::polling::until_async;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
@@ -31,10 +32,10 @@ async fn with_one_asleep() -> (Grid, Asker) {
 /// Waits until a negotiation has started: another site has been called.
 pub(super) async fn is_under_way(grid: &Grid) {
     let north = grid.asker("north");
-    until(async || {
+    until_async(async || {
         let metrics = north.client().metrics().await.map_err(|why| why.to_string())?;
         let asked = metrics.lines().any(|line| line.contains("call=\"probe\""));
-        if asked { Ok(()) } else { Err("a site is asked".into()) }
+        if asked { Ok(()) } else { Err("a site is asked".to_owned()) }
     })
     .await;
 }
@@ -159,9 +160,9 @@ async fn answers_until_the_end(grid: &Grid, ada: &Asker, calls: &[Envelope]) -> 
             answers
         });
     }
-    until(async || {
+    until_async(async || {
         let live = ada.live().await.map_err(|why| why.to_string())?;
-        if live.is_empty() { Err("something is held".into()) } else { Ok(()) }
+        if live.is_empty() { Err("something is held".to_owned()) } else { Ok(()) }
     })
     .await;
     grid.of("north").signal("TERM");

@@ -1,7 +1,7 @@
 //! The `torture` command: real daemons under load, killed again and again.
 
-use super::quick;
 use crate::folder::Folder;
+use bookahead_tests::cases::quick;
 use bookahead_tests::postgres::Server;
 use std::io::Read as _;
 use std::process::{Command, Stdio};

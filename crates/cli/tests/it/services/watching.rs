@@ -4,12 +4,13 @@
 use super::asking::{Asker, book, hold, new_id, now, part, together};
 use super::grid::{Grid, Shape, knows, site};
 use super::witness::exported;
-use super::{PATIENCE, kill_each_time, runtime};
+use super::{kill_each_time, runtime};
 use bookahead_api as api;
 use bookahead_client::Watch;
 use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, ReservationId};
 use bookahead_service::thread::Point;
+use bookahead_tests::polling::{PATIENCE, until_async};
 use std::path::Path;
 
 /// The events of a site in its journal: number, kind and reservation.
@@ -78,7 +79,7 @@ impl Watcher {
 
 /// Watches from an event on, as soon as the service answers.
 async fn again(site: &Asker, after: Option<u64>) -> Watch {
-    super::until(async || site.client().watch(None, after).await.map_err(|why| why.to_string())).await
+    until_async(async || site.client().watch(None, after).await.map_err(|why| why.to_string())).await
 }
 
 /// Creates and cancels several reservations.

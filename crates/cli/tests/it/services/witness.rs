@@ -9,10 +9,10 @@
 use super::asking::Asker;
 use super::grid::{Grid, SITES, Shape};
 use super::negotiation::Phase;
-use super::until;
 use bookahead_api as api;
 use bookahead_plan::Time;
 use bookahead_protocol::ReservationId;
+use bookahead_tests::polling::until_async;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl Witness {
     /// Waits until nothing is in progress; then all parts of the booking exist if it does, and nothing else exists
     /// anywhere.
     pub(crate) async fn settled(&self, id: ReservationId, stands: bool) {
-        until(async || {
+        until_async(async || {
             let seen = self.look().await;
             let settled = seen.check_settled(stands.then_some(id)).and_then(|()| self.check_parents(&seen));
             settled.map_err(|why| format!("{why}: {seen:#?}"))
@@ -76,7 +76,7 @@ impl Witness {
 
     /// Waits until all live reservations start at this time: all parts have the same terms, and brokers show them.
     pub(crate) async fn begins(&self, begin: Time) {
-        until(async || {
+        until_async(async || {
             let seen = self.look().await;
             let all = || seen.brokers.iter().chain(&seen.sites);
             let mut slots = all().flatten().flatten().flat_map(|one| &one.slots);

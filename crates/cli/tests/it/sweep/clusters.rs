@@ -1,13 +1,15 @@
 //! The what-if workloads on a real Slurm, here and over ssh, and on a real HyperQueue: bit for bit the results of this
 //! machine.
 
-use super::{files, logged, rows, until, what_if};
+use super::{files, logged, rows, what_if};
 use crate::batch::cluster::Cluster;
-use crate::batch::sshd::Sshd;
 use crate::folder::Folder;
+use bookahead_tests::polling::until_true;
+use bookahead_tests::python::with_package;
+use bookahead_tests::sshd::Sshd;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Slurm of a test, in the description of a sweep.
@@ -38,12 +40,12 @@ fn the_what_if_workloads_on_slurm_are_bit_identical_to_those_of_this_machine() {
 fn a_chunk_that_slurm_kills_continues_over_ssh_and_nothing_runs_twice() {
     let folder = Folder::new();
     let (mut cluster, sshd) = (Cluster::of(1, 2), Sshd::start());
-    let ssh = sshd.described().replace("[batch.ssh]", "[slurm.ssh]");
+    let ssh = sshd.section("slurm.ssh");
     folder.write("slurm.toml", what_if("slurm", 6, &slurm(&mut cluster, &ssh)));
     let mut command = folder.command("sweep slurm.toml --on slurm");
     let first = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let out = folder.path("slurm");
-    until(|| logged(&out) >= 4);
+    until_true("some runs have ended", || logged(&out) >= 4);
     // The chunks that run are killed at once; the others never start.
     cluster.tell(&["scancel", "--state=PENDING", "--partition=main"]);
     cluster.tell(&["scancel", "--signal=KILL", "--full", "--partition=main"]);
@@ -71,7 +73,7 @@ fn a_sweep_that_was_left_waits_for_its_jobs_and_submits_none_again() {
     let mut command = folder.command("sweep slurm.toml --on slurm");
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let out = folder.path("slurm");
-    until(|| logged(&out) >= 1);
+    until_true("some runs have ended", || logged(&out) >= 1);
     first.kill().unwrap();
     first.wait().unwrap();
     let second = folder.succeed("sweep slurm.toml").err;
@@ -82,14 +84,6 @@ fn a_sweep_that_was_left_waits_for_its_jobs_and_submits_none_again() {
 /// A HyperQueue server with one worker, of the package `hyperqueue`. The package has no `hq`; a script stands for it.
 struct HyperQueue {
     server: Child,
-}
-
-/// The programs of the test environment, if `./test` has installed them.
-fn python() -> Option<PathBuf> {
-    let python = Path::new(&std::env::var_os("BOOKAHEAD_PYTHON_PROGRAMS")?).join("python");
-    let mut import = Command::new(&python);
-    import.args(["-c", "import hyperqueue"]).stderr(Stdio::null());
-    import.status().is_ok_and(|status| status.success()).then_some(python)
 }
 
 impl HyperQueue {
@@ -103,7 +97,7 @@ impl HyperQueue {
         server.arg(&script).arg("server").arg(folder.path("server")).current_dir(folder.path(""));
         let server =
             server.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        until(|| folder.path("server/ready").exists());
+        until_true("the server is ready", || folder.path("server/ready").exists());
         HyperQueue { server }
     }
 }
@@ -117,11 +111,7 @@ impl Drop for HyperQueue {
 
 #[test]
 fn the_what_if_workloads_through_hyperqueue_are_bit_identical_to_those_of_this_machine() {
-    let Some(python) = python() else {
-        let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
-        assert!(quick, "the Python package hyperqueue is missing; ./test installs it");
-        return;
-    };
+    let Some(python) = with_package("hyperqueue") else { return };
     let folder = Folder::new();
     let _server = HyperQueue::start(&folder, &python);
     let here = folder.path("").display().to_string();

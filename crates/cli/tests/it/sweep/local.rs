@@ -1,7 +1,8 @@
 //! Sweeps on this machine.
 
-use super::{files, logged, rows, until, what_if, with_trace};
+use super::{files, logged, rows, what_if, with_trace};
 use crate::folder::Folder;
+use bookahead_tests::polling::until_true;
 use std::process::Stdio;
 
 const SWEEP: &str = "command = \"simulate\"\ninput = \"trace.swf\"\nout = \"out\"\nchunk = 5\n";
@@ -63,7 +64,7 @@ fn a_killed_sweep_continues_and_no_run_that_ended_runs_twice() {
         let mut command = folder.command("sweep sweep.toml --threads 2");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let out = folder.path("out");
-        until(|| rows_if_any(&out) + logged(&out) >= wanted);
+        until_true("some runs have ended", || rows_if_any(&out) + logged(&out) >= wanted);
         child.kill().unwrap();
         child.wait().unwrap();
         ended = rows_if_any(&out) + logged(&out);
@@ -91,11 +92,11 @@ fn a_killed_chunk_continues_behind_its_last_run() {
     };
     let out = folder.path("out");
     let mut child = start("sweep sweep.toml --threads 1");
-    until(|| logged(&out) >= 3);
+    until_true("some runs have ended", || logged(&out) >= 3);
     child.kill().unwrap();
     child.wait().unwrap();
     let mut child = start("sweep chunk out 0");
-    until(|| logged(&out) >= 10);
+    until_true("some runs have ended", || logged(&out) >= 10);
     folder.fail("sweep chunk out 0", &["chunk 0 is run by another process"]);
     child.kill().unwrap();
     child.wait().unwrap();

@@ -14,7 +14,6 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// A folder with 300 drawn jobs.
 fn with_trace() -> Folder {
@@ -71,14 +70,4 @@ fn logged(out: &Path) -> usize {
     let logs =
         logs.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "log"));
     logs.map(|log| fs::read_to_string(log).unwrap_or_default().matches('\n').count()).sum()
-}
-
-/// Polls until a condition is true; far longer than any step takes.
-#[track_caller]
-fn until(mut look: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !look() {
-        assert!(Instant::now() < deadline, "never came to be");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

@@ -1,7 +1,8 @@
 //! The how-to page about sweeps: its description works, and its queries run in DuckDB.
 
 use crate::folder::Folder;
-use std::path::{Path, PathBuf};
+use bookahead_tests::python::with_package;
+use std::path::Path;
 use std::process::Command;
 
 fn page() -> String {
@@ -13,13 +14,6 @@ fn page() -> String {
 fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     let begin = format!("```{language}\n");
     page.split(&begin).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
-}
-
-/// Python with DuckDB, if `./test` has installed it.
-fn python() -> Option<PathBuf> {
-    let python = Path::new(&std::env::var_os("BOOKAHEAD_PYTHON_PROGRAMS")?).join("python");
-    let imported = Command::new(&python).args(["-c", "import duckdb"]).output();
-    imported.is_ok_and(|output| output.status.success()).then_some(python)
 }
 
 /// The sweep of the page, on a small trace.
@@ -45,11 +39,7 @@ fn the_sweep_of_the_page_is_the_example_and_runs() {
 
 #[test]
 fn the_queries_of_the_page_run_in_duckdb() {
-    let Some(python) = python() else {
-        let quick = std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some();
-        assert!(quick, "the Python package duckdb is missing; ./test installs it");
-        return;
-    };
+    let Some(python) = with_package("duckdb") else { return };
     let folder = swept();
     let page = page();
     let queries = blocks(&page, "sql");

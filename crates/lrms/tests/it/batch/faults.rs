@@ -3,11 +3,12 @@
 
 use super::pretend::{Fault, Pretend};
 use super::{Drive, batch, seen};
-use crate::{at, backing, cases, inside, job, span};
+use crate::{at, backing, inside, job, span};
 use bookahead_lrms::Batch;
 use bookahead_lrms::batch::Tag;
 use bookahead_plan::{Span, Time};
 use bookahead_protocol::{JobId, Name, ReservationId};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

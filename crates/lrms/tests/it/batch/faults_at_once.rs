@@ -3,12 +3,13 @@
 
 use super::pretend::{Fault, Pretend};
 use super::settings;
-use crate::{backing, cases, inside, job, span};
+use crate::{backing, inside, job, span};
 use bookahead_lrms::batch::{Settings, Tag, Unit};
 use bookahead_lrms::{Batch, Worker};
 use bookahead_party::{BatchError, BatchOrder, BatchReport, Look, OrderId};
 use bookahead_plan::{Span, Time};
 use bookahead_protocol::{JobId, Millis, Moment, Name};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;

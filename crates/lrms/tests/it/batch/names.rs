@@ -1,9 +1,9 @@
 //! Reservations and jobs are recognised by their names, only by the site that created them.
 
-use crate::cases;
 use bookahead_lrms::batch::Tag;
 use bookahead_lrms::batch::tag::{SHORTEST, job_name, read_job};
 use bookahead_protocol::{JobId, Name, ReservationId};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 
 fn tag(id: u128, piece: u32, owner: &str) -> Tag {

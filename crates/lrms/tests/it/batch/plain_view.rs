@@ -2,12 +2,12 @@
 
 use super::pretend::Pretend;
 use super::{seen, settings};
-use crate::cases;
 use bookahead_lrms::Batch;
 use bookahead_lrms::batch::{FactState, Handle, JobFact, Node, Reserved, Tag, Unit};
 use bookahead_party::Seen;
 use bookahead_plan::{Interval, Seconds, Span, Time};
 use bookahead_protocol::{Name, ReservationId};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

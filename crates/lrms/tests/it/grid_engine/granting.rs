@@ -5,7 +5,6 @@ use super::{reserve, stands, wanted};
 use crate::scripted::{link, refusal};
 use bookahead_lrms::batch::{BatchSystem, FactState, Grade, Place, ReservationSystem, Unit, Wanted};
 use bookahead_plan::{Seconds, Time};
-use std::time::Duration;
 
 /// The name of the finding.
 const RESERVING: &str = "making and deleting reservations";
@@ -31,7 +30,7 @@ fn reservations_and_jobs_of_others_are_respected() {
     assert!(refusal(reserve(&mut engine, 5000, 100, SLOTS + 1)).contains("no suitable queues"));
 
     let native = cell.submit(&["-pe", "smp", "3", "-l", "h_rt=0:1:0"], 60);
-    cell.until("it runs", Duration::from_secs(20), || {
+    cell.until("it runs", || {
         stands(&mut engine, &native).is_some_and(|fact| fact.state == FactState::Running)
     });
     assert!(refusal(reserve(&mut engine, 30, 10, 6)).contains("no suitable queues"));
@@ -45,7 +44,7 @@ fn reservations_and_jobs_of_others_are_respected() {
     cell.done(&["qdel", &native]);
     cell.done(&["qrdel", "-u", "*"]);
     let endless = cell.submit(&["-pe", "smp", "1"], 600);
-    cell.until("it runs", Duration::from_secs(20), || {
+    cell.until("it runs", || {
         stands(&mut engine, &endless).is_some_and(|fact| fact.state == FactState::Running)
     });
     assert_eq!(stands(&mut engine, &endless).unwrap().limit, None);
@@ -78,7 +77,7 @@ fn nothing_is_reserved_where_no_job_can_run() {
     reserve(&mut engine, 1000, 100, 2).unwrap();
 
     cell.stop_execd();
-    cell.until("the host is missed", Duration::from_secs(40), || !engine.look().unwrap().nodes[0].usable);
+    cell.until("the host is missed", || !engine.look().unwrap().nodes[0].usable);
     let picture = engine.look().unwrap();
     assert!(picture.reservations.iter().any(|reserved| reserved.handle == promised));
     assert!(refusal(engine.create(&wanted, &stale)).contains("no job can run"));

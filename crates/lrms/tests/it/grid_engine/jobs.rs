@@ -1,13 +1,12 @@
 //! Jobs in a look, and their environment.
 
 use super::own_cell::{OwnCell, SLOTS, place};
-use super::{find, job, until};
+use super::{find, job, until_state};
 use bookahead_lrms::batch::{BatchSystem, FactState, JobSystem};
 use bookahead_party::Work;
 use bookahead_plan::Seconds;
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
 
 #[test]
 fn jobs_are_seen_in_the_order_in_which_they_would_start() {
@@ -16,7 +15,7 @@ fn jobs_are_seen_in_the_order_in_which_they_would_start() {
     let mut engine = cell.engine();
     // It fills one queue and half of the other.
     let span = cell.submit(&["-pe", "smp", "12", "-l", "h_rt=600"], 600);
-    until(&cell, &mut engine, &span, |state| *state == FactState::Running);
+    until_state(&cell, &mut engine, &span, |state| *state == FactState::Running);
     let elsewhere = cell.submit(&["-q", "two.q", "-l", "h_rt=600"], 600);
     let small = cell.submit(&["-q", "all.q", "-l", "h_rt=100"], 100);
     let large = cell.submit(&["-q", "all.*", "-pe", "smp", "6-8"], 100);
@@ -28,7 +27,7 @@ fn jobs_are_seen_in_the_order_in_which_they_would_start() {
     let in_queue_two = cell.submit(&["-q", "two.q", "-pe", "smp", "8"], 100);
 
     // Priorities come with the next scheduling cycle: larger jobs are more urgent.
-    cell.until("the large job is first", Duration::from_secs(20), || {
+    cell.until("the large job is first", || {
         let picture = engine.look().unwrap();
         let waiting = picture.jobs.iter().find(|job| job.state == FactState::Waiting);
         waiting.is_some_and(|job| job.native == large)
@@ -83,8 +82,8 @@ fn hostile_words_arrive_as_they_were_given() {
     let program = engine.submit(&job(1, 60, None, program)).unwrap();
     let script = engine.submit(&job(1, 60, None, script)).unwrap();
     let ends = |state: &FactState| state.is_over();
-    assert_eq!(until(&cell, &mut engine, &program, ends).state, FactState::Done { exit: 0 });
-    assert_eq!(until(&cell, &mut engine, &script, ends).state, FactState::Done { exit: 1 });
+    assert_eq!(until_state(&cell, &mut engine, &program, ends).state, FactState::Done { exit: 0 });
+    assert_eq!(until_state(&cell, &mut engine, &script, ends).state, FactState::Done { exit: 1 });
     let expected = HOSTILE.map(|word| format!("[{word}]")).concat();
     assert_eq!(fs::read_to_string(words).unwrap(), format!("{expected}[x,y=z\n']"));
     assert_eq!(fs::read_to_string(text).unwrap(), format!("{expected}[]"));

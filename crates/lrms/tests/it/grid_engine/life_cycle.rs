@@ -1,12 +1,12 @@
 //! A reservation from its grant to its end, with jobs inside.
 
 use super::own_cell::{OwnCell, SLOTS};
-use super::{find, job, reserve, script, sleeping, stands, until, wanted};
+use super::{find, job, reserve, script, sleeping, stands, until_state, wanted};
 use bookahead_lrms::batch::{BatchSystem, FactState, Handle, JobSystem, ReservationSystem};
 use bookahead_lrms::grid_engine::GridEngine;
 use bookahead_plan::Seconds;
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 #[test]
 fn a_job_starts_with_its_reservation_and_is_gone_with_it() {
@@ -32,23 +32,23 @@ fn a_job_starts_with_its_reservation_and_is_gone_with_it() {
     assert_eq!((&waits.state, waits.cores), (&FactState::Waiting, 3));
     assert_eq!((waits.limit, waits.reservations), (Some(Seconds(10)), vec![handle.clone()]));
 
-    let runs = until(&cell, &mut engine, &long, |state| *state == FactState::Running);
+    let runs = until_state(&cell, &mut engine, &long, |state| *state == FactState::Running);
     let late = runs.started.unwrap() - begin;
     // How late depends on the machine.
     assert!((0..10).contains(&late.0), "it started {late} s after its reservation");
     assert_eq!(runs.placed, BTreeMap::from([(cell.instance("all.q"), 3)]));
-    let done = until(&cell, &mut engine, &short, FactState::is_over);
+    let done = until_state(&cell, &mut engine, &short, FactState::is_over);
     assert_eq!(done.state, FactState::Done { exit: 3 });
 
     let ended = wait_for_the_end(&cell, &mut engine, &handle, &long);
     assert!(ended >= end.0, "it was gone {} s before its end", end.0 - ended);
-    let over = until(&cell, &mut engine, &long, FactState::is_over);
+    let over = until_state(&cell, &mut engine, &long, FactState::is_over);
     assert_eq!((over.state, over.ended), (FactState::OutOfTime, Some(end)));
 }
 
 /// The time at which neither the reservation nor its job existed any more.
 fn wait_for_the_end(cell: &OwnCell, engine: &mut GridEngine, handle: &Handle, native: &str) -> i64 {
-    cell.until("the reservation is over", Duration::from_secs(30), || {
+    cell.until("the reservation is over", || {
         let picture = engine.look().unwrap();
         let reserved = picture.reservations.iter().any(|reserved| reserved.handle == *handle);
         !reserved && find(&picture, native).is_none()
@@ -66,7 +66,7 @@ fn deleting_a_reservation_ends_the_jobs_inside() {
     let handle = reserve(&mut engine, -10, 600, SLOTS).unwrap();
     let runs = engine.submit(&job(6, 60, Some(&handle), sleeping(60))).unwrap();
     let waits = engine.submit(&job(6, 60, Some(&handle), sleeping(60))).unwrap();
-    until(&cell, &mut engine, &runs, |state| *state == FactState::Running);
+    until_state(&cell, &mut engine, &runs, |state| *state == FactState::Running);
     assert_eq!(stands(&mut engine, &waits).unwrap().state, FactState::Waiting);
 
     engine.delete(&handle).unwrap();
@@ -74,7 +74,7 @@ fn deleting_a_reservation_ends_the_jobs_inside() {
     assert_eq!((picture.reservations.len(), find(&picture, &runs), find(&picture, &waits)), (0, None, None));
     engine.delete(&handle).unwrap();
     for native in [runs, waits] {
-        assert_eq!(until(&cell, &mut engine, &native, FactState::is_over).state, FactState::Cancelled);
+        assert_eq!(until_state(&cell, &mut engine, &native, FactState::is_over).state, FactState::Cancelled);
     }
     // All slots are available again.
     reserve(&mut engine, 1000, 10, SLOTS).unwrap();
@@ -87,14 +87,14 @@ fn jobs_can_be_cancelled_and_run_out_of_time() {
     let limited = engine.submit(&job(2, 2, None, sleeping(60))).unwrap();
     let runs = engine.submit(&job(6, 60, None, sleeping(60))).unwrap();
     let waits = engine.submit(&job(6, 60, None, sleeping(60))).unwrap();
-    until(&cell, &mut engine, &runs, |state| *state == FactState::Running);
+    until_state(&cell, &mut engine, &runs, |state| *state == FactState::Running);
     for native in [&runs, &waits, &runs, "4711"] {
         engine.cancel(native).unwrap();
     }
     for native in [&runs, &waits] {
-        assert_eq!(until(&cell, &mut engine, native, FactState::is_over).state, FactState::Cancelled);
+        assert_eq!(until_state(&cell, &mut engine, native, FactState::is_over).state, FactState::Cancelled);
     }
-    assert_eq!(until(&cell, &mut engine, &limited, FactState::is_over).state, FactState::OutOfTime);
+    assert_eq!(until_state(&cell, &mut engine, &limited, FactState::is_over).state, FactState::OutOfTime);
     assert_eq!(engine.outcome("4711").unwrap(), None);
     engine.cancel(&runs).unwrap();
 }

@@ -1,7 +1,7 @@
 //! Duration of a look with many waiting jobs.
 
 use super::own_cell::{OwnCell, SLOTS};
-use super::until;
+use super::until_state;
 use bookahead_lrms::batch::{BatchSystem, FactState};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn a_look_at_a_thousand_waiting_jobs_takes_little_longer_than_to_print_them() {
     let cell = OwnCell::start();
     let mut engine = cell.engine();
     let full = cell.submit(&["-pe", "smp", &SLOTS.to_string(), "-l", "h_rt=600"], 600);
-    until(&cell, &mut engine, &full, |state| *state == FactState::Running);
+    until_state(&cell, &mut engine, &full, |state| *state == FactState::Running);
     // One command creates them all: copies of the first.
     let first = cell.submit(&["-pe", "smp", "2", "-l", "h_rt=600"], 600);
     let mut words = vec!["qresub"];

@@ -19,7 +19,6 @@ use bookahead_lrms::grid_engine::GridEngine;
 use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
 use own_cell::{OwnCell, place};
-use std::time::Duration;
 
 /// A reservation from `ahead` seconds after `now`, for `length` seconds.
 fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
@@ -81,9 +80,14 @@ fn stands(engine: &mut GridEngine, native: &str) -> Option<JobFact> {
 }
 
 /// Waits until a job has the expected state.
-fn until(cell: &OwnCell, engine: &mut GridEngine, native: &str, come: fn(&FactState) -> bool) -> JobFact {
+fn until_state(
+    cell: &OwnCell,
+    engine: &mut GridEngine,
+    native: &str,
+    come: fn(&FactState) -> bool,
+) -> JobFact {
     let mut last = None;
-    cell.until(&format!("job {native} is as it should be"), Duration::from_secs(40), || {
+    cell.until(&format!("job {native} is as it should be"), || {
         last = stands(engine, native);
         last.as_ref().is_some_and(|fact| come(&fact.state))
     });

@@ -8,6 +8,7 @@ use bookahead_lrms::batch::{Place, Unit};
 use bookahead_lrms::command::Runner;
 use bookahead_lrms::grid_engine::{GridEngine, Settings};
 use bookahead_protocol::Name;
+use bookahead_tests::polling::until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::TcpListener;
@@ -65,7 +66,7 @@ impl OwnCell {
         cell.until_the_master_answers();
         cell.configure();
         cell.hosts.iter().for_each(|host| cell.start_execd_on(host));
-        cell.until("the queue is usable", Duration::from_secs(30), || {
+        cell.until("the queue is usable", || {
             let shown = cell.text(&["qstat", "-f"]);
             shown.contains("lx-") && !shown.contains("-NA-")
         });
@@ -212,9 +213,7 @@ impl OwnCell {
     }
 
     fn until_the_master_answers(&self) {
-        self.until("the master answers", Duration::from_secs(20), || {
-            self.run(&["qconf", "-sss"]).status.success()
-        });
+        self.until("the master answers", || self.run(&["qconf", "-sss"]).status.success());
     }
 
     pub(crate) fn stop_master(&self) {
@@ -242,9 +241,7 @@ impl OwnCell {
     fn stop(&self, pid_file: &Path) {
         let pid: i32 = fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
         let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM);
-        self.until("a daemon has ended", Duration::from_secs(30), || {
-            !ours(self.folder.path()).contains(&pid)
-        });
+        self.until("a daemon has ended", || !ours(self.folder.path()).contains(&pid));
     }
 
     /// Runs a program of Grid Engine in this cell.
@@ -303,18 +300,11 @@ impl OwnCell {
         self.text(&words).trim().to_owned()
     }
 
-    /// Waits for a condition; fails at the timeout.
-    pub(crate) fn until(&self, what: &str, within: Duration, mut come: impl FnMut() -> bool) {
-        let began = Instant::now();
-        while !come() {
-            let messages = || fs::read_to_string(self.path("spool/qmaster/messages")).unwrap_or_default();
-            assert!(
-                began.elapsed() < within,
-                "waited in vain until {what}; the master says:\n{}",
-                messages()
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+    /// Waits for a condition.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, mut come: impl FnMut() -> bool) {
+        let messages = || fs::read_to_string(self.path("spool/qmaster/messages")).unwrap_or_default();
+        until(|| come().then_some(()).ok_or_else(|| format!("{what}; the master says:\n{}", messages())));
     }
 
     fn file(&self, name: &str, text: &str) -> String {

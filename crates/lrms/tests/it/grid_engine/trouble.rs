@@ -1,10 +1,10 @@
 //! A master that does not answer.
 
 use super::own_cell::OwnCell;
-use super::{find, job, reserve, sleeping, until, wanted};
+use super::{find, job, reserve, sleeping, until_state, wanted};
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{BatchSystem, FactState, Grade, JobSystem, ReservationSystem};
-use std::time::{Duration, Instant};
+use bookahead_tests::polling::until;
 
 #[test]
 fn a_master_that_is_down_is_silence_and_remembers_when_it_is_back() {
@@ -12,7 +12,7 @@ fn a_master_that_is_down_is_silence_and_remembers_when_it_is_back() {
     let mut engine = cell.engine();
     let handle = reserve(&mut engine, 1000, 100, 2).unwrap();
     let native = engine.submit(&job(1, 600, None, sleeping(600))).unwrap();
-    until(&cell, &mut engine, &native, |state| *state == FactState::Running);
+    until_state(&cell, &mut engine, &native, |state| *state == FactState::Running);
     let picture = engine.look().unwrap();
 
     cell.stop_master();
@@ -27,14 +27,7 @@ fn a_master_that_is_down_is_silence_and_remembers_when_it_is_back() {
     // After a restart, the output for a running job is not valid XML.
     cell.start_master();
     // No command is run before the next probe.
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let picture = loop {
-        match engine.look() {
-            Ok(picture) => break picture,
-            Err(why) => assert!(Instant::now() < deadline, "the silence does not end: {why}"),
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    };
+    let picture = until(|| engine.look());
     assert_eq!(picture.reservations.iter().map(|reserved| &reserved.handle).collect::<Vec<_>>(), [&handle]);
     assert_eq!(find(&picture, &native).unwrap().state, FactState::Running);
 }

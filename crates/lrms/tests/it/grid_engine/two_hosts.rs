@@ -2,7 +2,7 @@
 //! reservation, while jobs of another user wait for its slots.
 
 use super::own_cell::{HOSTS, OwnCell, SLOTS, place};
-use super::{find, job, sleeping, until};
+use super::{find, job, sleeping, until_state};
 use bookahead_lrms::batch::{
     Accounts, BatchSystem, FactState, Handle, JobSystem, Picture, Reserved, Settings,
 };
@@ -12,7 +12,6 @@ use bookahead_party::Backing;
 use bookahead_plan::{Capacity, Interval, Seconds, Span};
 use bookahead_protocol::{Moment, Name, ReservationId};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 const ID: ReservationId = ReservationId(1);
 const ALL: u32 = 2 * SLOTS;
@@ -96,7 +95,7 @@ impl Driven {
     }
 
     fn until_usable(&self, host: usize, usable: bool) {
-        self.cell.until("the host is missed, or back", Duration::from_secs(40), || {
+        self.cell.until("the host is missed, or back", || {
             let picture = self.look();
             picture.nodes.iter().any(|node| node.name == instance(host) && node.usable == usable)
         });
@@ -127,7 +126,7 @@ impl Driven {
     /// The hosts of a job inside the reservation.
     fn runs_inside(&mut self, slots: u32, handle: &Handle) -> BTreeMap<String, u32> {
         let native = self.submit(slots, handle);
-        until(&self.cell, &mut self.engine, &native, |state| *state == FactState::Running).placed
+        until_state(&self.cell, &mut self.engine, &native, |state| *state == FactState::Running).placed
     }
 }
 
@@ -156,7 +155,7 @@ fn a_reservation_spans_both_hosts_and_a_host_that_is_away_for_a_while_costs_none
     // They waited for nothing else.
     driven.back(0, false).unwrap();
     let first = others[0].clone();
-    until(&driven.cell, &mut driven.engine, &first, |state| *state == FactState::Running);
+    until_state(&driven.cell, &mut driven.engine, &first, |state| *state == FactState::Running);
 }
 
 #[test]
@@ -168,15 +167,13 @@ fn a_master_that_starts_without_its_hosts_keeps_what_is_promised_on_them() {
     driven.cell.stop_master();
     driven.cell.stop_execd();
     driven.cell.start_master();
-    driven.cell.until("the site hears of it again", Duration::from_secs(30), || {
+    driven.cell.until("the site hears of it again", || {
         driven.engine.look().is_ok() && driven.batch.look(driven.now()).is_ok()
     });
     for host in 0..2 {
         driven.until_usable(host, false);
     }
-    driven
-        .cell
-        .until("it has begun", Duration::from_secs(20), || driven.now().second() > before.interval.begin);
+    driven.cell.until("it has begun", || driven.now().second() > before.interval.begin);
     assert_eq!((driven.kept(), driven.one()), ((ALL, ALL), before.clone()));
     driven.back(ALL, false).unwrap();
     assert!(driven.back(ALL, true).is_err());

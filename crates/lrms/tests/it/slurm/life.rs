@@ -1,9 +1,10 @@
 //! From a reservation to the end of its jobs.
 
-use super::{FactState, cores, plain, until};
+use super::{FactState, cores, plain};
 use bookahead_lrms::batch::JobSystem;
 use bookahead_party::Work;
 use bookahead_plan::Seconds;
+use bookahead_tests::polling::until_true;
 
 #[test]
 fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
@@ -15,7 +16,7 @@ fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
     let later = site.wanted("ba.later", &place, 64, 8, 4);
     site.create(&later).unwrap();
     site.by_hand("scancel", &["-u", &site.account()]);
-    until("it is empty", || site.look().jobs.iter().all(|job| job.state.is_over()));
+    until_true("it is empty", || site.look().jobs.iter().all(|job| job.state.is_over()));
 
     // Time for the commands below, and for a job inside, on a machine that is very busy.
     let wanted = site.wanted("ba.one", &place, 12, 16, 4);
@@ -42,12 +43,12 @@ fn a_job_starts_when_its_reservation_begins_and_is_gone_when_it_ends() {
     assert!(!matches!(site.job(&too_big).unwrap().state, FactState::Running));
 
     // After its end it no longer exists for us, though Slurm shows it for some seconds.
-    until("it is over", || site.reserved("ba.one").is_none());
+    until_true("it is over", || site.reserved("ba.one").is_none());
     let fact = site.until_state(&long, &FactState::OutOfTime);
     assert!(fact.ended.unwrap() >= wanted.interval.end);
     // A job that still waits for it waits forever, and its state says so.
     let mut orphan = None;
-    until("the job that was too big is orphaned", || {
+    until_true("the job that was too big is orphaned", || {
         orphan = site.job(&too_big).map(|job| job.state);
         matches!(orphan, Some(FactState::Held { orphaned: true, .. }))
     });

@@ -1,8 +1,9 @@
 //! Looks at a real cluster.
 
-use super::{FactState, Place, cores, cpu, dialect, plain, start, until};
+use super::{FactState, Place, cores, cpu, dialect, plain, start};
 use bookahead_lrms::batch::BatchSystem;
 use bookahead_plan::Seconds;
+use bookahead_tests::polling::until_true;
 
 fn usable(site: &mut super::Site) -> Vec<bool> {
     site.look().nodes.iter().map(|node| node.usable).collect()
@@ -26,7 +27,7 @@ fn nodes_that_fail_are_not_usable_and_come_back() {
     site.create(&four).unwrap();
     site.cluster.set_node("n1", "resume").unwrap();
     site.cluster.set_node("n2", "resume").unwrap();
-    until("all are usable", || usable(&mut site) == [true; 3]);
+    until_true("all are usable", || usable(&mut site) == [true; 3]);
 }
 
 #[test]

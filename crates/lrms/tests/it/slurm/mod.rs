@@ -32,8 +32,9 @@ use bookahead_lrms::slurm::{OwnCluster, OwnClusterSettings, Settings, Slurm};
 use bookahead_party::Work;
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Name;
+use bookahead_tests::polling::until_true;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A cluster, and the dialect that drives it.
@@ -81,16 +82,6 @@ fn dialect(cluster: &OwnCluster, places: Vec<Place>, bin: Option<&Path>) -> Slur
         ..Settings::new(places)
     };
     Slurm::new(Runner::local(Duration::from_secs(30)), settings)
-}
-
-/// Waits for a condition; fails if it never holds.
-#[track_caller]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(300);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 impl Site {
@@ -146,7 +137,7 @@ impl Site {
     #[track_caller]
     fn until_state(&mut self, native: &str, expected: &FactState) -> JobFact {
         let mut seen = None;
-        until(&format!("{native} is {expected:?}"), || {
+        until_true(&format!("{native} is {expected:?}"), || {
             seen = self.job(native);
             seen.as_ref().is_some_and(|job| job.state == *expected)
         });
@@ -211,7 +202,7 @@ impl Site {
 
     /// Waits until Slurm reports the core ids of a reservation.
     fn until_cores_are_told(&self, name: &str) {
-        until("it says which cores", || self.shown(name).contains("CoreIDs="));
+        until_true("it says which cores", || self.shown(name).contains("CoreIDs="));
     }
 }
 

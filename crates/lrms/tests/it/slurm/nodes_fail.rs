@@ -1,13 +1,14 @@
 //! Nodes that fail or are drained under reservations with jobs, driven as by a site. Slurm does not move a
 //! reservation that has begun, and cannot change the nodes of one in cores.
 
-use super::{Site, cores, dialect, nodes, start, until};
+use super::{Site, cores, dialect, nodes, start};
 use bookahead_lrms::batch::tag::job_name;
 use bookahead_lrms::batch::{Accounts, FactState, Place, Reserved, Settings, Unit};
 use bookahead_lrms::{Batch, LrmsError};
 use bookahead_party::{Backing, Ended, Job, JobState, Work};
 use bookahead_plan::{Capacity, Interval, Seconds, Span};
 use bookahead_protocol::{JobId, Moment, ReservationId};
+use bookahead_tests::polling::until_true;
 
 const ID: ReservationId = ReservationId(1);
 
@@ -124,7 +125,7 @@ impl Driven {
 
     #[track_caller]
     fn is_gone(&mut self, native: &str) {
-        until("it is over", || self.site.job(native).is_none_or(|job| job.state.is_over()));
+        until_true("it is over", || self.site.job(native).is_none_or(|job| job.state.is_over()));
     }
 }
 
@@ -139,7 +140,7 @@ fn what_has_begun_is_made_anew_where_there_is_room_and_its_jobs_go_on() {
     assert_eq!(driven.one().cores.into_keys().collect::<Vec<_>>(), ["n1", "n2"]);
     let (failed, left, job) = driven.fill();
     driven.fail(&failed);
-    until("it is seen", || driven.kept() == 2);
+    until_true("it is seen", || driven.kept() == 2);
     driven.back(4, false).unwrap();
     assert_eq!(driven.kept(), 2, "no order to move it");
     driven.back(4, true).unwrap();
@@ -161,7 +162,7 @@ fn a_running_job_whose_node_failed_is_told_to_have_ended_by_that() {
     let (failed, left, job) = driven.fill();
     driven.fail(&failed);
     let mut ends = Vec::new();
-    until("both of its jobs have ended", || {
+    until_true("both of its jobs have ended", || {
         let now = driven.now();
         driven.batch.look(now).unwrap();
         let changes = driven.batch.changes().into_iter().map(|change| change.state);
@@ -178,20 +179,20 @@ fn without_room_it_stays_with_its_jobs_until_the_node_is_back() {
     let (failed, left, job) = driven.fill();
     let before = driven.one();
     driven.fail(&failed);
-    until("it is seen", || driven.kept() == 2);
+    until_true("it is seen", || driven.kept() == 2);
     is_refused(&driven.back(4, true));
     assert_eq!((driven.one(), driven.runs_on(&job)), (before.clone(), vec![left.clone()]));
     driven.fail("n3");
     // A drained node takes no new jobs, and those on it continue.
     driven.site.cluster.set_node(&left, "drain").unwrap();
-    until("it is seen", || driven.kept() == 0);
+    until_true("it is seen", || driven.kept() == 0);
     is_refused(&driven.back(4, true));
     driven.back(4, false).unwrap();
     assert_eq!(driven.runs_on(&job), std::slice::from_ref(&left));
     for node in [&failed, &left] {
         driven.site.cluster.set_node(node, "resume").unwrap();
     }
-    until("it is seen", || driven.kept() == 4);
+    until_true("it is seen", || driven.kept() == 4);
     driven.back(4, false).unwrap();
     assert_eq!((driven.one().name, driven.runs_on(&job)), (before.name, vec![left]));
 }
@@ -202,7 +203,7 @@ fn what_was_named_moves_with_the_jobs_that_wait_for_it() {
     let job = driven.submit(1, 2);
     let before = driven.one();
     driven.fail("n1");
-    until("it is seen", || driven.kept() == 1);
+    until_true("it is seen", || driven.kept() == 1);
     driven.back(2, true).unwrap();
     let after = driven.one();
     assert_eq!((driven.kept(), after.interval), (2, before.interval));
@@ -217,7 +218,7 @@ fn what_slurm_moves_by_itself_is_whole() {
     let job = driven.submit(1, 2);
     let node = driven.one().cores.into_keys().next().unwrap();
     driven.fail(&node);
-    until("Slurm has moved it", || driven.kept() == 2 && !driven.one().cores.contains_key(&node));
+    until_true("Slurm has moved it", || driven.kept() == 2 && !driven.one().cores.contains_key(&node));
     driven.back(2, false).unwrap();
     assert_eq!(driven.site.job(&job).unwrap().reservations, [driven.one().handle]);
 }

@@ -1,8 +1,9 @@
 //! The private cluster.
 
-use super::{cores, plain, until};
+use super::{cores, plain};
 use bookahead_lrms::batch::BatchSystem;
 use bookahead_lrms::slurm::{OwnCluster, OwnClusterError, OwnClusterSettings};
+use bookahead_tests::polling::until_true;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -65,7 +66,7 @@ fn a_cluster_whose_owner_is_killed_ends_too() {
     assert!(processes_of(folder.path()).len() >= 3);
     owner.kill().unwrap();
     owner.wait().unwrap();
-    until("all of it is gone", || processes_of(folder.path()).is_empty());
+    until_true("all of it is gone", || processes_of(folder.path()).is_empty());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::fake::Fakes;
 use super::slurmdbd::Accounted;
-use super::{FactState, Handle, Submission, Wanted, cores, plain, refusal, until};
+use super::{FactState, Handle, Submission, Wanted, cores, plain, refusal};
 use crate::{at, backing, job, span};
 use bookahead_lrms::batch::{
     self, Accounts, BatchSystem, Finding, Grade, JobSystem, Projects, ReservationSystem,
@@ -13,6 +13,7 @@ use bookahead_lrms::{Batch, LrmsError};
 use bookahead_party::{Backing, Job, JobState, Work};
 use bookahead_plan::{Capacity, Interval, Seconds};
 use bookahead_protocol::{JobId, Moment, Name, ReservationId};
+use bookahead_tests::polling::until_true;
 use bookahead_workload::import::{Import, ImportOptions, Skipped};
 use bookahead_workload::swf::Record;
 use std::collections::{BTreeMap, BTreeSet};
@@ -254,7 +255,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
     let states = |batch: &Batch| -> BTreeMap<JobId, JobState> {
         batch.seen().jobs.into_iter().map(|status| (status.id, status.state)).collect()
     };
-    until("both run", || {
+    until_true("both run", || {
         batch.look(now()).unwrap();
         states(&batch).values().all(|state| *state == JobState::Running)
     });
@@ -265,7 +266,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
     };
     let name = batch::tag::job_name(JobId(1), &Name::from("uni-a"));
     let forgotten = native(&name).unwrap();
-    until("slurmctld has forgotten it", || {
+    until_true("slurmctld has forgotten it", || {
         !all.site.by_hand("scontrol", &["show", "job", &forgotten]).is_success()
     });
     batch.look(now()).unwrap();
@@ -276,7 +277,7 @@ fn an_operator_who_is_neither_root_nor_the_slurm_user_may_do_everything() {
     batch.submit(now(), &of_ada(3, 500)).unwrap();
     batch.keep(now(), &Backing { owner: Name::from("ada"), ..backing(7, &[]) }).unwrap();
     assert!(all.site.by_hand("scontrol", &["show", "res"]).out.contains("No reservations"));
-    until("no job is left", || all.site.by_hand("squeue", &["-h"]).out.trim().is_empty());
+    until_true("no job is left", || all.site.by_hand("squeue", &["-h"]).out.trim().is_empty());
 }
 
 /// The logic above, with Ada's account and project.
@@ -297,7 +298,7 @@ fn a_job_of_a_priority_class_has_its_qos_and_one_that_slurm_does_not_know_is_ref
     let of = |qos: &str| Submission { qos: Some(qos.into()), ..submission(&all, ADA, Some("physics"), &[]) };
     // slurmctld learns of a new QoS from slurmdbd a moment later.
     let mut native = None;
-    until("slurmctld knows the QoS", || {
+    until_true("slurmctld knows the QoS", || {
         native = all.site.slurm.submit(&of("high")).ok();
         native.is_some()
     });
@@ -321,7 +322,7 @@ fn what_sacct_prints_is_imported_as_a_log() {
         ["--allusers", "--duplicates", "--parsable2", "--starttime", "now-1days", "--format", COLUMNS];
     let options = ImportOptions::default();
     let mut log = None;
-    until("all three jobs have ended", || {
+    until_true("all three jobs have ended", || {
         let told = all.site.by_hand("sacct", &sacct).out;
         let mut import = Import::new(&options, &|text| text.parse().ok());
         import.read("sacct", told.as_bytes(), None).unwrap();

@@ -1,8 +1,9 @@
 //! Restartable jobs: `--requeue`, and the signal before the end.
 
-use super::{FactState, cores, plain, until};
+use super::{FactState, cores, plain};
 use bookahead_lrms::batch::{JobSystem, ReservationSystem, Submission};
 use bookahead_party::Work;
+use bookahead_tests::polling::until_true;
 
 #[test]
 fn a_restartable_job_whose_reservation_is_cancelled_goes_back_to_the_queue_by_requeue_and_was_warned() {
@@ -17,9 +18,9 @@ fn a_restartable_job_whose_reservation_is_cancelled_goes_back_to_the_queue_by_re
     assert_eq!(site.until_state(&native, &FactState::Running).restarts, 0);
     let output = site.cluster.folder().join("job_again.out");
     let said = |words: &str| std::fs::read_to_string(&output).unwrap_or_default().contains(words);
-    until("it runs", || said("run 0"));
+    until_true("it runs", || said("run 0"));
     site.slurm.warn(&native).unwrap();
-    until("the signal arrived", || said("warned"));
+    until_true("the signal arrived", || said("warned"));
 
     site.slurm.delete(&handle).unwrap();
     site.until_state(&native, &FactState::Cancelled);
@@ -28,14 +29,14 @@ fn a_restartable_job_whose_reservation_is_cancelled_goes_back_to_the_queue_by_re
     // Two minutes later, if Slurm was not done with its end when it went back.
     let again = site.until_state(&native, &FactState::Running);
     assert_eq!((again.restarts, again.reservations.len()), (1, 0), "{again:?}");
-    until("it runs again, and its first output is kept", || said("run 1") && said("run 0"));
+    until_true("it runs again, and its first output is kept", || said("run 1") && said("run 0"));
     // A node does not start what it ended in the same second.
     for run in ["run 2", "run 3"] {
         site.slurm.cancel(&native).unwrap();
         site.until_state(&native, &FactState::Cancelled);
         site.slurm.requeue(&native).unwrap();
         site.until_state(&native, &FactState::Running);
-        until("it runs once more", || said(run));
+        until_true("it runs once more", || said(run));
     }
     site.slurm.cancel(&native).unwrap();
     site.until_state(&native, &FactState::Cancelled);

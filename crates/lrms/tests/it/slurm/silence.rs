@@ -5,8 +5,9 @@ use super::{Settings, Slurm, cores, dialect, nodes, plain, refusal};
 use bookahead_lrms::LrmsError;
 use bookahead_lrms::batch::{BatchSystem, Grade, Handle, JobSystem, ReservationSystem};
 use bookahead_lrms::command::Runner;
+use bookahead_tests::polling::until;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[track_caller]
 fn is_silent<T: std::fmt::Debug>(result: &Result<T, LrmsError>) {
@@ -49,11 +50,7 @@ fn a_controller_that_is_down_is_silent_within_the_time_out_and_keeps_what_it_had
     );
     site.cluster.start_controller().unwrap();
     // No command is run before the next probe.
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while site.slurm.look().is_err() {
-        assert!(Instant::now() < deadline, "the silence does not end");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    until(|| site.slurm.look());
     assert_eq!(site.reserved("ba.one").unwrap().interval, wanted.interval);
     assert_eq!(site.create(&wanted).unwrap(), handle);
 }

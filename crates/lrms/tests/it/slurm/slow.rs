@@ -1,7 +1,7 @@
 //! Commands that do not end while the test wants it so, and many parallel orders.
 
 use super::fake::{COMMANDS, Fakes};
-use super::{Place, Site, Slurm, cores, nodes, start, until};
+use super::{Place, Site, Slurm, cores, nodes, start};
 use crate::claiming::now;
 use bookahead_lrms::batch::{Accounts, Settings, Unit};
 use bookahead_lrms::command::{MOST_AT_ONCE, Runner};
@@ -9,6 +9,7 @@ use bookahead_lrms::{Batch, Worker, slurm};
 use bookahead_party::{Backing, BatchError, BatchOrder, BatchReport, OrderId};
 use bookahead_plan::{Capacity, Interval, Seconds, Span};
 use bookahead_protocol::ReservationId;
+use bookahead_tests::polling::until_true;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -81,7 +82,7 @@ impl Slow {
 
     /// Waits until as many commands wait as may run at the same time.
     fn until_full(&self) {
-        until("as many wait as may", || self.waiting() == MOST_AT_ONCE);
+        until_true("as many wait as may", || self.waiting() == MOST_AT_ONCE);
     }
 
     /// Number of commands that wait.

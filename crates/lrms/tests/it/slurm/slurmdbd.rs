@@ -2,8 +2,9 @@
 //! packages, in their own folder; the database has no port. They end when dropped, and the kernel kills them if the
 //! test is killed. Jobs of several users run, so it must be started as root, as slurmd must.
 
-use super::{Place, Site, start, until};
+use super::{Place, Site, start};
 use bookahead_lrms::command::{Command as OneCommand, Runner};
+use bookahead_tests::polling::until_true;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -74,7 +75,7 @@ impl Accounted {
         }
         let accounted = Accounted { site, jobs, _accounting: accounting };
         // slurmctld would not learn of projects that are created before it has registered.
-        until("slurmctld is known to slurmdbd", || {
+        until_true("slurmctld is known to slurmdbd", || {
             let shown = accounted.accounts(&["-n", "-P", "show", "cluster", "format=controlport"]);
             shown.trim().parse::<u16>().is_ok_and(|port| port != 0)
         });
@@ -240,7 +241,7 @@ impl Daemon {
     /// Waits for a line in its log; fails if it exits before.
     #[track_caller]
     fn until(&mut self, what: &str, mut is_so: impl FnMut(&str) -> bool) {
-        until(&format!("{} {what}", self.name), || {
+        until_true(&format!("{} {what}", self.name), || {
             let log = text(&self.log);
             let so = is_so(&log);
             let ended = self.child.try_wait().unwrap();

@@ -12,6 +12,7 @@ use bookahead_protocol::broker::Rules;
 use bookahead_protocol::jobs::{JobView, JobWord};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{JobId, Key, Millis, Moment, Name, Resource};
+use bookahead_tests::cases::fewer;
 use std::collections::{BTreeMap, BTreeSet};
 
 const JOBS: u128 = 3;
@@ -337,7 +338,7 @@ fn waiting(id: JobId, limit: Seconds, now: Time) -> JobView {
 
 #[test]
 fn whatever_goes_wrong_every_job_ends_and_none_runs_twice() {
-    let seeds = if std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some() { 100 } else { 400 };
+    let seeds = fewer(400);
     let (mut done, mut interrupted, mut through_both) = (0, 0, 0);
     for seed in 0..seeds {
         let world = World::new(seed).run();

@@ -2,11 +2,11 @@
 
 use super::plain::{self, Plain, could_begin};
 use super::{PLENTY, chosen};
-use crate::cases;
 use bookahead_plan::placement::Request as Wanted;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::candidates::{Budget, Excluded, Found, Progress, Search, UNIT};
 use bookahead_protocol::{Constraint, Impact, Name, Objective, Part, Rating, Request, Slot, Tres};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

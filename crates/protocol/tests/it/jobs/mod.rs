@@ -10,6 +10,7 @@ mod sites;
 use bookahead_plan::Capacity;
 use bookahead_protocol::jobs::{Site, Task};
 use bookahead_protocol::{Millis, Resource};
+use bookahead_tests::cases::fewer;
 
 /// Random numbers for fault tests, from a seed (SplitMix64).
 struct Chance(u64);
@@ -34,7 +35,7 @@ impl Chance {
 
 /// The seeds of the fault tests; a quarter of them with `./test --quick`.
 fn seeds(count: u64) -> std::ops::Range<u64> {
-    0..if std::env::var_os("BOOKAHEAD_TEST_QUICK").is_some() { count / 4 } else { count }
+    0..fewer(count)
 }
 
 fn site(name: &str, cores: u32, rate: u32) -> Site {

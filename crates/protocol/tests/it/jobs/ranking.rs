@@ -86,7 +86,7 @@ fn plain(task: &Task, site: &Site) -> [Option<f64>; 3] {
 }
 
 proptest! {
-    #![proptest_config(crate::cases(256))]
+    #![proptest_config(bookahead_tests::cases::cases(256))]
 
     #[test]
     fn delays_are_those_of_the_plain_formulas(

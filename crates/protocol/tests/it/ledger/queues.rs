@@ -1,10 +1,10 @@
 //! Probes with queues: plans with the reservations before a cut equal plans with all reservations.
 
 use super::*;
-use crate::cases;
 use bookahead_plan::Cluster;
 use bookahead_plan::placement::Prober;
 use bookahead_protocol::ledger::{Class, Priorities, Reveal};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

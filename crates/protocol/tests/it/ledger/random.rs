@@ -3,8 +3,8 @@
 
 use super::plain::{Plain, SECONDS, STEP, Wanted, Word};
 use super::*;
-use crate::cases;
 use bookahead_protocol::ledger::{HoldRules, Usage};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

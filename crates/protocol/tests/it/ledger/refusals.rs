@@ -1,11 +1,11 @@
 //! Refusals contain the reason, the blockers and alternatives, and all of it is true.
 
 use super::*;
-use crate::cases;
 use bookahead_plan::Interval;
 use bookahead_plan::placement::{Reason, Relaxation};
 use bookahead_protocol::ledger::{Limits, Maintenance, Reveal, UserLimits};
 use bookahead_protocol::problem::{Blocker, BlockerKind};
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 
 #[test]

@@ -1,8 +1,8 @@
 //! Things beside the capacity: GPUs, memory, licences. Each has its own room; a slot fits all of them.
 
 use super::*;
-use crate::cases;
 use bookahead_protocol::ledger::HoldRules;
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

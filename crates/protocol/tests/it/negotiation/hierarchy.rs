@@ -4,7 +4,6 @@
 //! sites reveal free capacity. Every start in the range of an offer is granted.
 
 use super::town::{Town, name, offered, part, reservation};
-use crate::cases;
 use bookahead_plan::placement::{Method, SlotRules, Weights};
 use bookahead_plan::{Capacity, Owner, Running, Seconds, Time, Waiting};
 use bookahead_protocol::ledger::{Rules, View, Views};
@@ -12,6 +11,7 @@ use bookahead_protocol::{
     Answer, Call, Constraint, Millis, Name, Objective, Offer, Part, Request, Requirement, ReservationId,
     Resource, Slot, State, Test, Value,
 };
+use bookahead_tests::cases::cases;
 use proptest::prelude::*;
 
 /// The sites of a grid, and the broker of each in the hierarchy.

@@ -1,25 +1,26 @@
 //! A real sshd on loopback, started by a test in its own folder with its own keys, for the account that runs the
 //! tests. It ends with the test, with all its sessions.
 
-use crate::processes::until;
-use bookahead_lrms::command::Ssh;
+use crate::polling::until_true;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// The login banner.
+/// Text that it sends at each login.
 const GREETING: &str = "Authorised users only.\n";
 
-pub(crate) struct Sshd {
+/// A machine that is reached by ssh: this one.
+pub struct Sshd {
     folder: TempDir,
     port: u16,
     daemon: Option<Child>,
 }
 
 impl Sshd {
-    pub(crate) fn start() -> Sshd {
+    /// Starts it on a free port.
+    pub fn start() -> Sshd {
         let folder = tempfile::tempdir_in("/tmp").unwrap();
         for name in ["host", "key", "wrong"] {
             make_key(&folder.path().join(name));
@@ -39,7 +40,7 @@ impl Sshd {
     }
 
     /// Starts the daemon; returns whether it listens.
-    pub(crate) fn resume(&mut self) -> bool {
+    pub fn resume(&mut self) -> bool {
         let place = self.folder.path().display();
         // A bash that takes itself for a nested one does not read the ~/.bashrc of the account.
         let config = format!(
@@ -58,7 +59,7 @@ impl Sshd {
         daemon.args(["-D", "-f"]).arg(self.path("sshd_config")).arg("-E").arg(self.path("log"));
         let mut daemon = daemon.stdin(Stdio::null()).spawn().unwrap();
         let mut listens = false;
-        until("sshd listens or ends", || {
+        until_true("sshd listens or ends", || {
             listens = self.path("pid").exists();
             listens || daemon.try_wait().unwrap().is_some()
         });
@@ -67,7 +68,7 @@ impl Sshd {
     }
 
     /// Ends the daemon and all its sessions.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         let Some(mut daemon) = self.daemon.take() else { return };
         // Sessions first: after their parent is gone, they cannot be recognised any more.
         let sessions = descendants(daemon.id());
@@ -79,37 +80,39 @@ impl Sshd {
         }
     }
 
-    /// Connects through a shared connection.
-    pub(crate) fn reached(&self) -> Ssh {
-        Ssh { control_folder: Some(self.path("c")), ..self.reached_anew() }
+    /// Its section in a configuration, as `batch.ssh` or `slurm.ssh`.
+    pub fn section(&self, name: &str) -> String {
+        let folder = self.folder.path().display();
+        format!(
+            "[{name}]\nhost = \"127.0.0.1\"\nport = {}\nuser = \"{}\"\nkey = \"{folder}/key\"\n\
+             known_hosts = \"{folder}/known_hosts\"\n",
+            self.port,
+            account()
+        )
     }
 
-    /// Opens a new connection for each call.
-    pub(crate) fn reached_anew(&self) -> Ssh {
-        Ssh {
-            user: Some(account()),
-            port: Some(self.port),
-            key_file: Some(self.path("key")),
-            known_hosts: Some(self.path("known_hosts")),
-            config_file: Some(self.path("config")),
-            ..Ssh::to("127.0.0.1")
-        }
+    /// Port on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    /// A file in its folder: `key` (accepted), `wrong` (not), `known_hosts`, `config` (empty), `log`.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub(crate) fn read(&self, name: &str) -> String {
+    /// The text of such a file, or nothing.
+    pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    pub(crate) fn log(&self) -> String {
+    /// Messages of the daemon.
+    pub fn log(&self) -> String {
         self.read("log")
     }
 
     /// Number of logins.
-    pub(crate) fn logins(&self) -> usize {
+    pub fn logins(&self) -> usize {
         self.log().lines().filter(|line| line.contains("Accepted publickey")).count()
     }
 }
@@ -120,7 +123,8 @@ impl Drop for Sshd {
     }
 }
 
-pub(crate) fn make_key(path: &Path) {
+/// Writes a new pair of keys, `path` and `path.pub`.
+pub fn make_key(path: &Path) {
     let _none = std::fs::remove_file(path);
     let mut made = Command::new("ssh-keygen");
     made.args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"]).arg(path);
@@ -128,7 +132,8 @@ pub(crate) fn make_key(path: &Path) {
     assert!(made.success());
 }
 
-fn account() -> String {
+/// Name of the account that runs the tests.
+pub fn account() -> String {
     let name = Command::new("id").arg("-un").output().unwrap().stdout;
     String::from_utf8(name).unwrap().trim().into()
 }
