@@ -13,11 +13,11 @@ use crate::error::LrmsError;
 
 /// The message that is the go-ahead of a claiming job.
 const GO: &str = "bookahead_go";
-/// Resources (`-R`), memory, priority, hold and dependencies are not among them.
+/// Resources (`-R`), priority, hold and dependencies are not among them. `-M` is a limit.
 const DIRECTIVES: Directives = Directives {
     prefix: "#BSUB",
     style: Style::Words,
-    passed: &[&["B", "N", "e=", "u="]],
+    passed: &[&["B", "M=", "N", "e=", "u="]],
     own: &["J=", "U=", "W=", "n=", "o=", "q="],
 };
 /// Slot for our message. Lower numbers are used by others: the first is a job's external status (bstatus).

@@ -5,12 +5,13 @@ use super::figures::plain_text;
 use super::{Shared, answer};
 use crate::thread::Liveness;
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Health
 ///
@@ -85,8 +86,10 @@ pub(super) async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMa
     get, path = "/openapi.json", operation_id = "openapi", tag = "operation", security(()),
     responses((status = 200, description = "The document", body = serde_json::Value, content_type = "application/json"))
 )]
-pub(super) async fn openapi(State(shared): State<Arc<Shared>>) -> Response {
-    ([(CONTENT_TYPE, "application/json")], shared.openapi.clone()).into_response()
+pub(super) async fn openapi() -> Response {
+    // Made at the first request: a start does not wait for it.
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| super::openapi::text().into());
+    ([(CONTENT_TYPE, "application/json")], TEXT.clone()).into_response()
 }
 
 /// API page
@@ -96,9 +99,10 @@ pub(super) async fn openapi(State(shared): State<Arc<Shared>>) -> Response {
     get, path = "/docs", operation_id = "docs", tag = "operation", security(()),
     responses((status = 200, description = "The page", body = String, content_type = "text/html"))
 )]
-pub(super) async fn docs(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn docs() -> Response {
+    static PAGE: LazyLock<Bytes> = LazyLock::new(|| super::pages::page(&super::openapi::document()).into());
     // The page needs only its own style. Should a text ever contain markup, nothing of it may run.
     let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
     let headers = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, policy)];
-    (headers, shared.docs.clone()).into_response()
+    (headers, PAGE.clone()).into_response()
 }

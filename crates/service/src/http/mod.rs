@@ -50,7 +50,6 @@ use crate::notify::Outbox;
 use crate::security::{Accounts, Authenticator};
 use crate::thread::PartyHandle;
 use axum::Router;
-use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::http::header::{
     AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER,
@@ -244,10 +243,6 @@ struct Shared {
     watchers: Shares<Name>,
     /// Requests through trusted proxies, by client address.
     proxied: Shares<Source>,
-    /// Serialized OpenAPI document.
-    openapi: Bytes,
-    /// The same as a page.
-    docs: Bytes,
 }
 
 impl Shared {
@@ -277,8 +272,6 @@ impl Shared {
             watchers: Shares::quarters(limits.watchers),
             // Without a total, which `reading` and `places` bound: it only limits single addresses.
             proxied: Shares::new(usize::MAX, limits.connections_per_address),
-            openapi: openapi::text().into(),
-            docs: pages::page(&openapi::document()).into(),
             party,
             authenticator,
             accounts,
@@ -331,8 +324,6 @@ impl Shared {
             output_reads: self.output_reads.clone(),
             watchers: self.watchers.clone(),
             proxied: self.proxied.clone(),
-            openapi: self.openapi.clone(),
-            docs: self.docs.clone(),
         }
     }
 }

@@ -223,7 +223,7 @@ fn a_holder_that_was_taken_over_writes_nothing_and_loses_its_lease() {
     old.append(&notes(0..2)).unwrap().wait().unwrap();
     // As if the process had been stopped for so long that the lease is over.
     server.sql("over", "UPDATE bookahead.party SET lease_until = now() - interval '1 hour'");
-    let (new, replay) = open(&url, SECOND).unwrap();
+    let (new, replay) = open(&url, 60 * SECOND).unwrap();
     assert!(new.lease().epoch() > old.lease().epoch());
     assert_eq!(replay.events.len(), 2);
     let why = old.append(&notes(2..3)).and_then(bookahead_service::journal::Ticket::wait).unwrap_err();

@@ -263,6 +263,16 @@ fn what_cannot_be_submitted_is_refused_with_the_reason() {
 #[test]
 fn an_array_in_any_spelling_is_one_job() {
     let mut site = plain(&cores());
+    // Under the account of the service they are refused.
+    let folder = site.cluster.folder().to_owned();
+    let settings = Settings {
+        conf: Some(site.cluster.conf()),
+        bin: site.cluster.commands(),
+        output: Some(folder),
+        ..Settings::new(vec![cores()])
+    };
+    let runner = Runner::local(Duration::from_secs(30)).becoming(vec!["env".into()]);
+    site.slurm = Slurm::new(runner, settings);
     let spellings = ["--arr=1-3", "--ar 1-3", "-Ha1-3", "-n1 -Ha 1-3", "--hold --arra=1-3"];
     for (at, spelling) in spellings.iter().enumerate() {
         let text = format!("#!/bin/sh\n#SBATCH {spelling}\nsleep 100\n");
@@ -314,7 +324,7 @@ fn under_the_account_of_the_service_a_script_takes_no_more_than_its_job_was_give
     let id = submit(&mut site, "job_2", script(harmless));
     site.until_state(&id, &FactState::Done { exit: 0 });
     let shown = site.by_hand("scontrol", &["show", "job", &id]).out;
-    for kept in ["JobName=job_2 ", "Comment=a # b", "Partition=main", "Nice=0 "] {
+    for kept in ["JobName=job_2\n", "Comment=a # b", "Partition=main", "Nice=0 "] {
         assert!(shown.contains(kept), "{kept}: {shown}");
     }
     // On whole nodes the job has their memory anyway.
