@@ -6,7 +6,7 @@
 use super::answer::{Refusal, ToldCode};
 use super::listener::{PeerAddress, Source};
 use super::observe::{Line, Traced};
-use super::serve::{Authenticated, Peer};
+use super::serve::Peer;
 use super::shares::{Full, Place, Shares};
 use super::{Shared, observe, serve, session};
 use crate::clock::Clock;
@@ -174,6 +174,7 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
             return refusal.into_response();
         }
     };
+    serve::authenticated(request.extensions());
     let arrived = async {
         // The body is read before a slot for the work is taken: slow clients must not occupy those.
         let of_address = shared.proxied_place(&request)?;
@@ -189,8 +190,7 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
     let logged = changes(&request).then(|| line.clone());
     let trace = request.extensions().get::<Traced>().cloned().unwrap_or_default().trace;
     request.extensions_mut().insert(Requester::new(identity, Origin { trace, via }, logged));
-    let mut response = next.run(request).await;
-    response.extensions_mut().insert(Authenticated);
+    let response = next.run(request).await;
     let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
     // Handlers have noted a more specific outcome, if they know one.
     line.note_outcome(told.unwrap_or(response.status().as_str()));

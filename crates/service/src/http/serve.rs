@@ -218,9 +218,16 @@ struct Reception {
     silent: Silent,
 }
 
-/// Marks the response to a request whose caller was authenticated.
-#[derive(Clone, Copy)]
-pub(super) struct Authenticated;
+/// Extension of a request: its connection.
+#[derive(Clone)]
+struct Carrier(Arc<Connected>);
+
+/// Notes that the caller of a request is known, so that its connection is not closed for others.
+pub(super) fn authenticated(extensions: &Extensions) {
+    if let Some(Carrier(connected)) = extensions.get() {
+        connected.authenticated();
+    }
+}
 
 impl Reception {
     /// Handles a connection from its handshake to its end.
@@ -292,18 +299,11 @@ impl Reception {
             heard.store(true, Ordering::Relaxed);
             let mut request = request.map(|body| Body::new(Timed { body, patience, deadline: None }));
             request.extensions_mut().insert(ConnectInfo(peer));
-            // At each request: a connection may live longer than the routes it began with.
-            let answered = TowerToHyperService::new(live.borrow().router.clone()).call(request);
-            let connected = connected.clone();
-            async move {
-                let answer = answered.await;
-                let is_known =
-                    answer.as_ref().is_ok_and(|answer| answer.extensions().get::<Authenticated>().is_some());
-                if let Some(connected) = connected.filter(|_| is_known) {
-                    connected.authenticated();
-                }
-                answer
+            if let Some(connected) = &connected {
+                request.extensions_mut().insert(Carrier(connected.clone()));
             }
+            // At each request: a connection may live longer than the routes it began with.
+            TowerToHyperService::new(live.borrow().router.clone()).call(request)
         });
         let builder = protocol(&bounds, http2);
         let has_spoken = Arc::new(AtomicBool::new(false));
