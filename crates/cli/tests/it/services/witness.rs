@@ -12,11 +12,12 @@ use super::negotiation::Phase;
 use bookahead_api as api;
 use bookahead_plan::Time;
 use bookahead_protocol::ReservationId;
+use bookahead_service::daemon::JOURNAL;
+use bookahead_service::journal::{self, Store};
 use bookahead_tests::polling::until_async;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Observes brokers and three sites.
 pub(crate) struct Witness {
@@ -149,21 +150,28 @@ fn children(journal: &Path) -> BTreeMap<ReservationId, ReservationId> {
     children
 }
 
-/// The records of a journal, by `journal export`.
+/// The records of a journal, as `journal export` writes them. Read here, because a new process for each look takes more
+/// time of the processors than everything else that the tests of crash points do.
 pub(crate) fn exported(journal: &Path) -> Vec<Value> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bookahead"));
-    let exported = command.args(["journal", "export"]).arg(journal).output().unwrap();
-    assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
-    let lines = String::from_utf8(exported.stdout).unwrap();
+    let mut lines = Vec::new();
+    let exported = read(journal, |journal| journal::export(journal, &mut lines));
+    exported.unwrap_or_else(|why| panic!("{}: {why}", journal.display()));
+    let lines = String::from_utf8(lines).unwrap();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Whether `journal check` accepts a journal.
+/// Checks a journal as `journal check` does.
 pub(crate) fn check_journal(journal: &Path) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bookahead"));
-    let checked = command.args(["journal", "check"]).arg(journal).output().unwrap();
-    let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(checked.status.success() && said.contains("checksums are correct"), "{checked:?}");
+    let report = read(journal, journal::check);
+    let report = report.unwrap_or_else(|why| panic!("{}: {why}", journal.display()));
+    assert!(report.is_sound() && report.to_string().contains("checksums are correct"), "{report}");
+}
+
+/// Reads a journal in a thread of its own, because the one in PostgreSQL brings its own async runtime.
+fn read<T: Send>(journal: &Path, how: impl FnOnce(Store) -> T + Send) -> T {
+    let path = if journal.is_dir() { journal.join(JOURNAL) } else { journal.to_owned() };
+    let store = Store::parse(&path, Path::new("")).unwrap();
+    std::thread::scope(|scope| scope.spawn(|| how(store)).join().unwrap())
 }
 
 impl Seen {
