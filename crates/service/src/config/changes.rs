@@ -1,9 +1,12 @@
 //! The fields in which a new configuration differs from that of a running service, and which of them a running service
 //! can take over. All others need a restart, because threads, files or stored state depend on them.
 
+use super::common::Common;
 use bookahead_party::Role;
+use ring::digest::{SHA256, digest};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 const OF_BOTH: [&str; 15] = [
@@ -50,6 +53,47 @@ impl Changes {
         let (changed, fixed) = differences(&old, &new).into_iter().partition(|field| can_change(field));
         Ok(Changes { changed, fixed })
     }
+}
+
+/// Digests of the files that a reload reads again, by the fields that name them. Token files are not among them: they
+/// are read again whenever they change.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FileDigests(BTreeMap<String, Vec<u8>>);
+
+impl FileDigests {
+    /// A file that cannot be read has none; who uses it reports the error.
+    pub(crate) fn of(config: &Common<'_>, base: &Path) -> FileDigests {
+        let files = named_files(config).into_iter();
+        let read = files.filter_map(|(field, path)| Some((field, std::fs::read(base.join(path)).ok()?)));
+        FileDigests(read.map(|(field, bytes)| (field, digest(&SHA256, &bytes).as_ref().to_vec())).collect())
+    }
+
+    /// Files with another content than before, as entries of [`Changes::changed`].
+    pub(crate) fn changed_since(&self, old: &FileDigests) -> impl Iterator<Item = String> {
+        let differs =
+            |(field, digest): &(&String, &Vec<u8>)| old.0.get(*field).is_some_and(|old| old != *digest);
+        self.0.iter().filter(differs).map(|(field, _)| format!("content of {field}"))
+    }
+}
+
+fn named_files(config: &Common<'_>) -> Vec<(String, PathBuf)> {
+    let (security, calls) = (config.security, config.calls);
+    let tls = security.tls.as_ref();
+    let single = [
+        ("security.keys", security.keys.as_ref()),
+        ("security.tls.certificate", tls.map(|tls| &tls.certificate)),
+        ("security.tls.key", tls.map(|tls| &tls.key)),
+        ("security.tls.client_ca", tls.and_then(|tls| tls.client_ca.as_ref())),
+        ("calls.ca", calls.ca.as_ref()),
+        ("calls.certificate", calls.certificate.as_ref()),
+        ("calls.key", calls.key.as_ref()),
+    ];
+    let single = single.into_iter().filter_map(|(field, path)| Some((field.to_owned(), path?.clone())));
+    let brokers = security.brokers.iter().map(|broker| {
+        let field = format!("security.broker {}", broker.name);
+        (field, broker.key.clone())
+    });
+    single.chain(brokers).collect()
 }
 
 /// Fields that differ. Those of tables at the top are named one by one.

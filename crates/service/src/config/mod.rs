@@ -33,7 +33,7 @@ pub use bookahead_protocol::broker::LeftOut;
 pub use bookahead_protocol::deadline::Scheme;
 pub use bookahead_protocol::ledger::Reveal;
 pub use broker::{BrokerConfig, BrokerRules};
-pub(crate) use changes::Changes;
+pub(crate) use changes::{Changes, FileDigests};
 pub use common::{BrokerLink, Calls, ClockConfig, JOURNAL, Listeners, PeerLink};
 pub(crate) use common::{Common, url_below};
 pub use error::{ConfigError, Step, Wrong, check_name, percentage};

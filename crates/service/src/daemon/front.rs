@@ -5,7 +5,7 @@ use super::own_keys::{sessions_key, share_keys};
 use super::reload::{Current, Reload};
 use super::running::Running;
 use super::{DaemonError, VERSION};
-use crate::config::{BrokerLink, Calls, Common, url_below};
+use crate::config::{BrokerLink, Calls, Common, FileDigests, url_below};
 use crate::http::listener::{Listen, Listener, UNIX};
 use crate::http::serve::{Bounds, Live};
 use crate::http::{
@@ -39,6 +39,8 @@ pub(super) struct Doorstep {
     pub(super) authenticator: Authenticator,
     pub(super) tls: Option<Arc<rustls::ServerConfig>>,
     pub(super) brokers: Vec<(BrokerLink, Credentials)>,
+    /// Of the files that were read.
+    pub(super) files: FileDigests,
 }
 
 impl Common<'_> {
@@ -48,6 +50,8 @@ impl Common<'_> {
 
     pub(super) fn doorstep(&self, base: &Path) -> Result<Doorstep, DaemonError> {
         self.store(base)?;
+        // First: a file that changes meanwhile differs at the next reload.
+        let files = FileDigests::of(self, base);
         let authenticator = self.security.for_service(self.name).authenticator(base)?;
         for address in self.tcp_addresses() {
             self.security.may_listen(address, &authenticator)?;
@@ -62,7 +66,7 @@ impl Common<'_> {
             credentials.client(&broker.url)?;
             brokers.push((broker, credentials));
         }
-        Ok(Doorstep { authenticator, tls, brokers })
+        Ok(Doorstep { authenticator, tls, brokers, files })
     }
 
     async fn share_keys(&self, base: &Path, state: &Path) -> Result<(), DaemonError> {
@@ -75,7 +79,7 @@ impl Common<'_> {
 
     /// Creates the state folder and listens, but accepts no connections yet.
     pub(super) async fn listen(&self, base: &Path, state: &Path) -> Result<Front, DaemonError> {
-        let Doorstep { mut authenticator, tls, brokers } = self.doorstep(base)?;
+        let Doorstep { mut authenticator, tls, brokers, files } = self.doorstep(base)?;
         state_folder(state)?;
         self.share_keys(base, state).await?;
         if let Some(sign_in) = authenticator.sign_in_mut() {
@@ -127,6 +131,7 @@ impl Common<'_> {
             identity: None,
             projects: self.security.projects.clone(),
             base: base.to_owned(),
+            files,
             key: None,
             epochs: Arc::default(),
             addresses,
@@ -169,6 +174,7 @@ pub(super) struct Front {
     pub(super) projects: Projects,
     /// Folder that paths are relative to.
     base: PathBuf,
+    files: FileDigests,
     /// Signs tokens for brokers without a token file.
     key: Option<Arc<CallsKey>>,
     /// Processes of callers.
@@ -260,6 +266,7 @@ impl Front {
             heartbeat,
             identity,
             base,
+            files,
             key,
             addresses,
             stopping,
@@ -278,7 +285,7 @@ impl Front {
         for at in &addresses {
             tracing::info!(event = "listening", party = %party.name(), %at, url, "listening");
         }
-        let reload = Reload { base, config, party, routes, live, authenticator, registrations, key };
+        let reload = Reload { base, files, config, party, routes, live, authenticator, registrations, key };
         // `serve` has set it.
         let serving = serving.map_or_else(|| tokio::spawn(async {}), |(_, serving)| serving);
         Running::new(thread, role, addresses, url, reload, stopping.0, serving, tasks)

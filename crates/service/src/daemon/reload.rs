@@ -5,7 +5,7 @@ use super::broker::{configure, for_unnamed, peers};
 use super::front::{Credentials, Doorstep, bounds, mint_with};
 use super::site::projects_of;
 use super::{DaemonError, Running};
-use crate::config::{BrokerConfig, BrokerLink, Changes, Common, PeerLink, SiteConfig};
+use crate::config::{BrokerConfig, BrokerLink, Changes, Common, FileDigests, PeerLink, SiteConfig};
 use crate::http::serve::Live;
 use crate::http::{Projects, Routes, Settings};
 use crate::peers::PeerCalls;
@@ -20,6 +20,8 @@ use tokio::sync::watch;
 /// Everything of a running service that a new configuration can change.
 pub(super) struct Reload {
     pub(super) base: PathBuf,
+    /// Files of the configuration in use.
+    pub(super) files: FileDigests,
     pub(super) config: Current,
     pub(super) party: PartyHandle,
     pub(super) routes: Routes,
@@ -47,17 +49,18 @@ struct Prepared {
     settings: Settings,
     tls: Option<Arc<ServerConfig>>,
     brokers: Vec<(BrokerLink, Credentials)>,
+    files: FileDigests,
 }
 
 impl Running {
-    /// Takes over a new configuration of this site. Returns the changed fields. If that fails, nothing has changed.
+    /// Takes over a new configuration of this site. Returns the changed fields and files. If that fails, nothing has changed.
     pub fn reload_site(&mut self, new: &SiteConfig) -> Result<Vec<String>, DaemonError> {
         let done = self.reload.site(new);
         self.reload.routes.note_reload(done.is_ok());
         done
     }
 
-    /// Takes over a new configuration of this broker. Returns the changed fields. If that fails, nothing has changed.
+    /// Takes over a new configuration of this broker. Returns the changed fields and files. If that fails, nothing has changed.
     pub fn reload_broker(&mut self, new: &BrokerConfig) -> Result<Vec<String>, DaemonError> {
         let done = self.reload.broker(new);
         self.reload.routes.note_reload(done.is_ok());
@@ -80,9 +83,9 @@ impl Reload {
         let rules = new.rules()?;
         let prepared = self.prepare(&Common::from(new), projects_of(new))?;
         self.party.tell(Input::Rules(NewRules::Site(Box::new(rules))));
-        self.put_in_place(prepared);
+        let files = self.put_in_place(prepared);
         self.config = Current::Site(Box::new(new.clone()));
-        Ok(changes.changed)
+        Ok(changes.changed.into_iter().chain(files).collect())
     }
 
     fn broker(&mut self, new: &BrokerConfig) -> Result<Vec<String>, DaemonError> {
@@ -101,33 +104,38 @@ impl Reload {
         let prepared = self.prepare(&Common::from(new), new.security.projects.clone())?;
         // The broker keeps its own seed of identities.
         self.party.tell(Input::Rules(NewRules::Broker(Box::new(new.rules(0)))));
-        self.put_in_place(prepared);
+        let files = self.put_in_place(prepared);
         if let Current::Broker { config, calls, peers } = &mut self.config {
             configure(calls, &with_credentials);
             calls.set_options(&unnamed);
             peers.send_replace(with_credentials);
             **config = new.clone();
         }
-        Ok(changes.changed)
+        Ok(changes.changed.into_iter().chain(files).collect())
     }
 
     fn prepare(&self, new: &Common<'_>, projects: Projects) -> Result<Prepared, DaemonError> {
-        let Doorstep { authenticator, tls, mut brokers } = new.doorstep(&self.base)?;
+        let Doorstep { authenticator, tls, mut brokers, files } = new.doorstep(&self.base)?;
         let authenticator = Arc::new(authenticator.succeeding(&self.authenticator)?);
         if let Some(key) = &self.key {
             mint_with(&mut brokers, key);
         }
         let accounts = Arc::new(Accounts::new(new.security));
         let settings = Settings { authenticator, accounts, limits: new.limits.clone(), projects };
-        Ok(Prepared { settings, tls, brokers })
+        Ok(Prepared { settings, tls, brokers, files })
     }
 
-    fn put_in_place(&mut self, Prepared { settings, tls, brokers }: Prepared) {
+    /// Returns the files with a new content.
+    fn put_in_place(&mut self, prepared: Prepared) -> Vec<String> {
+        let Prepared { settings, tls, brokers, files } = prepared;
         self.authenticator = settings.authenticator.clone();
         let bounds = Arc::new(bounds(&settings.limits));
         self.routes = self.routes.with(settings);
         self.live.send_replace(Live { router: self.routes.router(), bounds, tls });
         self.registrations.send_replace(brokers);
+        let changed = files.changed_since(&self.files).collect();
+        self.files = files;
+        changed
     }
 }
 

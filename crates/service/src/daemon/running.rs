@@ -5,7 +5,7 @@ use super::reload::Reload;
 use crate::config::Wrong;
 use crate::http::Stopper;
 use crate::http::listener::Listen;
-use crate::journal::JournalError;
+use crate::journal::{Database, JournalError};
 use crate::security::SecurityError;
 use crate::thread::{PartyError, PartyHandle, PartyThread};
 use bookahead_api as api;
@@ -14,7 +14,7 @@ use bookahead_lrms::LrmsError;
 use bookahead_protocol::Name;
 use bookahead_protocol::ledger::RulesError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet};
@@ -154,22 +154,52 @@ fn listening_hint(at: &Listen, cause: &io::Error) -> &'static str {
     }
 }
 
+fn is_database(path: &Path) -> bool {
+    path.to_str().is_some_and(Database::is_url)
+}
+
 impl DaemonError {
     /// Further advice, if the message has none.
     pub fn hint(&self) -> Option<&'static str> {
         let DaemonError::Party(PartyError::Journal(why)) = self else { return None };
         match why {
-            JournalError::Storage { .. } if why.is_full_disk() => {
-                Some("free space on the disk and start again; acknowledged calls are safe")
-            }
-            JournalError::Storage { .. } | JournalError::Poisoned { .. } => {
-                Some("check the disk and start again; acknowledged calls are safe")
-            }
+            JournalError::Storage { path, .. } => Some(match (is_database(path), why.is_full_disk()) {
+                (false, true) => "free space on the disk and start again; acknowledged calls are safe",
+                (false, false) => "check the disk and start again; acknowledged calls are safe",
+                (true, true) => {
+                    "free space on the disk of the database server and start again; acknowledged calls are safe"
+                }
+                (true, false) => {
+                    "check the database server, the network to it, and the URL in state, and start again; \
+                     acknowledged calls are safe"
+                }
+            }),
+            JournalError::Poisoned { .. } => Some("acknowledged calls are safe"),
             JournalError::LeaseLost { .. } => Some(
                 "acknowledged calls are safe; another process takes over, and started again, this one stands by",
             ),
             JournalError::Damaged { .. } => Some("to list all damage: bookahead journal check FILE"),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_a_database_do_not_advise_to_check_the_disk_here() {
+        let hint = |path: &str, full| {
+            let (path, doing, why) = (path.into(), "writing", "no".to_owned());
+            let failed = JournalError::Storage { path, doing, why, full };
+            DaemonError::from(PartyError::from(failed)).hint().unwrap()
+        };
+        for full in [true, false] {
+            let text = hint("postgres://north@db.example.org/bookahead", full);
+            assert!(text.contains("database server"), "{text}");
+            assert!(hint("/var/lib/bookahead/journal.db", full).contains("disk and start again"));
+        }
+        assert!(!hint("postgresql://north@db.example.org/bookahead", false).contains("disk"));
     }
 }

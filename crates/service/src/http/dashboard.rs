@@ -151,17 +151,17 @@ async fn file(Path(name): Path<String>, headers_in: HeaderMap) -> Result<Respons
         return Err(Refusal::new(api::Code::NotFound, "there is no such file"));
     };
     let tag = &*TAG;
+    // Asked for each time, and answered in a few bytes while it is the same: after an update of the service the files
+    // must fit together.
+    let caching = [(CACHE_CONTROL, HeaderValue::from_static("no-cache")), (ETAG, tag.clone())];
     if headers_in.get(IF_NONE_MATCH).is_some_and(|known| known == tag) {
-        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag.clone())]).into_response());
+        return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
     }
     let kind = match name.rsplit_once('.') {
         Some((_, "css")) => "text/css; charset=utf-8",
         Some((_, "svg")) => "image/svg+xml",
         _ => "text/javascript; charset=utf-8",
     };
-    // Asked for each time, and answered in a few bytes while it is the same: after an update of the service the files
-    // must fit together.
-    let caching = [(CACHE_CONTROL, HeaderValue::from_static("no-cache")), (ETAG, tag.clone())];
     Ok((headers(kind), caching, *content).into_response())
 }
 

@@ -1,4 +1,4 @@
-//! Observability of requests: the trace (W3C Trace Context), which is passed on with every call that a request
+//! What all answers have in common, and the observability of requests: the trace (W3C Trace Context), which is passed on with every call that a request
 //! causes; duration and status for metrics; and, if a request may change something or is refused, one audit line
 //! with caller, address, subject and outcome. The line is written even if the client has disconnected. Tokens never
 //! get here.
@@ -9,7 +9,8 @@ use super::serve::peer;
 use super::{Shared, requester};
 use crate::security::Identity;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, Method};
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bookahead_api::Code;
@@ -39,6 +40,8 @@ pub(super) async fn observe(State(shared): State<Arc<Shared>>, mut request: Requ
         response = Refusal::new(Code::Unavailable, why).into_response();
     }
     shared.metrics.answered(&route, method, response.status().as_u16(), began.elapsed());
+    // Answers differ by caller. Another user of the browser, or of a proxy, must not find them in its cache.
+    response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     requester::tell_clock(shared.party.clock(), response.headers_mut());
     response
 }

@@ -1,10 +1,10 @@
 //! Contents of a request: body, id in the path, query parameters, and idempotency key, with which one call at a
 //! time is in progress. Errors are problems that name the place.
 
-use super::Shared;
 use super::answer::Refusal;
 use super::limits::Checked;
 use super::requester::{Changing, Requester};
+use super::{MOST_OPEN_BODY, Shared};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -69,14 +69,37 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 async fn arrived(request: Request, shared: &Arc<Shared>) -> Result<Bytes, Refusal> {
+    // Behind the guard, which has read the body already, there is a requester.
+    let is_open = request.extensions().get::<Requester>().is_none();
     // A client that sends slowly is disconnected ([`super::serve`]).
     let arrived = Bytes::from_request(request, shared).await;
-    arrived.map_err(|rejection| broken(&rejection, shared.limits.most_body))
+    arrived.map_err(|rejection| {
+        let limit = if is_open { BodyLimit::Open } else { BodyLimit::Configured(shared.limits.most_body) };
+        broken(&rejection, limit)
+    })
 }
 
-pub(super) fn broken(rejection: &BytesRejection, most: usize) -> Refusal {
+/// Which limit of a body applies.
+#[derive(Clone, Copy)]
+pub(super) enum BodyLimit {
+    /// That of routes without authentication.
+    Open,
+    Configured(usize),
+}
+
+pub(super) fn broken(rejection: &BytesRejection, limit: BodyLimit) -> Refusal {
     if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return Refusal::new(Code::TooLarge, format!("the body is larger than {most} bytes"));
+        let why = match limit {
+            BodyLimit::Open => {
+                format!(
+                    "the body is larger than {MOST_OPEN_BODY} bytes, the limit of calls without authentication"
+                )
+            }
+            BodyLimit::Configured(most) => {
+                format!("the body is larger than {most} bytes, the limit server.most_body of this service")
+            }
+        };
+        return Refusal::new(Code::TooLarge, why);
     }
     Refusal::bad_request(format!("the body did not arrive completely: {}", rejection.body_text()))
 }

@@ -6,6 +6,7 @@
 use super::answer::{Refusal, ToldCode};
 use super::listener::{PeerAddress, Source};
 use super::observe::{Line, Traced};
+use super::request::{BodyLimit, broken};
 use super::serve::Peer;
 use super::shares::{Full, Place, Shares};
 use super::{Shared, observe, serve, session};
@@ -236,7 +237,8 @@ impl Shared {
         let mut bare = Request::new(body);
         DefaultBodyLimit::max(self.limits.most_body).apply(&mut bare);
         let whole = Bytes::from_request(bare, self).await;
-        let whole = whole.map_err(|rejection| super::request::broken(&rejection, self.limits.most_body))?;
+        let whole =
+            whole.map_err(|rejection| broken(&rejection, BodyLimit::Configured(self.limits.most_body)))?;
         Ok(Request::from_parts(parts, whole.into()))
     }
 

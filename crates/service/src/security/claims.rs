@@ -298,7 +298,7 @@ mod mint_tests {
 
     #[test]
     fn a_token_of_our_own_says_what_it_was_made_for() {
-        let secret = Secret::new(&[7; 32]).unwrap();
+        let secret = Secret::for_test(7);
         let claims = Claims {
             user: "ada".into(),
             roles: BTreeSet::from([Role::User, Role::Reader]),

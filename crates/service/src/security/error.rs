@@ -49,6 +49,11 @@ pub enum KeyFault {
     )]
     ShortSecret { found: usize, least: usize },
     #[error(
+        "the secret has only {found} different bytes and must have at least {least}, so it can be guessed; make one with: \
+         openssl rand -base64 48"
+    )]
+    WeakSecret { found: usize, least: usize },
+    #[error(
         "it is neither a JWKS document nor public keys in PEM; if it is a secret, write `secret:` or `base64:` before it"
     )]
     Unmarked,

@@ -10,10 +10,15 @@ use ring::signature::{
     RSA_PKCS1_2048_8192_SHA512, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey,
 };
 use ring::{agreement, hmac};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Shortest secret in bytes: the output length of SHA-256, as RFC 7518 requires.
 const LEAST_SECRET: usize = 32;
+
+/// Fewest different bytes of a secret. Of 10 million random ones with 32 hexadecimal digits one has fewer; typed
+/// patterns usually have fewer.
+const LEAST_DIFFERENT: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Algorithm {
@@ -46,16 +51,33 @@ impl Algorithm {
 pub struct Secret(hmac::Key);
 
 impl Secret {
-    /// From at least 32 bytes.
+    /// From at least 32 bytes, of which at least 8 are different.
     pub fn new(bytes: &[u8]) -> Result<Secret, KeyFault> {
         if bytes.len() < LEAST_SECRET {
             return Err(KeyFault::ShortSecret { found: bytes.len(), least: LEAST_SECRET });
+        }
+        let different = bytes.iter().collect::<BTreeSet<_>>().len();
+        if different < LEAST_DIFFERENT {
+            return Err(KeyFault::WeakSecret { found: different, least: LEAST_DIFFERENT });
         }
         Ok(Secret(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 
     pub(crate) fn sign(&self, message: &[u8]) -> hmac::Tag {
         hmac::sign(&self.0, message)
+    }
+}
+
+#[cfg(test)]
+impl Secret {
+    pub(super) fn bytes_for_test(seed: u8) -> [u8; 32] {
+        let mut bytes = [seed; 32];
+        bytes[1..9].copy_from_slice(b"01234567");
+        bytes
+    }
+
+    pub(super) fn for_test(seed: u8) -> Secret {
+        Secret::new(&Secret::bytes_for_test(seed)).unwrap()
     }
 }
 
@@ -203,6 +225,11 @@ mod tests {
     #[test]
     fn a_secret_is_long_enough_and_never_shown() {
         assert_eq!(Secret::new(&[7; 31]).unwrap_err(), KeyFault::ShortSecret { found: 31, least: 32 });
+        for weak in [&[b'a'; 43][..], &b"abcabd".repeat(8), &b"1234567".repeat(9)] {
+            let why = Secret::new(weak).unwrap_err();
+            assert!(matches!(why, KeyFault::WeakSecret { found: 1..8, least: 8 }), "{why}");
+            assert!(why.to_string().contains("openssl rand"), "{why}");
+        }
         let key = Key::secret(Secret::new(b"0123456789abcdef0123456789abcdef").unwrap());
         assert!(!format!("{key:?}").contains("0123"), "{key:?}");
     }

@@ -336,6 +336,17 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_of_one_letter_is_refused_in_every_form() {
+        // The last letter of base64 must have no stray bits.
+        let (raw, encoded) = ("a".repeat(43), "a".repeat(42) + "Y");
+        let jwk = format!("{{\"kty\":\"oct\",\"k\":\"{encoded}\"}}");
+        for text in [format!("secret:{raw}"), format!("base64:{encoded}="), jwk] {
+            let why = Keys::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(why.contains("different bytes") && !why.contains("aaa"), "{text}: {why}");
+        }
+    }
+
+    #[test]
     fn what_is_not_recognised_is_not_a_secret() {
         let pem = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n\
                    -----END PUBLIC KEY-----\n";
@@ -359,7 +370,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
-        std::fs::write(&path, [SECRET, &[7; 40]].concat()).unwrap();
+        std::fs::write(&path, [SECRET, &Secret::bytes_for_test(7)].concat()).unwrap();
         let with = |mode| {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             Keys::read(&path)

@@ -29,7 +29,7 @@ impl Grid {
         let trusted =
             TrustedBroker { name: "grid".into(), key: "grid.pub".into(), audience: Some(service.to_owned()) };
         let brokers = TrustedBrokers::read(&[trusted], self.folder.path()).unwrap();
-        let keys = Keys::of_secret(Secret::new(&[7; 32]).unwrap());
+        let keys = Keys::of_secret(Secret::for_test(7));
         Authenticator::new(keys, TokenRules::default()).with_brokers(brokers)
     }
 
@@ -182,7 +182,7 @@ fn a_token_cannot_choose_how_the_key_of_a_broker_is_used() {
     // With the `kid` of the broker, only the broker's key counts; without it, that key is not used.
     let header = URL_SAFE_NO_PAD.encode(json!({"alg": "HS256", "kid": kid}).to_string());
     let signed = format!("{header}.{payload}");
-    let tag = Secret::new(&[7; 32]).unwrap().sign(signed.as_bytes());
+    let tag = Secret::for_test(7).sign(signed.as_bytes());
     let by_our_secret = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag));
     assert_eq!(identify(&north, &by_our_secret, &[], NOW).unwrap_err().status, 401);
     let claims = claims_of(&token);
@@ -224,7 +224,8 @@ fn settings_that_make_no_sense_are_errors() {
         key: key.into(),
         audience: audience.map(ToOwned::to_owned),
     };
-    std::fs::write(grid.folder.path().join("secret"), [&b"secret:"[..], &[7; 40]].concat()).unwrap();
+    std::fs::write(grid.folder.path().join("secret"), [&b"secret:"[..], &Secret::bytes_for_test(7)].concat())
+        .unwrap();
     let good = trusted("grid", "grid.pub", Some("north"));
     for (brokers, what) in [
         (vec![trusted("grid", "none.pub", Some("north"))], "none.pub"),

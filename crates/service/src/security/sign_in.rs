@@ -359,9 +359,16 @@ impl SignIn {
         if !all["nonce"].as_str().is_some_and(|told| same(told, nonce)) {
             return Err(TokenFault::Claims("nonce is not that of this sign-in"));
         }
-        // A token may be for several audiences; `azp` says who asked for it.
-        if all["azp"].as_str().is_some_and(|asked| asked != client) {
-            return Err(TokenFault::Audience);
+        // A token may be for several audiences; `azp` says who asked for it (OpenID Connect Core, 3.1.3.7).
+        match &all["azp"] {
+            Value::String(asked) if asked == client => {}
+            Value::Null if all["aud"].as_array().is_none_or(|audiences| audiences.len() <= 1) => {}
+            Value::Null => {
+                return Err(TokenFault::Claims(
+                    "aud names several audiences, and azp, who asked for it, is missing",
+                ));
+            }
+            _ => return Err(TokenFault::Audience),
         }
         let user = all[&self.settings.user_claim].as_str().and_then(user_name);
         let user = user.ok_or(TokenFault::Claims("the claim of user_claim has no name of a user"))?;
@@ -468,6 +475,8 @@ mod tests {
         assert_eq!((known.user.as_str(), known.roles.contains(&Role::User)), ("a-1", true));
         let named = settings("user_claim = \"preferred_username\"");
         assert_eq!(identity(&json!({}), &named).unwrap().user.as_str(), "ada");
+        assert!(identity(&json!({"aud": ["pages"]}), &plain).is_ok());
+        assert!(identity(&json!({"aud": ["pages", "other"], "azp": "pages"}), &plain).is_ok());
         let operator = identity(&json!({"roles": ["operator", "broker"]}), &plain).unwrap();
         assert_eq!(operator.roles, [Role::Operator].into());
         for (more, what) in [
@@ -475,6 +484,9 @@ mod tests {
             (json!({"nonce": null}), "nonce"),
             (json!({"aud": "other"}), "audience"),
             (json!({"aud": ["pages", "other"], "azp": "other"}), "audience"),
+            (json!({"aud": ["pages", "other"]}), "azp"),
+            (json!({"aud": ["pages", "pages"], "azp": null}), "azp"),
+            (json!({"azp": ["pages"]}), "audience"),
             (json!({"iss": "http://localhost:82"}), "issuer"),
             (json!({"exp": NOW - 60}), "expired"),
         ] {

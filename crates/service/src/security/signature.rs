@@ -157,11 +157,12 @@ mod tests {
 
     #[test]
     fn a_key_is_chosen_by_its_name() {
-        let secret = |id: &str, byte: u8| json!({"kty": "oct", "kid": id, "k": encoded([byte; 32])});
+        let secret =
+            |id: &str, byte: u8| json!({"kty": "oct", "kid": id, "k": encoded(Secret::bytes_for_test(byte))});
         let keys = keys(&[secret("old", 1), secret("new", 2)]);
         let token = |header: &str, byte: u8| {
             let signed = format!("{}.e30", encoded(header));
-            let tag = Secret::new(&[byte; 32]).unwrap().sign(signed.as_bytes());
+            let tag = Secret::for_test(byte).sign(signed.as_bytes());
             format!("{signed}.{}", encoded(tag))
         };
         let named = r#"{"alg":"HS256","kid":"new"}"#;
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_extension_that_must_be_understood_is_refused_whatever_it_is() {
-        let key = json!({"kty": "oct", "k": encoded([1; 32])});
+        let key = json!({"kty": "oct", "k": encoded(Secret::bytes_for_test(1))});
         for critical in [
             "null",
             "[]",
@@ -204,7 +205,7 @@ mod tests {
         ] {
             let header = format!("{{\"alg\":\"HS256\",\"exp\":1,\"b64\":true,\"crit\":{critical}}}");
             let signed = format!("{}.e30", encoded(header));
-            let tag = Secret::new(&[1; 32]).unwrap().sign(signed.as_bytes());
+            let tag = Secret::for_test(1).sign(signed.as_bytes());
             let fault =
                 signed_content(&format!("{signed}.{}", encoded(tag)), &keys(std::slice::from_ref(&key)));
             let expected = TokenFault::Malformed("it needs an unsupported extension (crit)");

@@ -300,6 +300,28 @@ async fn parties_that_ask_who_calls_know_each_other_by_their_tokens_also_by_new_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_reload_names_the_files_with_a_new_content() {
+    let folder = TempDir::new().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        private(&path);
+        Keys::read(&path).unwrap()
+    };
+    write("secret.key", &new_secret().unwrap());
+    let config = north(None, "[limits]\ncount = 1\n[security]\nkeys = \"secret.key\"\n");
+    let more = north(None, "[limits]\ncount = 2\n[security]\nkeys = \"secret.key\"\n");
+    let mut site = daemon::site(&config, folder.path(), OnLostJournal::Ask).await.unwrap();
+    assert_eq!(site.reload_site(&config).unwrap(), Vec::<String>::new());
+    let keys = write("secret.key", &new_secret().unwrap());
+    assert_eq!(site.reload_site(&more).unwrap(), ["limits.count", "content of security.keys"]);
+    let ada = with_token(site.url(), signed(&keys, "ada", Role::User));
+    ada.list(&api::ListQuery::default()).await.unwrap();
+    assert_eq!(site.reload_site(&more).unwrap(), Vec::<String>::new());
+    stop(site).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_living_workload_in_faster_time_is_there_from_the_beginning() {
     let folder = TempDir::new().unwrap();
     let origin = api::Timestamp::nearest(bookahead_plan::Time(jiff::Timestamp::now().as_second()));

@@ -12,7 +12,12 @@ use std::collections::BTreeSet;
 const NOW: i64 = 1_800_000_000;
 
 fn secret() -> Secret {
-    Secret::new(&[7; 32]).unwrap()
+    Secret::new(&bytes(7)).unwrap()
+}
+
+/// Bytes of a secret.
+fn bytes(last: u8) -> Vec<u8> {
+    [&b"0123456789abcdef0123456789abcdef"[..], &[last]].concat()
 }
 
 fn authenticator() -> Authenticator {
@@ -78,7 +83,7 @@ fn without_a_valid_token_nobody_is_let_in() {
     refused(&authenticator, &[("authorization", &good), ("authorization", &good)], Code::Unauthenticated);
     let endless = format!("Bearer {}", "A".repeat(9000));
     assert!(refused(&authenticator, &[("authorization", &endless)], Code::Unauthenticated).contains("8192"));
-    let other = mint(&Secret::new(&[8; 32]).unwrap(), &claims("ada", &[Role::User]));
+    let other = mint(&Secret::new(&bytes(8)).unwrap(), &claims("ada", &[Role::User]));
     refused(&authenticator, &[("authorization", &format!("Bearer {other}"))], Code::Unauthenticated);
 }
 
@@ -111,7 +116,7 @@ fn a_token_without_a_role_of_ours_lets_nobody_in() {
 
 #[test]
 fn refusals_do_not_repeat_the_token() {
-    let token = mint(&Secret::new(&[8; 32]).unwrap(), &claims("ada", &[Role::User]));
+    let token = mint(&Secret::new(&bytes(8)).unwrap(), &claims("ada", &[Role::User]));
     for wrong in [token.as_str(), &token[..40], "hunter2.hunter2.hunter2", "hunter2"] {
         let problem =
             identify(&authenticator(), &[("authorization", &format!("Bearer {wrong}"))]).unwrap_err();
@@ -231,7 +236,7 @@ fn keys_are_read_anew_and_a_bad_file_is_refused() {
         #[cfg(unix)]
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     };
-    let secret = |byte: u8| [b"secret:", &[byte; 32][..]].concat();
+    let secret = |byte: u8| [&b"secret:"[..], &bytes(byte)].concat();
     write(&secret(7));
     let read = |before: &Authenticator| {
         let keys = Keys::read(&path).ok()?;
@@ -239,7 +244,7 @@ fn keys_are_read_anew_and_a_bad_file_is_refused() {
     };
     let authenticator = Authenticator::new(Keys::read(&path).unwrap(), TokenRules::default());
     let old = [("authorization", &*bearer("ada", &[Role::User]))];
-    let new = mint(&Secret::new(&[8; 32]).unwrap(), &claims("ada", &[Role::User]));
+    let new = mint(&Secret::new(&bytes(8)).unwrap(), &claims("ada", &[Role::User]));
     let new = [("authorization", &*format!("Bearer {new}"))];
     assert!(identify(&authenticator, &old).is_ok() && identify(&authenticator, &new).is_err());
     let public = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n\

@@ -16,7 +16,7 @@ async fn a_body_may_be_only_so_large() {
     assert_eq!(ada.send("POST", "/v1/reservations", &key, &fits).await.status, 201);
     let large = ada.send("POST", "/v1/reservations", &key, &(fits + " ")).await;
     assert_eq!(large.problem(), (413, "too-large".into()));
-    assert!(large.body.contains("1000"), "{}", large.body);
+    assert!(large.body.contains("1000 bytes, the limit server.most_body"), "{}", large.body);
     north.end().await;
 }
 

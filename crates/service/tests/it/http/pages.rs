@@ -49,7 +49,8 @@ async fn files_of_the_page_are_served_once() {
     let file = nobody.get("/dashboard/main.js").await;
     assert_eq!((file.status, file.header("content-type")), (200, Some("text/javascript; charset=utf-8")));
     let tag = file.header("etag").unwrap();
-    assert_eq!(nobody.send("GET", "/dashboard/main.js", &[("if-none-match", tag)], "").await.status, 304);
+    let same = nobody.send("GET", "/dashboard/main.js", &[("if-none-match", tag)], "").await;
+    assert_eq!((same.status, same.header("cache-control")), (304, Some("no-cache")));
     for nothing in ["/dashboard/other.js", "/dashboard/..%2f..%2fCargo.toml", "/dashboard/"] {
         assert_eq!(nobody.get(nothing).await.status, 404, "{nothing}");
     }
@@ -78,6 +79,31 @@ async fn a_cookie_is_as_good_as_a_token_but_not_for_other_pages() {
     let out = browser.send("DELETE", "/v1/session", &own, "").await;
     assert!(out.header("set-cookie").unwrap().contains("Max-Age=0"));
     assert_eq!(out.document(200)["user"], Value::Null);
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_to_a_user_is_left_in_a_cache() {
+    let north = North::start().await;
+    let browser = Wire::new(north.address, None);
+    let cookie = signed_in(&browser, "ada", Role::User).await;
+    let with_cookie = [("cookie", cookie.as_str())];
+    for path in [
+        "/",
+        "/v1/session",
+        "/v1/reservations",
+        "/v1/reservations/rsv_1",
+        "/v1/calendar.ics",
+        "/v1/usage",
+        "/v1/nothing",
+    ] {
+        for (caller, headers) in [(&browser, &with_cookie[..]), (&north.ada(), &[])] {
+            let reply = caller.send("GET", path, headers, "").await;
+            assert_eq!(reply.header("cache-control"), Some("no-store"), "{path}");
+        }
+    }
+    let reply = browser.send("GET", "/v1/reservations", &[("cookie", "bookahead-session=wrong")], "").await;
+    assert_eq!((reply.status, reply.header("cache-control")), (401, Some("no-store")));
     north.end().await;
 }
 
@@ -132,7 +158,14 @@ async fn callers_that_are_not_known_send_small_documents_only() {
     let north = North::start().await;
     let nobody = Wire::new(north.address, None);
     let large = json!({ "token": "x".repeat(20_000) });
-    assert_eq!(nobody.post("/v1/session", &large).await.status, 413);
-    assert_eq!(nobody.post("/v1/times", &large).await.status, 413);
+    for route in ["/v1/session", "/v1/times"] {
+        let refused = nobody.post(route, &large).await;
+        assert_eq!(refused.problem(), (413, "too-large".into()));
+        assert!(
+            refused.body.contains("16384 bytes"),
+            "not another limit than that applied: {}",
+            refused.body
+        );
+    }
     north.end().await;
 }

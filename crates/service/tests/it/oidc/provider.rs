@@ -57,7 +57,7 @@ impl Fault {
 }
 
 /// The secret that a provider with [`Fault::Oct`] publishes.
-pub(super) const PUBLISHED_SECRET: [u8; 32] = [9; 32];
+pub(super) const PUBLISHED_SECRET: [u8; 32] = *b"a secret that everybody can read";
 
 pub(super) struct IdentityProvider {
     pub(super) issuer: String,
