@@ -2,6 +2,7 @@
 //! request once, or repeats it with the same key until an answer arrives or patience runs out.
 
 use crate::error::ClientError;
+use crate::internal::{OutsideOnly, internal_host};
 use crate::message::{Order, Reply, ServerClock, behalf, sendable, value_of};
 use crate::options::Options;
 use crate::{make, options};
@@ -285,7 +286,16 @@ impl Client {
 /// HTTP client for one server: no proxy, no redirects, TLS with ring.
 pub(crate) fn http(url: &str, options: &Options) -> Result<reqwest::Client, ClientError> {
     let tls = options::config(url, options)?;
-    let builder = reqwest::Client::builder();
+    let mut builder = reqwest::Client::builder();
+    if options.outside_only {
+        if let Some(address) = internal_host(url) {
+            return Err(bad_url(
+                url,
+                &format!("{address} is an address of this machine or a private network"),
+            ));
+        }
+        builder = builder.dns_resolver(OutsideOnly);
+    }
     let builder = match url.strip_prefix(UNIX) {
         None => builder,
         #[cfg(unix)]

@@ -37,6 +37,9 @@ pub struct Options {
     pub quiet: Duration,
     /// Largest answer that is read, in bytes.
     pub most_bytes: usize,
+    /// Refuse addresses of this machine and of private networks, also those that the name of a host resolves to. For
+    /// addresses that others choose.
+    pub outside_only: bool,
     /// User on whose behalf calls are made. Default: the user of the token.
     pub user: Option<Name>,
     /// Roles of that user.
@@ -93,6 +96,7 @@ impl Default for Options {
             quiet: Duration::from_secs(90),
             // Bounds the memory that a faulty server can make the client use.
             most_bytes: 64 * 1024 * 1024,
+            outside_only: false,
             user: None,
             roles: Vec::new(),
         }
@@ -112,6 +116,7 @@ impl fmt::Debug for Options {
             .field("patience", &self.patience)
             .field("quiet", &self.quiet)
             .field("most_bytes", &self.most_bytes)
+            .field("outside_only", &self.outside_only)
             .field("user", &self.user)
             .field("roles", &self.roles)
             .finish()

@@ -11,7 +11,7 @@ use crate::peer_clock;
 use crate::security::{CallsKey, carries_tokens};
 use crate::thread::{PartyHandle, ReadKind};
 use bookahead_api as api;
-use bookahead_client::{Client, ClientError, JobOutput, Options, TokenMinter};
+use bookahead_client::{Client, ClientError, JobOutput, Options, TokenMinter, internal_host};
 use bookahead_party::{Heartbeat, Input, JobCall, Origin, PeerCall, PeerRequest};
 use bookahead_protocol::jobs::JobRequest;
 use bookahead_protocol::problem::{Problem, Why};
@@ -121,6 +121,20 @@ impl PeerCalls {
                 tracing::warn!(event = "peer_unusable", peer = %name, url, "cannot call this peer: {why}");
             }
         }
+    }
+
+    /// Refuses the address of a party that registers itself, if it may not have an internal one. A name is checked
+    /// whenever it is resolved for a connection.
+    pub(crate) fn admit(&self, name: &Name, url: &str) -> Result<(), Problem> {
+        let configured = |peer: &Peer| matches!(peer.named, NamedBy::Configuration { .. });
+        if !self.options().outside_only || self.peers().get(name).is_some_and(configured) {
+            return Ok(());
+        }
+        let Some(address) = url.split(',').find_map(internal_host) else { return Ok(()) };
+        Err(Problem::new(Why::NotAdmittedAsPeer(format!(
+            "{name} registers {address}, an address of this machine or a private network; set its url to another one, \
+             or, at the broker, open_to_private_addresses = true or a [[peer]]"
+        ))))
     }
 
     /// Learns the addresses of registered peers.

@@ -99,6 +99,21 @@ async fn files_that_cannot_be_used_are_named() {
 }
 
 #[tokio::test]
+async fn an_address_that_others_chose_is_outside_also_if_a_name_leads_to_it() {
+    let mut server = Server::start([Act::answer(200, &json!({"resources": []}))]).await;
+    let outside = Options { outside_only: true, ..options() };
+    let error = Client::new(&server.url, outside.clone()).unwrap_err();
+    assert!(matches!(&error, ClientError::BadUrl { why, .. } if why.contains("private network")), "{error}");
+    // The name is fine until it is resolved.
+    let named = server.url.replace("127.0.0.1", "localhost");
+    let error = Client::new(&named, outside).unwrap().resources().await.unwrap_err();
+    assert!(error.was_not_sent() && error.to_string().contains("private network"), "{error}");
+    assert!(server.heard_nothing_more());
+    let inside = Client::new(&named, options()).unwrap();
+    assert!(inside.resources().await.unwrap().resources.is_empty());
+}
+
+#[tokio::test]
 async fn a_server_without_tls_is_not_said_to_have_a_wrong_certificate() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());

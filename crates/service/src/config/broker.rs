@@ -39,6 +39,7 @@ pub struct BrokerConfig {
     #[serde(default = "default_history", deserialize_with = "history")]
     pub history: Length,
     pub open: Option<bool>,
+    pub open_to_private_addresses: Option<bool>,
     #[serde(default = "default_heartbeat")]
     pub heartbeat: Length,
     #[serde(default = "default_job_window")]
@@ -204,6 +205,15 @@ impl BrokerConfig {
         self.open.unwrap_or(!guarded && tcp.all(|address| address.ip().to_canonical().is_loopback()))
     }
 
+    /// Whether parties may register addresses of this machine or a private network. By default only if no other
+    /// machine can call this broker, directly or through a proxy.
+    pub fn is_open_to_private_addresses(&self) -> bool {
+        let mut tcp = Listeners::tcp_addresses(self.listen.as_ref());
+        let is_local = tcp.all(|address| address.ip().to_canonical().is_loopback());
+        let has_proxy = self.url.is_some() || !self.server.trusted_proxies.is_empty();
+        self.open_to_private_addresses.unwrap_or(is_local && !has_proxy)
+    }
+
     /// Whether callers are authenticated, or the operator trusts all of them. Otherwise the broker must not vouch
     /// for them.
     pub(crate) fn knows_callers(&self) -> bool {
@@ -277,6 +287,21 @@ mod tests {
         assert!(guarded("192.0.2.1:7400", "keys = \"k\""));
         assert!(guarded("127.0.0.1:7400", "keys = \"k\""));
         assert!(guarded("127.0.0.1:7400", "issuer = \"https://id.example.org\"\naudience = \"grid\""));
+    }
+
+    #[test]
+    fn private_addresses_may_register_only_where_no_other_machine_can_call() {
+        let may = |text: &str| {
+            read(&format!("name = \"grid\"\nopen = true\n{text}")).unwrap().is_open_to_private_addresses()
+        };
+        assert!(may("") && may("listen = \"127.0.0.1:7400\"") && may("listen = \"unix:grid.sock\""));
+        assert!(
+            !may("listen = \"0.0.0.0:7400\"") && !may("listen = [\"127.0.0.1:7400\", \"192.0.2.1:7400\"]")
+        );
+        assert!(!may("url = \"https://grid.example.org\""));
+        assert!(!may("[server]\ntrusted_proxies = [\"127.0.0.1\"]"));
+        assert!(may("listen = \"0.0.0.0:7400\"\nopen_to_private_addresses = true"));
+        assert!(!may("open_to_private_addresses = false"));
     }
 
     #[test]

@@ -38,10 +38,11 @@ impl SiteConfig {
 impl BrokerConfig {
     /// All fields as TOML with comments. Fails if a path is not UTF-8.
     pub fn print(&self) -> Result<String, toml::ser::Error> {
-        // Both defaults depend on other fields, so they are printed as resolved.
+        // These defaults depend on other fields, so they are printed as resolved.
         let state = printed(self.state.as_ref(), self.state(Path::new("")));
         let (state, open) = (Some(state), Some(self.is_open()));
-        let config = BrokerConfig { state, open, ..self.clone() };
+        let open_to_private_addresses = Some(self.is_open_to_private_addresses());
+        let config = BrokerConfig { state, open, open_to_private_addresses, ..self.clone() };
         Ok(head("broker", &self.name) + &filled(BROKER, &values(&config)?))
     }
 }
@@ -264,7 +265,13 @@ mod tests {
         let broker = read(text).expect("a broker");
         let printed = broker.print().expect("a broker");
         let again = read(&printed).expect(&printed);
-        assert_eq!(again, BrokerConfig { state: again.state.clone(), open: Some(true), ..broker });
+        let resolved = BrokerConfig {
+            state: again.state.clone(),
+            open: Some(true),
+            open_to_private_addresses: Some(broker.is_open_to_private_addresses()),
+            ..broker
+        };
+        assert_eq!(again, resolved);
     }
 
     /// The required fields of all tables.

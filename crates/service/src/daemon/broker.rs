@@ -118,7 +118,8 @@ pub fn check_broker(config: &BrokerConfig, base: &Path) -> Result<(), DaemonErro
 /// it at other peers. A certificate proves the caller's identity and cannot be reused by them.
 pub(super) fn for_unnamed(config: &BrokerConfig, base: &Path) -> Result<Options, DaemonError> {
     let calls = Calls { token_file: None, ..config.calls.clone() };
-    Ok(Credentials::new(&calls, None, base)?.options().clone())
+    let options = Credentials::new(&calls, None, base)?.options().clone();
+    Ok(Options { outside_only: !config.is_open_to_private_addresses(), ..options })
 }
 
 /// A warning if several peers see the same token, because each could use it at the others.

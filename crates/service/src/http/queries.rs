@@ -283,6 +283,9 @@ pub(super) async fn register(
         return Err(Refusal::bad_request(why));
     }
     requester.is_about(&heartbeat.name);
+    if let JobOutputs::AtPeers(calls) = &shared.outputs {
+        calls.admit(&heartbeat.name, &heartbeat.url)?;
+    }
     // An address without authentication identifies no caller; a Unix socket identifies the account.
     let is_known = is_local || !shared.authenticator.is_open();
     let registered_by = is_known.then(|| requester.subject().clone());

@@ -3,7 +3,8 @@
 use crate::daemon::{GRID, book, broker, north, private, registered, signed, site, stop, wanted, with_token};
 use crate::fake_peer::FakePeer;
 use bookahead_api as api;
-use bookahead_client::{Client, Options};
+use bookahead_client::{Client, ClientError, Options};
+use bookahead_protocol::Name;
 use bookahead_service::config::{BrokerConfig, SiteConfig};
 use bookahead_service::daemon::{self, OnLostJournal};
 use bookahead_service::security::{Keys, Role, new_secret, own_account};
@@ -63,6 +64,10 @@ fn write(path: &Path, text: &str) {
 
 /// A site at this address registers with a broker.
 async fn register(broker: &Client, name: &str, url: &str) {
+    try_to_register(broker, name, url).await.unwrap();
+}
+
+async fn try_to_register(broker: &Client, name: &str, url: &str) -> Result<(), ClientError> {
     let heartbeat = api::Heartbeat {
         name: name.into(),
         url: url.to_owned(),
@@ -75,7 +80,7 @@ async fn register(broker: &Client, name: &str, url: &str) {
         changes: None,
         version: None,
     };
-    broker.heartbeat(&heartbeat).await.unwrap();
+    broker.heartbeat(&heartbeat).await
 }
 
 /// Waits for a call on behalf of a user, not just a heartbeat.
@@ -86,6 +91,42 @@ async fn asked_for(asked: &Client, peer: &FakePeer, user: &str) {
         peer.received().iter().any(|one| one.user.as_deref() == Some(user)).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_party_that_registers_itself_cannot_make_a_broker_call_internal_services() {
+    let realm = Realm::new();
+    let (named, internal) = (FakePeer::site("north").await, FakePeer::site("internal").await);
+    let by_name = internal.url.replace("127.0.0.1", "localhost");
+    for may in [false, true] {
+        let text = format!(
+            "{GRID}open = true\nopen_to_private_addresses = {may}\n[security]\nkeys = \"secret.key\"\n\
+             [[peer]]\nname = \"north\"\nurl = \"{}\"\n",
+            named.url
+        );
+        let grid = daemon::broker(&broker(&text), realm.path()).await.unwrap();
+        let asked = with_token(grid.url(), realm.token("ada", Role::User));
+        let registering = with_token(grid.url(), realm.token("internal", Role::Broker));
+        registered(&asked, "north").await;
+        if may {
+            try_to_register(&registering, "internal", &internal.url).await.unwrap();
+            until_some("it is called", || async { internal.received().first().cloned() }).await;
+        } else {
+            let why = try_to_register(&registering, "internal", &internal.url).await.unwrap_err();
+            let detail = &why.problem().unwrap().detail;
+            assert!(detail.contains("127.0.0.1") && detail.contains("open_to_private_addresses"), "{detail}");
+            // The name is resolved for each connection, and may have had another address before.
+            register(&registering, "internal", &by_name).await;
+            until_some("its heartbeats were missed", || async {
+                let sites = asked.sites().await.unwrap().sites;
+                let silent = |site: &api::Site| site.state == api::Reachability::Silent;
+                sites.into_iter().find(|site| site.name == Name::from("internal") && silent(site))
+            })
+            .await;
+            assert!(internal.received().is_empty(), "{:?}", internal.received());
+        }
+        stop(grid).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
