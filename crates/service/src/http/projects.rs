@@ -1,10 +1,11 @@
 //! Sharing with a project: `project:physics` in a request stands for the users that the configuration names as its
 //! members. The name is replaced here, so that sites, brokers and batch systems only know users. A later change of the
-//! members changes no reservation.
+//! members changes no reservation. Only members and operators may name a project: the answer lists its members. For
+//! all others it does not exist.
 
 use super::answer::Refusal;
 use bookahead_api as api;
-use bookahead_protocol::Name;
+use bookahead_protocol::{Caller, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a project is told from a user.
@@ -16,7 +17,7 @@ pub type Projects = BTreeMap<Name, BTreeSet<Name>>;
 /// Replaces projects by their users, except the one who asks. The protocol bounds their number.
 pub(super) fn replace(
     projects: &Projects,
-    requester: &Name,
+    caller: &Caller,
     request: &mut api::Request,
 ) -> Result<(), Refusal> {
     let mut users = BTreeSet::new();
@@ -24,8 +25,9 @@ pub(super) fn replace(
         match name.as_str().strip_prefix(PREFIX) {
             None => drop(users.insert(name)),
             Some(project) => {
-                let members = projects.get(&project.into()).ok_or_else(|| unknown(project, projects))?;
-                users.extend(members.iter().filter(|user| *user != requester).cloned());
+                let members = projects.get(&project.into()).filter(|members| may_name(caller, members));
+                let members = members.ok_or_else(|| unknown(project, projects, caller))?;
+                users.extend(members.iter().filter(|user| **user != caller.user).cloned());
             }
         }
     }
@@ -33,12 +35,17 @@ pub(super) fn replace(
     Ok(())
 }
 
-fn unknown(project: &str, projects: &Projects) -> Refusal {
-    let known: Vec<&str> = projects.keys().map(Name::as_str).collect();
-    Refusal::bad_request(if known.is_empty() {
-        format!("unknown project {project}: this service knows no projects; name the users")
+fn may_name(caller: &Caller, members: &BTreeSet<Name>) -> bool {
+    members.contains(&caller.user) || caller.is_operator()
+}
+
+fn unknown(project: &str, projects: &Projects, caller: &Caller) -> Refusal {
+    let own = projects.iter().filter(|(_, members)| may_name(caller, members));
+    let own: Vec<&str> = own.map(|(name, _)| name.as_str()).collect();
+    Refusal::bad_request(if own.is_empty() {
+        format!("unknown project {project}: you are in no project here; name the users")
     } else {
-        format!("unknown project {project}; there are: {}", known.join(", "))
+        format!("unknown project {project}; you are in: {}", own.join(", "))
     })
 }
 
@@ -46,32 +53,36 @@ fn unknown(project: &str, projects: &Projects) -> Refusal {
 mod tests {
     use super::*;
 
-    fn shared_with(names: &[&str]) -> Result<Vec<Name>, String> {
-        let projects = [("chem", &["eve", "ada"][..]), ("physics", &["ada", "bob"])];
+    fn shared_by(user: &str, roles: &[&str], names: &[&str]) -> Result<Vec<Name>, String> {
+        let projects = [("chem", &["eve", "ada"][..]), ("physics", &["ada", "bob"]), ("secret", &["eve"])];
         let projects: Projects = projects
             .into_iter()
             .map(|(project, users)| (project.into(), users.iter().map(|user| Name::from(*user)).collect()))
             .collect();
         let mut request = api::Request::new(Vec::new(), Vec::new());
         request.shared_with = names.iter().map(|name| Name::from(*name)).collect();
-        replace(&projects, &"ada".into(), &mut request).map_err(|refusal| format!("{refusal:?}"))?;
+        let caller =
+            Caller { user: user.into(), roles: roles.iter().map(|role| Name::from(*role)).collect() };
+        replace(&projects, &caller, &mut request).map_err(|refusal| format!("{refusal:?}"))?;
         Ok(request.shared_with)
     }
 
     #[test]
     fn a_project_stands_for_its_users_and_each_is_named_once() {
+        let shared_with = |names| shared_by("ada", &[], names);
         assert_eq!(shared_with(&["zoe", "project:physics", "bob"]), Ok(vec!["bob".into(), "zoe".into()]));
         assert_eq!(shared_with(&["project:physics", "project:chem"]), Ok(vec!["bob".into(), "eve".into()]));
         assert_eq!(shared_with(&["physics"]), Ok(vec!["physics".into()]));
+        assert_eq!(shared_by("root", &["operator"], &["project:secret"]), Ok(vec!["eve".into()]));
     }
 
     #[test]
-    fn an_unknown_project_is_refused_with_those_there_are() {
-        let refused = shared_with(&["project:phys"]).unwrap_err();
-        assert!(refused.contains("unknown project phys; there are: chem, physics"), "{refused}");
-        let request = &mut api::Request::new(Vec::new(), Vec::new());
-        request.shared_with = vec!["project:x".into()];
-        let refused = format!("{:?}", replace(&Projects::new(), &"ada".into(), request).unwrap_err());
-        assert!(refused.contains("knows no projects"), "{refused}");
+    fn a_project_of_others_is_refused_like_one_that_does_not_exist() {
+        for name in ["project:secret", "project:phys"] {
+            let refused = shared_by("ada", &["broker"], &[name]).unwrap_err();
+            assert!(refused.contains("you are in: chem, physics") && !refused.contains("eve"), "{refused}");
+        }
+        let refused = shared_by("mallory", &[], &["project:physics"]).unwrap_err();
+        assert!(refused.contains("you are in no project") && !refused.contains("chem"), "{refused}");
     }
 }

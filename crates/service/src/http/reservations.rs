@@ -70,7 +70,7 @@ pub(super) async fn reserve(
         party_key = key.with_terms(&reserve.request);
     }
     let request = reserve.request.clone();
-    projects::replace(&shared.projects, requester.user(), &mut reserve.request)?;
+    projects::replace(&shared.projects, &requester.caller(), &mut reserve.request)?;
     let answer = shared.command(&requester, party_key, reserve.call(id)).await?;
     let reserved = answer::reservation(answer).map_err(|refusal| refusal.for_request(&request))?;
     Ok(Written::new(reserved)?.created())
@@ -200,7 +200,7 @@ pub(super) async fn change(
     }
     only_fixed(&change.request)?;
     let request = change.request.clone();
-    projects::replace(&command.shared.projects, command.requester.user(), &mut change.request)?;
+    projects::replace(&command.shared.projects, &command.requester.caller(), &mut change.request)?;
     let call = change.call(command.id, version);
     command.change(call).await.map_err(|refusal| refusal.for_request(&request))
 }
@@ -308,7 +308,7 @@ pub(super) async fn probe(
     shared.check_webhook(&probe.request)?;
     shared.settle(&requester, &mut probe.request).await?;
     let request = probe.request.clone();
-    projects::replace(&shared.projects, requester.user(), &mut probe.request)?;
+    projects::replace(&shared.projects, &requester.caller(), &mut probe.request)?;
     let (answer, look_age) = shared.probe(&requester, probe.into()).await?;
     let maintenance = shared.maintenance_for(&request).await?;
     answer::offers(answer, look_age, maintenance).map_err(|refusal| refusal.for_request(&request))
