@@ -2,8 +2,9 @@
 //! links and titles of documents.
 
 use crate::markdown::Page;
-use crate::repository::{File, files, packages, root};
+use crate::repository::{File, cargo, files, output, packages, root};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Workspace packages that each package may import. Benches and tests may import anything.
@@ -159,6 +160,28 @@ fn every_package_takes_the_lints_of_the_workspace() {
     let manifests = files("/Cargo.toml");
     let without = manifests.iter().filter(|file| !takes(file));
     assert_none("a package does not say [lints] workspace = true", without.map(|file| file.name.clone()));
+}
+
+/// Otherwise the tests of one package would compile most dependencies a second time, with fewer features. Examples are
+/// for copying, so they have only what they need.
+#[test]
+fn one_package_is_tested_with_the_dependencies_that_all_have_in_common() {
+    let together = features(&["--workspace"]);
+    assert_none(
+        "name the features in tests/Cargo.toml, or in the dev-dependencies of the package",
+        packages().iter().filter(|package| name(package).starts_with("bookahead")).flat_map(|package| {
+            let alone = features(&["--package", name(package)]);
+            let other = alone.difference(&together).cloned().collect::<Vec<_>>();
+            other.into_iter().map(|other| format!("{} alone has {other}", name(package)))
+        }),
+    );
+}
+
+/// Dependencies in tests, each with its version and features.
+fn features(packages: &[&str]) -> BTreeSet<String> {
+    let tree = ["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]"];
+    let listed = output(cargo().args(tree).args(packages));
+    listed.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
 }
 
 #[test]
