@@ -126,9 +126,16 @@ impl Description {
     }
 
     /// Approximate memory use.
-    pub(crate) fn bytes(&self) -> usize {
-        let labels = self.labels.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        let texts = [&self.name, &self.note, &self.priority].into_iter().flatten();
+    pub fn bytes(&self) -> usize {
+        self.priority.as_ref().map_or(0, String::len) + self.text_bytes()
+    }
+
+    /// The same without the priority class.
+    pub(crate) fn text_bytes(&self) -> usize {
+        /// Of the text of a label in its map, besides the characters.
+        const LABEL: usize = 64;
+        let labels = self.labels.iter().map(|(key, value)| LABEL + key.len() + value.len()).sum::<usize>();
+        let texts = [&self.name, &self.note].into_iter().flatten();
         texts.map(String::len).sum::<usize>() + labels
     }
 }

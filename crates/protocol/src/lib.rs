@@ -16,6 +16,7 @@
 //! - [`deadline`]: how long a hold should last
 //! - [`flaw`]: deliberate protocol faults, for tests
 //! - [`jobs`]: choosing sites for jobs without a reservation
+//! - [`per_user`]: bounds on what is remembered of each user and of all
 
 pub mod broker;
 pub mod candidates;
@@ -32,9 +33,10 @@ pub mod level;
 pub mod life_cycle;
 pub mod message;
 pub mod missing;
-mod per_user;
+pub mod per_user;
 pub mod problem;
 pub mod request;
+mod shortened;
 mod speed;
 pub mod tres;
 

@@ -20,7 +20,7 @@ use crate::step::{
 use bookahead_protocol::broker::{Booking, Broker as Head, Effects, Event, Outcome, Rules};
 use bookahead_protocol::ledger::Because;
 use bookahead_protocol::problem::{Problem, Why};
-use bookahead_protocol::{Call, Envelope, JobId, Key, Moment, Name, ReservationId, State};
+use bookahead_protocol::{Call, Envelope, JobId, Key, Moment, Name, State};
 use jobs::{Around, Jobs, Seen, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,10 +43,6 @@ pub struct Broker {
     /// Recent changes of its reservations, for brokers above.
     changes: Arc<Changes>,
     about: Heartbeat,
-    /// The booking that each key was used for, so that a key is never used for two. Derived from the
-    /// bookings.
-    keys: BTreeMap<Key, ReservationId>,
-    keys_of: BTreeSet<(ReservationId, Key)>,
     /// The sender's name for all calls to the head. Replies are matched by key.
     caller: Name,
     // The fields below are lost in a crash.
@@ -92,8 +88,6 @@ impl Broker {
             register_changes: 0,
             changes: Arc::default(),
             about,
-            keys: BTreeMap::new(),
-            keys_of: BTreeSet::new(),
             caller: Name::from("caller"),
             waiting: BTreeMap::new(),
             origins: BTreeMap::new(),
@@ -114,9 +108,9 @@ impl Broker {
     fn call(&mut self, call: CallId, envelope: &Envelope, origin: &Origin, step: &mut Step) {
         let key = envelope.key;
         // A key must not be used for two reservations. Queries have no effect, so their keys do not matter.
-        let known = self.keys.get(&key).filter(|_| !envelope.call.only_asks());
+        let known = self.head.answered_about(key).filter(|_| !envelope.call.only_asks());
         let under_way = self.waiting.get(&key);
-        if known.is_some_and(|known| Some(*known) != envelope.call.id())
+        if known.is_some_and(|known| Some(known) != envelope.call.id())
             || under_way.is_some_and(|waiting| waiting.call != envelope.call)
         {
             return step.out.answer(call, Problem::new(Why::KeyTaken(key)));
@@ -145,7 +139,6 @@ impl Broker {
 
     fn carry_out(&mut self, effects: Effects, origin: &Origin, step: &mut Step) {
         for event in effects.events {
-            self.note_keys(&event);
             self.note_change(&event);
             if let Some(notice) = self.notice(step.now, &event) {
                 step.out.notices.push((step.out.events.len(), notice));
@@ -228,23 +221,6 @@ impl Broker {
         {
             Arc::make_mut(&mut self.changes).note(*id);
             self.register_changes += 1;
-        }
-    }
-
-    fn note_keys(&mut self, event: &Event) {
-        match event {
-            Event::Answered { id, answered } => {
-                self.keys.insert(answered.key, *id);
-                self.keys_of.insert((*id, answered.key));
-            }
-            Event::Forgot { id } => {
-                let keys = self.keys_of.range((*id, Key(u128::MIN))..=(*id, Key(u128::MAX)));
-                for (id, key) in keys.copied().collect::<Vec<_>>() {
-                    self.keys_of.remove(&(id, key));
-                    self.keys.remove(&key);
-                }
-            }
-            _ => {}
         }
     }
 
@@ -334,20 +310,13 @@ impl Party for Broker {
         self.head = Head::restore(self.rules.clone(), state.bookings);
         let peers: Vec<Name> = self.register.up().map(|known| known.said.name.clone()).collect();
         peers.iter().for_each(|peer| self.introduce(peer));
-        let keys =
-            self.head.bookings().flat_map(|booking| booking.answered_keys().map(|key| (booking.id, key)));
-        self.keys_of = keys.collect();
-        self.keys = self.keys_of.iter().map(|(id, key)| (*key, *id)).collect();
         self.jobs.restore(&state.jobs);
         Ok(())
     }
 
     fn apply(&mut self, event: &BrokerEvent) {
         match event {
-            BrokerEvent::Booking(event) => {
-                self.head.apply(event);
-                self.note_keys(event);
-            }
+            BrokerEvent::Booking(event) => self.head.apply(event),
             BrokerEvent::Job(event) => self.jobs.apply(event),
         }
     }
@@ -469,8 +438,6 @@ impl Party for Broker {
             register_changes: self.register_changes,
             changes: self.changes.clone(),
             about: self.about.clone(),
-            keys: BTreeMap::new(),
-            keys_of: BTreeSet::new(),
             caller: self.caller.clone(),
             waiting: BTreeMap::new(),
             origins: BTreeMap::new(),

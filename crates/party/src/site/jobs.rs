@@ -3,7 +3,8 @@
 
 use crate::batch::{Ended, Job, JobState};
 use bookahead_plan::{Seconds, Time};
-use bookahead_protocol::{JobId, Key, ReservationId};
+use bookahead_protocol::per_user::{Most, PerUser};
+use bookahead_protocol::{JobId, Key, Moment, ReservationId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -174,6 +175,13 @@ impl Record {
     }
 }
 
+/// Most bytes of jobs that are over, of one user and of all: thousands of usual scripts. A user may submit and cancel any
+/// number of jobs, because only live ones count for its limits.
+const MOST_OVER: Most = Most { each: 16 << 20, all: 64 << 20 };
+
+/// Approximate memory use of a job without its work and its texts.
+const JOB_BYTES: usize = 1_024;
+
 /// All jobs of a site.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<Record>", into = "Vec<Record>")]
@@ -183,11 +191,13 @@ pub struct Jobs {
     by_key: BTreeMap<Key, JobId>,
     live: BTreeSet<JobId>,
     over: BTreeSet<(Time, JobId)>,
+    /// The same with their bytes.
+    over_bytes: PerUser<JobId, ()>,
     to_warn: BTreeSet<JobId>,
 }
 
 impl Jobs {
-    /// Applies an event. Also drops jobs that ended longer ago than `retention`.
+    /// Applies an event. Also drops jobs that ended longer ago than `retention`, and those beyond the bounds.
     pub fn apply(&mut self, event: &JobEvent, retention: Seconds) {
         match event {
             JobEvent::Submitted { job, key, at } => {
@@ -244,6 +254,7 @@ impl Jobs {
                 if self.live.remove(id) {
                     self.over.insert((*at, *id));
                     self.edit(*id, |record| record.over = Some((*at, state.clone())));
+                    self.count_over(*id);
                 }
                 // By the time of the event, not by a clock: a replay must forget the same jobs.
                 self.forget_old(*at, retention);
@@ -279,9 +290,25 @@ impl Jobs {
     fn forget_old(&mut self, now: Time, retention: Seconds) {
         while let Some(&(at, id)) = self.over.first().filter(|(at, _)| *at + retention < now) {
             self.over.remove(&(at, id));
-            if let Some(record) = self.records.remove(&id) {
-                self.by_key.remove(&record.key);
-            }
+            self.forget(id);
+        }
+    }
+
+    /// Counts a job that is over, and drops others that are too much.
+    fn count_over(&mut self, id: JobId) {
+        let Some(Record { job, over: Some((at, _)), .. }) = self.records.get(&id) else { return };
+        let bytes = JOB_BYTES + job.work.bytes() + job.description.bytes();
+        let (at, user) = (Moment::of(*at), job.user.clone());
+        let dropped = self.over_bytes.remember((at, &user), &id, (), bytes, MOST_OVER);
+        dropped.into_iter().for_each(|id| self.forget(id));
+    }
+
+    fn forget(&mut self, id: JobId) {
+        self.over_bytes.forget(&id);
+        let Some(record) = self.records.remove(&id) else { return };
+        self.by_key.remove(&record.key);
+        if let Some((at, _)) = record.over {
+            self.over.remove(&(at, id));
         }
     }
 
@@ -315,6 +342,8 @@ impl From<Vec<Record>> for Jobs {
     fn from(records: Vec<Record>) -> Jobs {
         let mut jobs = Jobs::default();
         records.into_iter().for_each(|record| jobs.insert(record));
+        // The oldest first, so that these are dropped if there are too many.
+        jobs.over.clone().into_iter().for_each(|(_, id)| jobs.count_over(id));
         jobs
     }
 }
@@ -322,5 +351,59 @@ impl From<Vec<Record>> for Jobs {
 impl From<Jobs> for Vec<Record> {
     fn from(jobs: Jobs) -> Vec<Record> {
         jobs.records.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bookahead_plan::Capacity;
+    use bookahead_protocol::Description;
+    use bookahead_protocol::jobs::{Rerun, Work};
+
+    fn submitted(id: u128, user: &str, script: usize) -> JobEvent {
+        let job = Job {
+            id: JobId(id),
+            user: user.into(),
+            resource: "cluster".into(),
+            capacity: Capacity(1),
+            limit: Seconds(60),
+            reservation: None,
+            work: Work::Script { text: "x".repeat(script), arguments: Vec::new() },
+            claims: false,
+            held: false,
+            rerun: Rerun::default(),
+            description: Description::default(),
+        };
+        JobEvent::Submitted { job, key: Key(id), at: Time(0) }
+    }
+
+    #[test]
+    fn jobs_submitted_and_cancelled_without_end_are_remembered_within_bounds() {
+        const RETENTION: Seconds = Seconds(86_400);
+        let mut jobs = Jobs::default();
+        let over = |id| JobEvent::Over {
+            id: JobId(id),
+            state: JobState::Killed(Ended::Cancelled),
+            at: Time(id as i64),
+        };
+        jobs.apply(&submitted(1, "ada", 10), RETENTION);
+        jobs.apply(&over(1), RETENTION);
+        jobs.apply(&submitted(2, "eve", 1_000_000), RETENTION);
+        for id in 10..100 {
+            jobs.apply(&submitted(id, "eve", 1_000_000), RETENTION);
+            jobs.apply(&over(id), RETENTION);
+        }
+        let known: Vec<u128> = jobs.all().map(|record| record.job.id.0).collect();
+        assert_eq!(known[..2], [1, 2], "those of others, and what is not over");
+        assert_eq!(known[2..], (84..100).collect::<Vec<_>>(), "16 MiB");
+        assert!(jobs.with_key(Key(50)).is_none() && jobs.with_key(Key(99)).is_some());
+        let written = serde_json::to_string(&jobs).unwrap();
+        assert_eq!(serde_json::from_str::<Jobs>(&written).unwrap(), jobs);
+        jobs.apply(
+            &JobEvent::Over { id: JobId(2), state: JobState::Killed(Ended::Cancelled), at: Time(1_000_000) },
+            RETENTION,
+        );
+        assert_eq!(jobs.all().count(), 1, "retention counts as before");
     }
 }

@@ -198,7 +198,7 @@ impl Booking {
                 (self.not_healed, self.heal_next) = (*tries, Some(*next));
             }
             Event::Answered { answered, .. } => {
-                if self.answered.len() == MOST_ANSWERED {
+                if self.answer_to_drop().is_some() {
                     self.answered.remove(0);
                 }
                 self.answered.push(answered.clone());
@@ -419,9 +419,9 @@ impl Booking {
         self.request().map_or(&NOBODY, |request| &request.shared_with)
     }
 
-    /// Keys of the calls with remembered answers.
-    pub fn answered_keys(&self) -> impl Iterator<Item = Key> {
-        self.answered.iter().map(|answered| answered.key)
+    /// Key of the call whose answer the next one replaces.
+    pub(super) fn answer_to_drop(&self) -> Option<Key> {
+        self.answered.first().filter(|_| self.answered.len() >= MOST_ANSWERED).map(|answered| answered.key)
     }
 
     /// The answer to a reserve or commit call, once it is decided.

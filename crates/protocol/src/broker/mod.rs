@@ -20,6 +20,7 @@ mod booking;
 mod calls;
 mod change;
 mod changing;
+mod ended;
 mod event;
 mod healing;
 mod reception;
@@ -31,6 +32,7 @@ mod watching;
 
 pub use crate::message::Outgoing;
 pub use booking::{Booking, Child, name_here};
+pub use ended::Bounds;
 pub use event::{Answered, Asked, Changing, Event, Outcome, Pick, Stage};
 pub use searching::SLICE;
 pub use snapshot::Snapshot;
@@ -48,10 +50,12 @@ use crate::request::{Part, Resource};
 use bookahead_plan::Seconds;
 use calls::{About, Calls};
 use changing::UnderWay;
+use ended::Remembered;
 use healing::Times;
 use reception::ForwardedCall;
 use searching::{Pending, Try};
 use serde::{Deserialize, Serialize};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use survey::Survey;
@@ -100,6 +104,8 @@ pub struct Rules {
     pub heal_after: Millis,
     /// How long finished bookings are remembered.
     pub retention: Seconds,
+    /// Bounds on what is remembered.
+    pub bounds: Bounds,
     /// Bound on the work of one search.
     pub search: Budget,
     /// Timeout of a search for a candidate or for all offers of a probe, waiting for other searches included.
@@ -136,6 +142,7 @@ impl Default for Rules {
             watch_every: Some(WATCH_EVERY),
             heal_after: Millis::seconds(60),
             retention: Seconds(86_400),
+            bounds: Bounds::default(),
             search: Budget { work: MOST_WORK },
             search_time: Millis::seconds(5),
         }
@@ -214,12 +221,6 @@ impl Peer {
     }
 }
 
-/// Most refused bookings remembered for one user. Each takes a few kilobytes.
-const MOST_REFUSED: usize = 256;
-
-/// Most ids remembered for one user that were cancelled before they were reserved.
-const MOST_CANCELLED_BEFORE: usize = 1_024;
-
 /// All bookings of a broker and everything in progress. The fields from `identities` on are lost in a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Broker {
@@ -233,8 +234,8 @@ pub struct Broker {
     heals: BTreeSet<(Moment, ReservationId)>,
     /// When a user cancelled an id that was not reserved yet.
     cancelled_before: PerUser<(ReservationId, Name), Moment>,
-    /// Remembered bookings that were refused, or cancelled before they were held.
-    refused: PerUser<ReservationId, ()>,
+    /// What is remembered of the bookings.
+    remembered: Remembered,
     life: Option<u32>,
     /// The parts of standing bookings.
     watched: Watched,
@@ -278,11 +279,12 @@ impl Broker {
         self.broken = Broken::by(flaw);
     }
 
-    /// Replaces the settings, except for the seed of identities and the retention time, from which state is derived.
+    /// Replaces the settings, except for the seed of identities, the retention time and the bounds, from which state is
+    /// derived.
     /// Negotiations in progress continue with the new settings.
     pub fn set_rules(&mut self, rules: &Rules) {
-        let Rules { maker, retention, .. } = self.rules;
-        self.rules = Rules { maker, retention, ..rules.clone() };
+        let Rules { maker, retention, bounds, .. } = self.rules;
+        self.rules = Rules { maker, retention, bounds, ..rules.clone() };
         let heal_after = self.rules.heal_after;
         let due = |booking: &Booking| booking.heal_at(heal_after).map(|due| (due, booking.id));
         self.heals = self.bookings.values().filter_map(due).collect();
@@ -390,64 +392,45 @@ impl Broker {
             self.remember_cancelled(*id, user, *at);
         }
         let Some(id) = event.id() else { return };
+        if matches!(event, Event::Forgot { .. }) {
+            return self.drop_booking(id);
+        }
         // The agenda is keyed by due time, so the old entries must be removed before the event changes the
         // booking.
-        if let Some(at) = self.bookings.get(&id).and_then(|booking| booking.next_change(self.rules.retention))
-        {
-            self.agenda.remove(&(at, id));
-        }
-        let heal_after = self.rules.heal_after;
-        if let Some(at) = self.bookings.get(&id).and_then(|booking| booking.heal_at(heal_after)) {
-            self.heals.remove(&(at, id));
-        }
-        if matches!(event, Event::Forgot { .. }) {
-            self.bookings.remove(&id);
-            self.refused.forget(&id);
-            return;
-        }
-        let asked = match event {
-            Event::Trying { asked, .. } | Event::Closed { asked, .. } => asked.clone(),
+        self.unschedule(id);
+        let booking = match (event, self.bookings.entry(id)) {
+            (_, Entry::Occupied(known)) => known.into_mut(),
+            (Event::Trying { asked, .. } | Event::Closed { asked, .. }, Entry::Vacant(new)) => {
+                new.insert(Booking::new(id, asked.clone()))
+            }
+            // In journals of earlier versions, which remembered more.
+            (_, Entry::Vacant(_)) => return,
+        };
+        let replaced = match event {
+            Event::Answered { .. } => booking.answer_to_drop(),
             _ => None,
         };
-        let booking = self.bookings.entry(id).or_insert_with(|| Booking::new(id, asked));
         booking.apply(event);
         self.watched.note(booking);
         if let Some(at) = booking.next_change(self.rules.retention) {
             self.agenda.insert((at, id));
         }
-        if let Some(at) = booking.heal_at(heal_after) {
+        if let Some(at) = booking.heal_at(self.rules.heal_after) {
             self.heals.insert((at, id));
         }
-        if matches!(event, Event::Closed { .. })
-            && let Some(booking) = self.bookings.get(&id).cloned()
-        {
-            self.note_refused(&booking);
-        }
+        replaced.into_iter().for_each(|key| self.forget_key(key, id));
+        self.count_booking(id, event);
     }
 
-    /// Remembers a cancel for an unknown id, and drops those older than the retention time.
-    fn remember_cancelled(&mut self, id: ReservationId, user: &Name, at: Moment) {
-        let retention = Millis::seconds(self.rules.retention.0);
-        while let Some((since, key)) = self.cancelled_before.oldest()
-            && since + retention < at
-        {
-            let key = key.clone();
-            self.cancelled_before.forget(&key);
+    /// Removes a booking from the agenda.
+    fn unschedule(&mut self, id: ReservationId) {
+        let Some(booking) = self.bookings.get(&id) else { return };
+        if let Some(at) = booking.next_change(self.rules.retention) {
+            self.agenda.remove(&(at, id));
         }
-        self.cancelled_before.remember((at, user), &(id, user.clone()), at, 1, MOST_CANCELLED_BEFORE);
-    }
-
-    fn note_refused(&mut self, booking: &Booking) {
-        if let (State::Rejected, Some(at)) = (booking.state, booking.ended) {
-            self.refused.remember((at, &booking.owner()), &booking.id, (), 1, usize::MAX);
+        if let Some(at) = booking.heal_at(self.rules.heal_after) {
+            self.heals.remove(&(at, id));
         }
-    }
-
-    /// The oldest refused booking of a user that has too many of them.
-    fn refused_too_many(&self, user: &Name) -> Option<ReservationId> {
-        let (refused, mut ids) = self.refused.of_user(user);
-        let settled = |id: &&ReservationId| self.bookings.get(id).is_some_and(Booking::is_settled);
-        (refused > MOST_REFUSED).then(|| ids.find(settled).copied()).flatten()
     }
 
     /// Starts the broker after the journal was replayed, even if the journal is empty.

@@ -27,7 +27,9 @@ impl Broker {
             .bookings
             .iter()
             .map(|(id, booking)| (*id, Booking { answered: Vec::new(), ..booking.clone() }));
-        Broker { bookings: bookings.collect(), ..Broker::new(self.rules.clone()) }
+        let mut copy = Broker { bookings: bookings.collect(), ..Broker::new(self.rules.clone()) };
+        copy.remembered = self.remembered.without_answers();
+        copy
     }
 
     /// The state after all events so far.
@@ -49,14 +51,17 @@ impl Broker {
         for (id, user, at) in snapshot.cancelled_before {
             broker.remember_cancelled(id, &user, at);
         }
+        // Snapshots of earlier versions may have more than is remembered. The oldest are dropped.
+        let mut ended: Vec<_> = snapshot.bookings.iter().map(|booking| (booking.ended, booking.id)).collect();
+        ended.sort_unstable();
         for booking in snapshot.bookings {
             let due = booking.next_change(broker.rules.retention);
             broker.agenda.extend(due.map(|due| (due, booking.id)));
             broker.heals.extend(booking.heal_at(broker.rules.heal_after).map(|due| (due, booking.id)));
             broker.watched.note(&booking);
-            broker.note_refused(&booking);
             broker.bookings.insert(booking.id, booking);
         }
+        ended.into_iter().for_each(|(_, id)| broker.count_restored(id));
         broker
     }
 }

@@ -344,14 +344,10 @@ impl Broker {
         self.stop_healing(id);
         let refused = self.bookings.get(&id).is_none_or(|booking| booking.state == State::Requested);
         let asked = if refused { asked.map(Asked::refused) } else { asked };
-        let user = asked.as_ref().map(|asked| asked.caller.user.clone());
         self.note(Event::Closed { id, at: step.now, asked, outcome }, step);
         self.drop_change(id, step);
         self.tell(id, step);
         self.give_back(id, step);
-        while let Some(id) = user.as_ref().and_then(|user| self.refused_too_many(user)) {
-            self.note(Event::Forgot { id }, step);
-        }
     }
 
     /// Parts of a candidate that were not requested from a peer need no release.

@@ -107,6 +107,24 @@ pub enum Work {
     },
 }
 
+impl Work {
+    /// Approximate memory use of its texts.
+    pub fn bytes(&self) -> usize {
+        let all = |texts: &[String]| texts.iter().map(|text| size_of::<String>() + text.len()).sum::<usize>();
+        match self {
+            Work::Program { program, arguments, folder, environment } => {
+                let pairs = environment
+                    .iter()
+                    .map(|(name, value)| 2 * size_of::<String>() + name.len() + value.len());
+                let folder = folder.as_ref().map_or(0, |folder| folder.as_os_str().len());
+                program.len() + folder + all(arguments) + pairs.sum::<usize>()
+            }
+            Work::Script { text, arguments } => text.len() + all(arguments),
+            Work::Pretended { .. } => 0,
+        }
+    }
+}
+
 /// A job as its owner sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct JobView {

@@ -119,7 +119,7 @@ impl Ledger {
     /// The answer for an id that is in use or denied.
     fn known(&self, caller: &Caller, id: ReservationId, request: &Request) -> Option<Decided> {
         if let Some(entry) = self.entries.get(&id) {
-            let same = caller.may_act_for(&entry.owner) && *entry.request == *request;
+            let same = caller.may_act_for(&entry.owner) && entry.is_of(request);
             return Some(match (same, entry.state) {
                 (false, _) => Err(Problem::new(Why::IdTaken(id))),
                 // A late commit is pending. Its result is no answer to a reserve call.

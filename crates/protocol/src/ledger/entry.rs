@@ -57,6 +57,9 @@ pub struct Entry {
     /// The request that it was changed to. None if it was never changed as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_to: Option<Box<Request>>,
+    /// Digest of the original request, once its texts were dropped because too many reservations had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortened: Option<Digest<Request>>,
 }
 
 /// A pending step in [`State::Requested`] or [`State::ChangeRequested`]. It is pending at the batch system; a

@@ -17,15 +17,8 @@ use crate::request::Request;
 use bookahead_plan::{Capacity, Interval, Span, Time};
 use std::sync::Arc;
 
-/// Approximate memory use of a recorded call without its answer.
-const SMALL: usize = 256;
-
-/// Most bytes of answers recorded for one user: room for thousands of calls. One user must not push out the
-/// answers of others.
-const MOST_ANSWER_BYTES: usize = 4 << 20;
-
-/// Most bytes of denied ids recorded for one user.
-const MOST_DENIED_BYTES: usize = 1 << 20;
+/// Approximate memory use of a recorded call or denied id without its answer or reason, with its places in the indexes.
+const SMALL: usize = 1_024;
 
 impl Ledger {
     /// Applies an event. Returns its effect on the schedule of a resource, if it has one.
@@ -174,13 +167,18 @@ impl Ledger {
     fn edit(&mut self, at: Moment, id: ReservationId, change: impl FnOnce(&mut Entry)) -> Option<Change> {
         let (broken, retention) = (self.broken, self.rules.retention);
         let entry = self.entries.get_mut(&id)?;
+        let was_over = entry.state.is_over();
         let (before, old_due) = (footprint(broken, entry), entry.due(retention));
         change(entry);
         let (after, due) = (footprint(broken, entry), entry.due(retention));
         let (owner, resource) = (entry.owner.clone(), self.rules.at(&entry.resource));
+        let counts = was_over || entry.state.is_over();
         if due != old_due {
             self.agenda.remove(&(old_due, id));
             self.agenda.insert((due, id));
+        }
+        if counts {
+            self.count_ended(id);
         }
         let count = i32::from(after.is_live()) - i32::from(before.is_live());
         self.add_usage(&owner, count, after.area() - before.area());
@@ -218,7 +216,8 @@ impl Ledger {
         if !has_it && self.denied_to(id, &denied.owner).is_none() {
             let (at, owner) = (denied.at, denied.owner.clone());
             let bytes = denied.refusal.as_ref().map_or(0, |(_, problem)| problem.bytes()) + SMALL;
-            self.denied.remember((at, &owner), &(id, owner.clone()), denied, bytes, MOST_DENIED_BYTES);
+            let most = self.rules.bounds.denied;
+            self.denied.remember((at, &owner), &(id, owner.clone()), denied, bytes, most);
         }
         None
     }
@@ -226,7 +225,7 @@ impl Ledger {
     pub(super) fn remember_answer(&mut self, answered: Answered) {
         let (at, user, key) = (answered.at, answered.call.user.clone(), answered.call.key);
         let bytes = answered.answer.bytes() + SMALL;
-        self.answers.remember((at, &user), &key, answered, bytes, MOST_ANSWER_BYTES);
+        self.answers.remember((at, &user), &key, answered, bytes, self.rules.bounds.answers);
     }
 
     pub(super) fn denied_to(&self, id: ReservationId, user: &Name) -> Option<&Denied> {
@@ -243,9 +242,8 @@ impl Ledger {
         // Journals of the first release drop denials with this event, too.
         let denied: Vec<Name> = self.all_denied(id).map(|denied| denied.owner.clone()).collect();
         denied.into_iter().for_each(|owner| self.denied.forget(&(id, owner)));
-        if let Some(entry) = self.entries.get(&id).filter(|entry| entry.state.is_over()) {
-            self.agenda.remove(&(entry.due(self.rules.retention), id));
-            self.entries.remove(&id);
+        if self.entries.get(&id).is_some_and(|entry| entry.state.is_over()) {
+            self.drop_ended(id);
         }
         None
     }
@@ -292,6 +290,7 @@ impl Entry {
             waiting: None,
             last_change: None,
             changed_to: None,
+            shortened: None,
         })
     }
 

@@ -22,6 +22,7 @@ mod book;
 mod changing;
 mod commands;
 mod decision;
+mod ended;
 mod entry;
 mod failure;
 mod fold;
@@ -41,6 +42,7 @@ mod what;
 
 pub use crate::life_cycle::Because;
 pub use decision::{Maintenance, View, Views};
+pub use ended::Bounds;
 pub use entry::{
     AnsweredCall, Change, Denied, Entry, Event, Handled, Preparing, Then, Ticked, Waiting, What,
 };

@@ -2,6 +2,7 @@
 //! operator may change all but the resources and the times while the ledger is in use. The usage of each user is
 //! updated with every event, so a limit check needs no search.
 
+use super::ended::Bounds;
 use super::notice::ResourceNotice;
 use super::priorities::Priorities;
 use super::spans::rest_from;
@@ -38,6 +39,8 @@ pub struct Rules {
     pub retention: Seconds,
     /// Most answers remembered for repeated calls; the oldest are dropped first.
     pub most_answers: usize,
+    /// Bounds in bytes on what is remembered.
+    pub bounds: Bounds,
     /// How long the batch system may take to grant a reservation before the request is refused. None: the
     /// site has no batch system to ask, and promises whatever the ledger has room for.
     pub consent: Option<Millis>,
@@ -154,6 +157,7 @@ impl Rules {
             holds: HoldRules::default(),
             retention: Seconds(86_400),
             most_answers: 100_000,
+            bounds: Bounds::default(),
             consent: None,
         }
     }
@@ -189,6 +193,7 @@ impl Rules {
             ("the site", self.site == old.site),
             ("a resource", self.resources == old.resources && self.notices == old.notices),
             ("the retention", self.retention == old.retention),
+            ("a bound on what is remembered", self.bounds == old.bounds),
             ("the time limit for the batch system to answer", self.consent == old.consent),
         ];
         fixed.into_iter().find(|(_, same)| !same).map_or(Ok(()), |(what, _)| Err(RulesError::Fixed(what)))

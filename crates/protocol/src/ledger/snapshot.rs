@@ -123,7 +123,8 @@ impl Ledger {
     /// The ledger at a snapshot, under possibly different rules. Apply the later events next, then call
     /// [`Ledger::check_resources`].
     pub fn restore(rules: Rules, snapshot: Snapshot) -> Result<Ledger, RestoreError> {
-        let Snapshot { latest, accepted, observed, holds, resources, entries, denied, answers } = snapshot;
+        let Snapshot { latest, accepted, observed, holds, resources, entries, mut denied, mut answers } =
+            snapshot;
         let mut ledger = Ledger::new(rules)?;
         (ledger.latest, ledger.accepted) = (latest, accepted);
         (ledger.observed, ledger.holds) = (observed, holds);
@@ -131,6 +132,12 @@ impl Ledger {
         for (id, entry) in entries {
             ledger.enter(id, entry);
         }
+        // Snapshots of earlier versions may have more than is remembered. The oldest are dropped.
+        let mut ended: Vec<_> = ledger.entries().map(|(id, entry)| (entry.ended, id)).collect();
+        ended.sort_unstable();
+        ended.into_iter().for_each(|(_, id)| ledger.count_ended(id));
+        denied.sort_by_key(|(_, denied)| denied.at);
+        answers.sort_by_key(|answered| answered.at);
         for (id, denied) in denied {
             ledger.deny(id, denied);
         }

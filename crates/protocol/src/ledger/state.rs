@@ -26,6 +26,9 @@ pub struct Ledger {
     pub(super) entries: BTreeMap<ReservationId, Entry>,
     pub(super) denied: PerUser<(ReservationId, Name), Denied>,
     pub(super) answers: PerUser<Key, Answered>,
+    /// Entries that are over. Derived from the entries, like their texts.
+    pub(super) ended: PerUser<ReservationId, ()>,
+    pub(super) ended_texts: PerUser<ReservationId, ()>,
     pub(super) observed: Observed,
     pub(super) holds: Granted,
     /// Not part of the state that equality compares, nor of snapshots.
@@ -57,6 +60,8 @@ impl Ledger {
             entries: BTreeMap::new(),
             denied: PerUser::default(),
             answers: PerUser::default(),
+            ended: PerUser::default(),
+            ended_texts: PerUser::default(),
             observed: Observed::default(),
             holds: Granted::default(),
             hold_counts: HoldCounts::default(),

@@ -134,6 +134,7 @@ impl BrokerRules {
             longest_hold: in_its_time(self.longest_hold, speed),
             under_way: Rules::default().under_way,
             retention,
+            bounds: Rules::default().bounds,
             search: Budget { work: self.search_work },
             search_time: in_its_time(self.search_time, speed),
         }

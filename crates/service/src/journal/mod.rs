@@ -36,12 +36,13 @@ pub use lease::{Lease, LeaseTerms};
 pub use postgres::{Active, Database, SharedFile, shared_file};
 pub(crate) use postgres::{CallerEpochs, Document};
 pub use queue::{MOST_WAITING, Ticket};
-pub use replay::{Record, Replay};
+pub use replay::{Opening, Record, Replay, Restore};
 pub use store::{Claim, Store};
 pub use verify::Snapshot;
 
 use format::Meta;
 use queue::{Batch, Order, Queue, outcome};
+use replay::Collected;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -121,11 +122,25 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         kind: &Kind,
         options: &Options,
     ) -> Result<(Journal<E>, Replay<E>), JournalError> {
+        let mut all = Collected { snapshot: None, events: Vec::new() };
+        let (journal, Opening { fresh, set_aside }) = Journal::open_into(store, kind, options, &mut all)?;
+        let Collected { snapshot, events } = all;
+        Ok((journal, Replay { fresh, snapshot, events, set_aside }))
+    }
+
+    /// Like [`Journal::open_with`], but passes the contents on while it reads them.
+    pub fn open_into(
+        store: impl Into<Store>,
+        kind: &Kind,
+        options: &Options,
+        restore: &mut dyn Restore<E>,
+    ) -> Result<(Journal<E>, Opening), JournalError> {
         match store.into() {
             Store::File(path) => {
                 let (mut storage, meta, fresh) = Sqlite::open(&path, kind, options)?;
-                let replay = replay::replay(&mut storage, &meta, kind)?;
-                Journal::begin(storage, &meta, kind, options, Lease::for_ever(), Replay { fresh, ..replay })
+                let set_aside = replay::replay(&mut storage, &meta, kind, restore)?;
+                let journal = Journal::begin(storage, &meta, kind, options, Lease::for_ever())?;
+                Ok((journal, Opening { fresh, set_aside }))
             }
             Store::Postgres(database) => {
                 let held = options.claim.as_ref().and_then(Claim::used);
@@ -135,9 +150,10 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
                 };
                 let (meta, lease) = (held.meta().clone(), held.lease().clone());
                 let fresh = held.is_fresh();
-                match replay::replay(&mut *held, &meta, kind) {
-                    Ok(replay) => {
-                        Journal::begin(*held, &meta, kind, options, lease, Replay { fresh, ..replay })
+                match replay::replay(&mut *held, &meta, kind, restore) {
+                    Ok(set_aside) => {
+                        let journal = Journal::begin(*held, &meta, kind, options, lease)?;
+                        Ok((journal, Opening { fresh, set_aside }))
                     }
                     Err(error) => {
                         held.release();
@@ -154,15 +170,14 @@ impl<E: Serialize + DeserializeOwned> Journal<E> {
         kind: &Kind,
         options: &Options,
         lease: Lease,
-        replay: Replay<E>,
-    ) -> Result<(Journal<E>, Replay<E>), JournalError> {
+    ) -> Result<Journal<E>, JournalError> {
         let path = storage.path().to_owned();
         let queue = Arc::new(Queue::new(meta.tail + 1));
         let (schema, durability, tail) = (kind.schema, options.durability, meta.last());
         let writer = Writer { storage, queue: queue.clone(), schema, durability, tail };
         let started = std::thread::Builder::new().name("journal".to_owned()).spawn(|| writer.run());
         let writer = started.map_err(|error| JournalError::io(&path, "starting its writer", &error))?;
-        Ok((Journal { queue, writer: Some(writer), lease, _events: PhantomData }, replay))
+        Ok(Journal { queue, writer: Some(writer), lease, _events: PhantomData })
     }
 
     /// Appends events atomically: after a crash all of them are there or none. Appends are written in call order.

@@ -18,6 +18,9 @@ pub const MOST_WAITING: usize = 16_384;
 /// First size of the text of a batch: the events of most calls fit.
 const USUAL_SIZE: usize = 1_536;
 
+/// Length of an event that counts as two: most have a few hundred bytes. So at most about 64 MB wait.
+const LONG_EVENT: usize = 4_096;
+
 /// Most events in one transaction: enough to amortize the sync, few enough that the first event does not wait long
 /// for the last.
 const MOST_IN_A_TRANSACTION: usize = 4_096;
@@ -66,9 +69,9 @@ impl Batch {
         begins.zip(&self.ends).map(|(begin, &end)| &self.text[begin..end])
     }
 
-    /// Weight. An empty batch counts, too, so that empty appends cannot fill the memory.
+    /// Weight. An empty batch counts, too, so that empty appends cannot fill the memory; long events count as several.
     fn size(&self) -> usize {
-        self.ends.len().max(1)
+        self.ends.len().max(self.text.len() / LONG_EVENT).max(1)
     }
 }
 
@@ -113,12 +116,12 @@ impl State {
     }
 
     fn enter(&mut self, batch: Batch, written: Arc<Written>) -> Ticket {
-        let first = self.next;
+        let (first, bytes) = (self.next, batch.text.len() as u64);
         self.next += batch.ends.len() as u64;
         self.waiting += batch.size();
         self.appends += 1;
         self.orders.push_back(Order::Append(batch));
-        Ticket { sequences: first..self.next, append: self.appends, written }
+        Ticket { sequences: first..self.next, bytes, append: self.appends, written }
     }
 }
 
@@ -268,6 +271,7 @@ impl Queue {
 #[must_use = "nothing may be acknowledged before the ticket has completed"]
 pub struct Ticket {
     sequences: Range<u64>,
+    bytes: u64,
     /// Number of its append.
     append: u64,
     written: Arc<Written>,
@@ -299,6 +303,11 @@ impl Ticket {
     /// The numbers of the events, valid once they are on disk.
     pub fn sequences(&self) -> Range<u64> {
         self.sequences.clone()
+    }
+
+    /// Size of the events in the journal.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Blocks until the events and all earlier ones are on disk, and returns their numbers. After an error it is

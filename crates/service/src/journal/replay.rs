@@ -1,4 +1,5 @@
-//! What opening a journal returns: the newest valid snapshot and all later events, verified.
+//! What opening a journal reads: the newest valid snapshot and all later events, verified. They go to a [`Restore`] one
+//! after the other, so that a start needs no memory for all of them together.
 
 use super::error::{Damage, JournalError};
 use super::format::{Chain, Meta};
@@ -17,6 +18,40 @@ pub struct Replay<E> {
     pub events: Vec<Record<E>>,
     /// Damaged newer snapshots that were not needed, because all their events are still there. Log a warning.
     pub set_aside: Vec<Damage>,
+}
+
+/// Gets the contents of a journal while it is read. If opening the journal fails afterwards, what it got is of no use.
+pub trait Restore<E> {
+    /// First: the state to start from, and the number of the last event of the journal.
+    fn begin(&mut self, snapshot: Option<Snapshot>, last: u64);
+
+    /// The later events, in order and without gaps.
+    fn event(&mut self, record: Record<E>);
+}
+
+/// What is known of a journal besides its contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opening {
+    /// Whether the journal was just created.
+    pub fresh: bool,
+    /// See [`Replay::set_aside`].
+    pub set_aside: Vec<Damage>,
+}
+
+/// Keeps everything, for small journals.
+pub(super) struct Collected<E> {
+    pub(super) snapshot: Option<Snapshot>,
+    pub(super) events: Vec<Record<E>>,
+}
+
+impl<E> Restore<E> for Collected<E> {
+    fn begin(&mut self, snapshot: Option<Snapshot>, _: u64) {
+        self.snapshot = snapshot;
+    }
+
+    fn event(&mut self, record: Record<E>) {
+        self.events.push(record);
+    }
 }
 
 /// An event with its number.
@@ -41,18 +76,26 @@ pub(crate) fn replay<E: DeserializeOwned>(
     source: &mut dyn Source,
     meta: &Meta,
     kind: &Kind,
-) -> Result<Replay<E>, JournalError> {
-    let snapshots = verify::snapshots(source, meta)?;
+    restore: &mut dyn Restore<E>,
+) -> Result<Vec<Damage>, JournalError> {
+    let mut snapshots = verify::snapshots(source, meta)?;
     let after = snapshots.newest.as_ref().map_or(0, |snapshot| snapshot.up_to);
-    let mut events = Vec::new();
     let mut newest_schema = snapshots.newest.as_ref().map_or(0, |snapshot| snapshot.schema);
+    let mut next = after + 1;
+    if newest_schema <= kind.schema {
+        restore.begin(snapshots.newest.take(), meta.tail);
+    }
     let walked = verify::records(source, meta, &snapshots, |raw| {
         newest_schema = newest_schema.max(raw.schema);
         // Older records are verified as well, but the snapshot replaces them. Newer schemas are only counted,
         // because the error below names the newest.
         if raw.sequence > after && raw.schema <= kind.schema {
             let event = event(raw, kind)?;
-            events.push(Record { sequence: raw.sequence, written_at: raw.written_at, event });
+            // Nothing after a damage, which is reported below.
+            if raw.sequence == next && newest_schema <= kind.schema {
+                next += 1;
+                restore.event(Record { sequence: raw.sequence, written_at: raw.written_at, event });
+            }
         }
         Ok(())
     })?;
@@ -72,7 +115,7 @@ pub(crate) fn replay<E: DeserializeOwned>(
         let damage = Damage::Gap { first: 1, last: meta.base };
         return Err(JournalError::Damaged { path: source.path().to_owned(), damage, more: 0 });
     }
-    Ok(Replay { fresh: false, snapshot: snapshots.newest, events, set_aside })
+    Ok(set_aside)
 }
 
 fn event<E: DeserializeOwned>(raw: &Raw<'_>, kind: &Kind) -> Result<E, String> {

@@ -11,6 +11,7 @@ pub(crate) mod copies;
 mod crash;
 mod handle;
 mod release;
+mod restoring;
 mod run;
 pub(crate) mod watch;
 
@@ -25,14 +26,15 @@ pub use watch::{Numbered, Recent, Watch, Watching};
 
 use crate::clock::Clock;
 use crate::history::History;
-use crate::journal::{Journal, JournalError, Kind, Lease, Options, Replay, Store};
+use crate::journal::{Journal, JournalError, Kind, Lease, Opening, Options, Store};
 use crate::notify::Outbox;
 use crate::time_of_day;
-use bookahead_party::{BatchOrder, Input, Party, PeerCall, Subject};
+use bookahead_party::{BatchOrder, Input, Party, PeerCall};
 use bookahead_protocol::{Millis, Moment, Name};
 use copies::{Copies, PartyReader, lock};
 use handle::Replies;
 use release::Releaser;
+use restoring::{Opened, Restoring};
 use run::Run;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
@@ -44,6 +46,10 @@ use tokio::sync::Semaphore;
 
 /// Events between two snapshots: replaying them takes a second or two.
 const EVENTS_BETWEEN_SNAPSHOTS: u64 = 50_000;
+
+/// Size of the events after which a snapshot is due sooner: reading them takes a second or two. Usually 50,000 events have a
+/// tenth of that.
+const BYTES_BETWEEN_SNAPSHOTS: u64 = 256 << 20;
 
 /// Groups that may wait for the disk. If the journal is slow, it blocks the party thread earlier.
 const GROUPS: usize = 4_096;
@@ -203,6 +209,7 @@ impl PartyOptions {
                 .unwrap_or(EVENTS_BETWEEN_SNAPSHOTS),
             last,
             last_snapshot,
+            bytes: 0,
             snapshot: None,
             unanswered: 0,
             close_by: None,
@@ -233,69 +240,20 @@ impl PartyOptions {
         PartyError::Unfit { name: self.name.clone(), why }
     }
 
-    fn open<P: Party>(&self, mut party: P) -> Result<Opened<P>, PartyError> {
+    fn open<P: Party>(&self, party: P) -> Result<Opened<P>, PartyError> {
         let kind = Kind::new(P::KIND, self.name.to_string(), P::SCHEMA);
-        let (journal, Replay { snapshot, events, set_aside, .. }) =
-            Journal::open_with(&self.journal, &kind, &self.options)?;
-        let last_snapshot = snapshot.as_ref().map_or(0, |snapshot| snapshot.up_to);
-        let last = events.last().map_or(last_snapshot, |record| record.sequence);
-        let moments = events.iter().map(|record| record.written_at);
-        let newest = moments.chain(snapshot.as_ref().map(|snapshot| snapshot.written_at)).max();
-        if let Some(snapshot) = snapshot {
-            party.restore(snapshot.state()?).map_err(|why| self.unfit(why))?;
-        }
+        let mut restoring = Restoring::new(self, party);
+        let opened = Journal::open_into(&self.journal, &kind, &self.options, &mut restoring);
+        let (journal, Opening { set_aside, .. }) = opened?;
         for damage in &set_aside {
             let event = "journal_damage";
             tracing::warn!(event, party = %self.name, "ignoring harmless damage of the journal: {damage}");
         }
         let event = "journal_replayed";
-        tracing::info!(event, party = %self.name, events = events.len(), "restored the state from the journal");
-        // Owners get notices for events that they were not notified of before.
-        let told = match &self.outbox {
-            Some(outbox) => outbox.open(last_snapshot, last).map_err(PartyError::Outbox)?,
-            None => u64::MAX,
-        };
-        let recorded = match &self.history {
-            Some(history) => history.open(last_snapshot, last, self.clock.now().second()),
-            None => u64::MAX,
-        };
-        let (mut notices, mut recent) = (Vec::new(), Recent::after(last_snapshot));
-        for record in &events {
-            party.apply(&record.event);
-            let sequence = record.sequence;
-            // Those of jobs are known only when they happen.
-            if matches!(P::subject(&record.event), Some(Subject::Job(_))) {
-                recent = Recent::after(sequence);
-            }
-            let Some(notice) = party.notice_of(self.clock.now(), &record.event) else { continue };
-            if sequence > told.min(recorded) {
-                notices.push(Numbered { sequence, notice: notice.clone() });
-            }
-            recent.add(Numbered { sequence, notice });
-        }
-        if let Some(outbox) = &self.outbox {
-            let untold = notices.iter().filter(|numbered| numbered.sequence > told);
-            outbox.note(last, untold.map(|numbered| (numbered.sequence, &numbered.notice)));
-        }
-        if let Some(history) = &self.history {
-            let unknown = events.iter().filter(|record| record.sequence > recorded);
-            let notices = notices.iter().filter(|numbered| numbered.sequence > recorded);
-            history.note(last, unknown.filter_map(|record| P::subject(&record.event)), notices);
-        }
-        Ok(Opened { party, journal, last, last_snapshot, newest: newest.map(Moment), recent })
+        let events = restoring.events;
+        tracing::info!(event, party = %self.name, events, "restored the state from the journal");
+        restoring.opened(journal)
     }
-}
-
-/// A party restored from its journal.
-struct Opened<P: Party> {
-    party: P,
-    journal: Journal<P::Event>,
-    last: u64,
-    /// Number of the last event that a snapshot covers.
-    last_snapshot: u64,
-    /// Wall-clock time of the last write.
-    newest: Option<Moment>,
-    recent: Recent,
 }
 
 fn spawn<T: Send + 'static>(

@@ -5,7 +5,7 @@ use super::batch::{Inline, OrderSink};
 use super::copies::{Change, Copies, lock};
 use super::crash::Point;
 use super::release::Group;
-use super::{Message, OnReleased, PartyError, Shared, crash, spawn};
+use super::{BYTES_BETWEEN_SNAPSHOTS, Message, OnReleased, PartyError, Shared, crash, spawn};
 use crate::journal::{Journal, JournalError};
 use crate::notify::Outbox;
 use bookahead_party::{BatchReport, Input, Output, Party};
@@ -40,6 +40,8 @@ pub(super) struct Run<P: Party> {
     pub(super) last: u64,
     /// Number of the last event that a snapshot covers, including one of an earlier process.
     pub(super) last_snapshot: u64,
+    /// Size of the events since then, or since the start.
+    pub(super) bytes: u64,
     pub(super) snapshot: Option<JoinHandle<()>>,
     /// Number of the facts that readers saw last.
     pub(super) last_facts: u64,
@@ -230,6 +232,7 @@ impl<P: Party> Run<P> {
             crash::pass(Point::Decided);
         }
         let ticket = self.journal.append(&output.events)?;
+        self.bytes += ticket.bytes();
         self.last += output.events.len() as u64;
         let Output { mut events, replies, calls, batch: orders, notices, remarks, stop, .. } = output;
         self.unanswered = self.unanswered.saturating_sub(replies.len());
@@ -248,12 +251,13 @@ impl<P: Party> Run<P> {
     /// Takes a snapshot if it is due, and lets another thread write it.
     fn take_snapshot(&mut self) {
         let busy = self.snapshot.as_ref().is_some_and(|thread| !thread.is_finished());
-        if self.last - self.last_snapshot < self.every || busy {
+        let few = self.last - self.last_snapshot < self.every && self.bytes < BYTES_BETWEEN_SNAPSHOTS;
+        if few || busy {
             return;
         }
         let (up_to, state, journal) = (self.last, self.party.state(), self.journal.clone());
         let (name, outbox) = (self.shared.name.clone(), self.outbox.clone());
-        self.last_snapshot = up_to;
+        (self.last_snapshot, self.bytes) = (up_to, 0);
         let write = move || {
             let began = Instant::now();
             // Compaction removes events. The outbox must not need them after a restart.

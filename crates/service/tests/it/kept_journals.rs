@@ -12,7 +12,7 @@ use bookahead_plan::placement::{self, Admission, Method, SlotRules};
 use bookahead_plan::{Capacity, Policy, Seconds, Time};
 use bookahead_protocol::jobs::race::Pace;
 use bookahead_protocol::jobs::{JobRequest, Patience};
-use bookahead_protocol::ledger::{Offered, Rules};
+use bookahead_protocol::ledger::{Bounds, Offered, Rules};
 use bookahead_protocol::{
     Answer, Call, Caller, Envelope, JobId, Key, Millis, Moment, Part, Request, ReservationId, Resource,
     broker,
@@ -51,6 +51,10 @@ fn resource() -> Resource {
 }
 
 fn site(consent: Option<Millis>) -> Site {
+    bounded_site(consent, Bounds::default())
+}
+
+pub(crate) fn bounded_site(consent: Option<Millis>, bounds: Bounds) -> Site {
     let placement = placement::Rules {
         policy: Policy::EASY,
         method: Method::EarliestStart { local_jobs_preferred: false },
@@ -58,7 +62,7 @@ fn site(consent: Option<Millis>) -> Site {
         admission: Admission::default(),
     };
     let rules = Rules::new("north", vec![Offered { resource: resource(), placement }]);
-    let rules = Rules { consent, retention: Seconds(1_000_000_000), ..rules };
+    let rules = Rules { consent, bounds, retention: Seconds(1_000_000_000), ..rules };
     Site::new(rules, about("north", Role::Site), SiteOptions::default()).unwrap()
 }
 

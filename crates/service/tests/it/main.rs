@@ -26,6 +26,7 @@ mod postgres;
 mod postgres_network;
 mod reading;
 mod reluctant;
+mod remembering;
 mod security;
 mod snapshots;
 mod take_over;

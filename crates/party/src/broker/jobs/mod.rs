@@ -17,6 +17,7 @@ use bookahead_protocol::ids::Identities;
 use bookahead_protocol::jobs::{
     JobAnswer, JobRequest, JobView, JobWord, LostAttempt, MOST_COPIES, Mode, Race, Work, choice,
 };
+use bookahead_protocol::per_user::{Most, PerUser};
 use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{Caller, JobId, Key, Moment, Name, ReservationId};
 use record::{Course, Record};
@@ -25,6 +26,12 @@ use std::sync::Arc;
 
 /// Most jobs in progress at a time. Each costs regular queries.
 const MOST_LIVE: usize = 10_000;
+
+/// Most bytes of jobs that are over, of one user and of all: thousands of usual scripts.
+const MOST_OVER: Most = Most { each: 16 << 20, all: 64 << 20 };
+
+/// Approximate memory use of a job without its work and its texts.
+const JOB_BYTES: usize = 4_096;
 
 /// The last reports of sites about jobs that are not over.
 pub(super) type Seen = BTreeMap<(JobId, Name), Arc<JobView>>;
@@ -44,6 +51,8 @@ pub(super) struct Jobs {
     copies: BTreeMap<JobId, JobId>,
     /// Finished jobs, by the time when the broker learned that.
     over: BTreeSet<(Time, JobId)>,
+    /// Those of which nothing can be left at a site, with their bytes.
+    over_bytes: PerUser<JobId, ()>,
     /// When to act on a job.
     agenda: BTreeSet<(Moment, JobId)>,
     /// Number of flooded jobs in the agenda.
@@ -98,6 +107,7 @@ impl Jobs {
             calls: BTreeMap::new(),
             copies: BTreeMap::new(),
             over: BTreeSet::new(),
+            over_bytes: PerUser::default(),
             agenda: BTreeSet::new(),
             racing: 0,
             identities: Identities::new(0, 0),
@@ -126,7 +136,8 @@ impl Jobs {
     /// A copy for queries, to which events are applied.
     pub(super) fn read_copy(&self) -> Jobs {
         let (all, over, seen) = (self.all.clone(), self.over.clone(), self.seen.clone());
-        Jobs { all, over, seen, history: None, ..Jobs::new(self.rules) }
+        let over_bytes = self.over_bytes.clone();
+        Jobs { all, over, over_bytes, seen, history: None, ..Jobs::new(self.rules) }
     }
 
     /// The last reports of sites, and a number that grows with every change.
@@ -142,6 +153,22 @@ impl Jobs {
         if let Some(record) = self.all.get_mut(&event.id()) {
             record.apply(event);
             self.take_note(event);
+            self.count_over(event.id());
+        }
+    }
+
+    /// Counts a job once it is over and settled, and drops others that are too much.
+    fn count_over(&mut self, id: JobId) {
+        let Some(record) = self.all.get(&id).filter(|record| record.is_settled()) else { return };
+        let Some((at, _)) = record.over else { return };
+        // What it takes does not change any more.
+        if self.over_bytes.get(&id).is_some() {
+            return;
+        }
+        let user = record.caller.user.clone();
+        let bytes = JOB_BYTES + record.job.work.bytes() + record.job.description.bytes();
+        for id in self.over_bytes.remember((Moment::of(at), &user), &id, (), bytes, MOST_OVER) {
+            self.drop_job(id);
         }
     }
 
@@ -187,26 +214,34 @@ impl Jobs {
         let old = old.filter(|(_, id)| self.all.get(id).is_none_or(Record::is_settled));
         for (at, id) in old.copied().collect::<Vec<_>>() {
             self.over.remove(&(at, id));
-            self.history.iter_mut().for_each(|history| {
-                history.remove(&id);
-            });
-            let Some(record) = self.all.remove(&id) else { continue };
-            self.keys.remove(&record.key);
-            if !record.attempts.is_empty() {
-                self.copies.retain(|_, job| *job != id);
-            }
-            record.due.into_iter().for_each(|due| {
-                self.agenda.remove(&(due, id));
-            });
-            match &record.course {
-                Course::Part(..) => {}
-                Course::Reserved(choice, _) => choice.keys().for_each(|key| {
-                    self.calls.remove(&key);
-                }),
-                Course::Flooded(race) => race.ids().for_each(|copy| {
-                    self.copies.remove(&copy);
-                }),
-            }
+            self.drop_job(id);
+        }
+    }
+
+    fn drop_job(&mut self, id: JobId) {
+        self.over_bytes.forget(&id);
+        self.history.iter_mut().for_each(|history| {
+            history.remove(&id);
+        });
+        let Some(record) = self.all.remove(&id) else { return };
+        if let Some((at, _)) = record.over {
+            self.over.remove(&(at, id));
+        }
+        self.keys.remove(&record.key);
+        if !record.attempts.is_empty() {
+            self.copies.retain(|_, job| *job != id);
+        }
+        record.due.into_iter().for_each(|due| {
+            self.agenda.remove(&(due, id));
+        });
+        match &record.course {
+            Course::Part(..) => {}
+            Course::Reserved(choice, _) => choice.keys().for_each(|key| {
+                self.calls.remove(&key);
+            }),
+            Course::Flooded(race) => race.ids().for_each(|copy| {
+                self.copies.remove(&copy);
+            }),
         }
     }
 

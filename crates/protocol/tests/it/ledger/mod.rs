@@ -2,6 +2,7 @@
 //! any sequence of commands.
 
 mod described;
+mod ended;
 mod failures;
 mod holds;
 mod kept;

@@ -3,6 +3,7 @@
 
 mod changing;
 mod course;
+mod ended;
 mod healing;
 mod hierarchy;
 mod hold_times;

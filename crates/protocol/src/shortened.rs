@@ -1,0 +1,64 @@
+//! How much memory a request takes, and the short form that is kept of reservations that were never used. The numbers are
+//! estimates and must not depend on the build: bounds on what a ledger remembers follow from them.
+
+use crate::description::Description;
+use crate::request::{Part, Request, Requirement, Test, Value};
+
+/// Approximate memory use of a part without its lists.
+const PART_BYTES: usize = 512;
+
+/// Approximate memory use of a constraint.
+const CONSTRAINT_BYTES: usize = 64;
+
+/// Approximate memory use of a name or value in a list, without its text.
+const WORD_BYTES: usize = 64;
+
+impl Request {
+    /// Approximate memory use. Bounds on what is remembered count these bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let tres = self.parts.iter().map(|part| part.tres.0.len()).sum::<usize>();
+        self.parts.len() * PART_BYTES + tres * WORD_BYTES + self.text_bytes()
+    }
+
+    /// Approximate memory use of what [`Request::shortened`] drops.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let requirements = self.parts.iter().flat_map(|part| &part.requirements);
+        let shared = self.shared_with.iter().map(|user| WORD_BYTES + user.as_str().len()).sum::<usize>();
+        let constraints = self.constraints.len() * CONSTRAINT_BYTES;
+        let webhook = self.webhook.as_ref().map_or(0, |url| url.len());
+        requirements.map(Requirement::bytes).sum::<usize>()
+            + shared
+            + constraints
+            + webhook
+            + self.description.text_bytes()
+    }
+
+    /// The same times, capacities and places, without texts for people, users, requirements and constraints.
+    pub(crate) fn shortened(&self) -> Request {
+        let parts = self.parts.iter().map(|part| Part { requirements: Vec::new(), ..part.clone() });
+        let priority = self.description.priority.clone();
+        Request {
+            objective: self.objective,
+            on_loss: self.on_loss,
+            description: Description { priority, ..Description::default() },
+            attract: self.attract,
+            ..Request::new(parts.collect(), Vec::new())
+        }
+    }
+}
+
+impl Requirement {
+    /// Approximate memory use.
+    fn bytes(&self) -> usize {
+        let text = |value: &Value| match value {
+            Value::Text(text) => WORD_BYTES + text.as_str().len(),
+            Value::Number(_) => WORD_BYTES,
+        };
+        let values = match &self.test {
+            Test::Is(value) => text(value),
+            Test::OneOf(values) => values.iter().map(text).sum(),
+            Test::Present | Test::AtLeast(_) | Test::AtMost(_) => 0,
+        };
+        WORD_BYTES + self.attribute.as_str().len() + values
+    }
+}
