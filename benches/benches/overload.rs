@@ -112,7 +112,8 @@ struct Grid {
 impl Grid {
     /// A site with authentication, seven sites without, and a broker with authentication over those.
     async fn start(folder: &Path) -> Outcome<Grid> {
-        let guard = "[security]\nkeys = \"secret.key\"\n";
+        // Without a rate limit, which would end the overload.
+        let guard = "[server]\nrequests_per_second = 0\n[security]\nkeys = \"secret.key\"\n";
         let site = |name: &str, guard: &str| {
             format!(
                 "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\n\

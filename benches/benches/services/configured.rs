@@ -17,11 +17,15 @@ use std::time::Instant;
 
 /// Pairs of a round at the sites of [`CONFIGURED`]: so many that all have as many live reservations after all rounds.
 const PAIRS: u64 = LIVE.div_ceil(ROUNDS as u64);
-/// Sites with one more of what most real sites have, each after the one before. No user reaches the rate limit.
+/// Sites with one more of what most real sites have, each after the one before. Those with tokens have no rate limit, except
+/// the last, where no user reaches it.
 const CONFIGURED: [(&str, &str); 4] = [
     ("open, no history", "history = \"off\"\n"),
-    ("with tokens", "history = \"off\"\n[security]\nkeys = \"secret.key\"\n"),
-    ("with tokens and history", "[security]\nkeys = \"secret.key\"\n"),
+    (
+        "with tokens",
+        "history = \"off\"\n[security]\nkeys = \"secret.key\"\n[server]\nrequests_per_second = 0\n",
+    ),
+    ("with tokens and history", "[security]\nkeys = \"secret.key\"\n[server]\nrequests_per_second = 0\n"),
     (
         "with tokens, history and a rate limit",
         "[security]\nkeys = \"secret.key\"\n[server]\nrequests_per_second = 10000\n",

@@ -38,14 +38,15 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// One megabyte, no rate limit, 16 parts, a leap year, pages of 1,000 entries, slightly more than the minute
+    /// One megabyte, a rate of one user that no person and few programs reach, and that a flood exceeds at once, 16
+    /// parts, a leap year, pages of 1,000 entries, slightly more than the minute
     /// that a batch system may take, 1,000 concurrent requests, 256 event streams, and 1,024 connections, a quarter
     /// of them for one address.
     fn default() -> Limits {
         Limits {
             most_body: 1 << 20,
-            requests_per_second: 0,
-            burst: 0,
+            requests_per_second: 50,
+            burst: 200,
             most_parts: 16.min(MOST_PARTS),
             longest_window: Length::of_seconds(366 * 86_400),
             most_page: 1_000,

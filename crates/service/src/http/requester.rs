@@ -159,7 +159,7 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
         return refusal.into_response();
     }
     let admitted = match shared.identify(serve::peer(request.extensions()), request.headers()).await {
-        Ok(identity) => match admit(&shared, &identity, request.headers()) {
+        Ok(identity) => match admit(&shared, &identity, &request) {
             Ok(via) => {
                 let party = calling_party(&identity, shared.authenticator.is_open());
                 shared.epochs.admit(party.as_ref(), request.headers()).await.map(|()| (identity, via))
@@ -297,9 +297,17 @@ fn forwarded_for(headers: &HeaderMap, is_proxy: impl Fn(&IpAddr) -> bool) -> Opt
 }
 
 /// Checks rate, clock and cycles. Returns the brokers that the call came through.
-fn admit(shared: &Shared, identity: &Identity, headers: &HeaderMap) -> Result<Via, Refusal> {
-    // Counted after authentication, because limits are per user.
-    shared.rates.take(&identity.user, Instant::now()).map_err(|wait| {
+fn admit(shared: &Shared, identity: &Identity, request: &Request) -> Result<Via, Refusal> {
+    let headers = request.headers();
+    // Counted after authentication, because limits are per user. A broker that calls for a user counts as that user;
+    // its own calls, such as heartbeats, grow with its bookings, and it is trusted.
+    // Without authentication every caller may be any user or broker, so there is no one to count for.
+    let account =
+        matches!(serve::peer(request.extensions()), Some(Peer { address: PeerAddress::Account(_), .. }));
+    let known = account || !shared.authenticator.is_open();
+    let counts = known && !identity.roles.contains(&Role::Broker);
+    let taken = if counts { shared.rates.take(&identity.user, Instant::now()) } else { Ok(()) };
+    taken.map_err(|wait| {
         shared.metrics.turned_away("rate");
         let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
         let why = format!(

@@ -41,6 +41,32 @@ async fn a_user_may_ask_only_so_often_and_others_are_not_held_up() {
     north.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_counts_as_the_user_that_it_calls_for_and_not_for_itself() {
+    let usual = Limits::default();
+    assert!(usual.requests_per_second > 0 && usual.burst > 0, "there is a limit unless it is turned off");
+    let north = North::with_limits(Limits { requests_per_second: 1, burst: 40, ..usual }).await;
+    let grid = north.wire("grid", Role::Broker);
+    let for_eve = [("bookahead-user", "eve")];
+    let mut served = 0;
+    let often = loop {
+        let reply = grid.send("GET", "/v1/resources", &for_eve, "").await;
+        if reply.status != 200 {
+            break reply;
+        }
+        served += 1;
+    };
+    assert!(served >= 40, "{served}");
+    assert_eq!(often.problem(), (429, "too-many-requests".into()));
+    assert_eq!(often.header("retry-after"), Some("1"));
+    for _ in 0..100 {
+        grid.get("/v1/resources").await.document(200);
+    }
+    let ada = grid.send("GET", "/v1/resources", &[("bookahead-user", "ada")], "").await;
+    ada.document(200);
+    north.end().await;
+}
+
 /// Reservations that wait for the disk, until a query of `reader` is refused. Queries do not wait for the disk; one
 /// of them may have taken the slot of a reservation, which is refused then.
 async fn crowd(wires: &[Wire], reader: &Wire) -> (Reply, Vec<TcpStream>) {
