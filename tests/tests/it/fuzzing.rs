@@ -140,7 +140,7 @@ fn any_configuration_of_a_broker_is_refused_or_means_the_same_when_it_was_printe
 #[test]
 fn no_token_is_believed_but_one_that_was_signed() {
     const NOW: i64 = 1_800_000_000;
-    let secret = || Secret::new(&[7; 32]).unwrap();
+    let secret = || Secret::new(b"0123456789abcdef0123456789abcdef").unwrap();
     let token = |user: &str| {
         let claims = Claims {
             user: user.into(),
