@@ -201,6 +201,8 @@ pub struct Clocks {
     pub ours: Time,
     /// The batch system's clock.
     pub theirs: Time,
+    /// Whether that clock is known to be on another machine than the commands, so that it is independent of theirs.
+    pub elsewhere: bool,
 }
 
 impl BatchOrder {

@@ -5,6 +5,7 @@
 //! - [`batch`]: orders to a batch system and its reports
 //! - [`site`]: the ledger, its batch system and its jobs
 //! - [`broker`]: the negotiation, jobs, and the register of peers
+//! - [`time_of_day`]: whether the system clock can be followed
 //! - [`queries`]: read-only queries; [`schedule`]: what they draw; [`register`]: heartbeats of parties
 //!
 //! Nothing here reads a clock or a file, starts a thread, blocks, or iterates over a hash map.
@@ -16,6 +17,7 @@ pub mod register;
 pub mod schedule;
 pub mod site;
 pub mod step;
+pub mod time_of_day;
 
 pub use crate::batch::{
     Attracting, Backing, BatchError, BatchOrder, BatchReport, Clocks, Ended, Job, JobChange, JobState,
@@ -30,3 +32,4 @@ pub use crate::step::{
     CallId, Input, JobCall, JobNews, Level, Missing, NewRules, Notice, Origin, Output, Party, PeerCall,
     PeerRequest, Remark, Reply,
 };
+pub use crate::time_of_day::{ClockNews, ClockState, JournalTime, Reading, TimeOfDay};

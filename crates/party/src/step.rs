@@ -272,6 +272,13 @@ pub trait Party: Queries + Clone + Send + 'static {
     /// When it needs [`Input::Time`]. In the past while it has something to compute.
     fn wake_at(&self) -> Option<Moment>;
 
+    /// Earliest moment at which a promise begins, ends or expires.
+    fn next_change(&self) -> Option<Moment> {
+        None
+    }
+    /// While the clock is in doubt, nothing new is promised. Lost in a crash.
+    fn doubt_clock(&mut self, _in_doubt: bool) {}
+
     /// [`Party::wake_at`] without computations, which can wait while there are inputs.
     fn deadline(&self) -> Option<Moment> {
         self.wake_at()

@@ -197,6 +197,12 @@ pub enum Why {
         "the site's batch system does not answer, or its output cannot be parsed; try again later; the site's log has details"
     )]
     NoBatchSystem,
+    /// The clock may be wrong since the start, so nothing new is promised.
+    #[error(
+        "the clock of this service is in doubt since its start, so it promises nothing new yet; try again later, or another \
+         site; its operator finds the reason in its health and its log"
+    )]
+    ClockInDoubt,
     /// The batch system did not answer in time. A late grant is undone.
     #[error(
         "the site's batch system did not answer within {}; nothing was booked or changed; try again later",
@@ -367,6 +373,7 @@ impl Why {
             Why::Busy => "busy",
             Why::NotGranted(_) => "not-granted",
             Why::NoBatchSystem => "no-batch-system",
+            Why::ClockInDoubt => "clock-in-doubt",
             Why::BatchTimeout { .. } => "batch-timeout",
             Why::UnknownJob(_) => "unknown-job",
             Why::JobTaken(_) => "job-taken",
@@ -389,7 +396,7 @@ impl Why {
 
     /// Whether nothing was decided. Such an answer is not recorded, and the same call may be repeated.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Why::Busy | Why::ChangeUnderWay | Why::NoBatchSystem)
+        matches!(self, Why::Busy | Why::ChangeUnderWay | Why::NoBatchSystem | Why::ClockInDoubt)
     }
 
     /// Whether a repeated call would get the same answer.

@@ -64,7 +64,7 @@ async function repeat(make) {
     try {
       return await make(key);
     } catch (error) {
-      const again = ['busy', 'key-in-flight', 'late', 'no-batch-system', 'change-under-way'].includes(error.code);
+      const again = ['busy', 'key-in-flight', 'late', 'no-batch-system', 'clock-in-doubt', 'change-under-way'].includes(error.code);
       if (!again || attempt >= 4) throw error;
       await new Promise((done) => setTimeout(done, 400 * 2 ** attempt));
     }

@@ -1,7 +1,9 @@
 //! Clock of a party: the time of day, or an accelerated clock for demonstrations and trials, which all services of
 //! a grid compute alike from the time of day.
 
-use crate::time_of_day;
+use crate::journal::DatabaseTime;
+use crate::{kernel_clock, time_of_day};
+use bookahead_party::{ClockState, JournalTime};
 use bookahead_protocol::{Millis, Moment};
 use std::time::Duration;
 
@@ -27,6 +29,12 @@ impl Clock {
         Clock { origin, speed: speed.max(1) }
     }
 
+    /// Trusts the system clock at the start of all parties of this process, because an operator knows that it is right.
+    /// The clock of a database still decides.
+    pub fn trust_at_start() {
+        time_of_day::trust();
+    }
+
     /// Current time of the clock.
     pub fn now(&self) -> Moment {
         let passed = time_of_day::now() - self.origin;
@@ -41,12 +49,25 @@ impl Clock {
         }
     }
 
-    /// Why it does not follow the system clock, if so.
-    pub fn problem(&self) -> Option<String> {
-        let seconds = time_of_day::jump()?.0 / 1_000;
-        Some(format!(
-            "the system clock was set by {seconds} s and is not followed; set it right, or restart the service if it is right now"
-        ))
+    /// State of the system clock.
+    pub(crate) fn state(&self) -> ClockState {
+        time_of_day::state()
+    }
+
+    /// Compares it with a journal before its party starts: with the clock of its database, if it has one, and with its
+    /// newest entry. An accelerated clock is compared with nothing.
+    pub(crate) fn start(&self, journal: Option<JournalTime>, database: Option<DatabaseTime>) {
+        if self.speed != 1 {
+            return;
+        }
+        if let Some(DatabaseTime { time, boot, is_elsewhere }) = database
+            && (!time_of_day::decide_by_database(time, boot) || is_elsewhere)
+        {
+            return;
+        }
+        journal.into_iter().for_each(time_of_day::start);
+        // At once, so that a clock that is known to be right is never in doubt for clients.
+        kernel_clock::confirm();
     }
 
     /// Speed relative to the time of day.

@@ -16,6 +16,7 @@ pub mod daemon;
 pub mod history;
 pub mod http;
 pub mod journal;
+mod kernel_clock;
 pub mod notify;
 mod peer_answers;
 mod peer_clock;

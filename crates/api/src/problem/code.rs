@@ -98,6 +98,8 @@ codes! {
         "Repeat the call later with the same key. Too much is in progress, or the reservation waits for the batch system.";
     NoBatchSystem = "no-batch-system", 503, "The batch system does not answer",
         "Repeat the call later with the same key.";
+    ClockInDoubt = "clock-in-doubt", 503, "The clock of the service is in doubt",
+        "Repeat the call later with the same key, or try another site. The health of the service has the reason.";
     BatchTimeout = "batch-timeout", 409, "The batch system did not answer in time",
         "Nothing was booked or changed. Try again later (a new reservation with a new id), or try another site.";
     Circle = "circle", 409, "Cycle of brokers",
@@ -181,6 +183,7 @@ impl Code {
             Why::Busy => Code::Busy,
             Why::NotGranted(_) => Code::NotGranted,
             Why::NoBatchSystem => Code::NoBatchSystem,
+            Why::ClockInDoubt => Code::ClockInDoubt,
             Why::BatchTimeout { .. } => Code::BatchTimeout,
             Why::UnknownJob(_) => Code::UnknownJob,
             Why::JobTaken(_) => Code::JobTaken,

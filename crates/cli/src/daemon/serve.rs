@@ -4,6 +4,7 @@
 use crate::output::say;
 use anyhow::{Context, Result, anyhow, bail};
 use bookahead_lrms::batch::Finding;
+use bookahead_service::clock::Clock;
 use bookahead_service::config::{BrokerConfig, Listeners, SiteConfig};
 use bookahead_service::daemon::{self, Compacted, DaemonError, OnLostJournal, Running};
 use bookahead_service::http::listener::Listen;
@@ -60,6 +61,11 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "check")]
     print_config: bool,
 
+    /// Trust the system clock although it disagrees with the journal, because you know that it is right. If it is not,
+    /// promises end too early
+    #[arg(long)]
+    trust_clock: bool,
+
     /// Print the ready message as JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -103,6 +109,9 @@ pub(super) fn run(role: Role, arguments: &Arguments, on_lost_journal: OnLostJour
     }
     // Only a running service logs; the options above print their result and exit.
     arguments.log.begin()?;
+    if arguments.trust_clock {
+        Clock::trust_at_start();
+    }
     let runtime = runtime()?;
     let read_again = || arguments.party(role, config);
     let served = runtime.block_on(serve(&party, read_again, arguments, on_lost_journal));

@@ -5,7 +5,10 @@ use crate::asking::{Asking, SITE};
 use crate::folder::Folder;
 use crate::service::Service;
 use bookahead_tests::polling::until;
+use bookahead_tests::postgres::Server;
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 fn library() -> PathBuf {
@@ -29,6 +32,8 @@ fn start(folder: &Folder) -> Service {
 fn start_line(folder: &Folder, line: &str) -> Service {
     let mut command = folder.command(line);
     command.env("LD_PRELOAD", library()).env("FAKETIME_TIMESTAMP_FILE", folder.path("offset"));
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", folder.path("bin").display()));
     command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     // Peers on this machine usually have the same clock, and so are no independent evidence.
     command.env("BOOKAHEAD_LOCAL_CLOCKS", "1");
@@ -71,12 +76,114 @@ fn a_clock_that_is_days_off_for_a_while_costs_no_promise() {
     for event in ["clock_jumped", "clock_is_back"] {
         assert_eq!(said.matches(event).count(), 2, "{event} in {said}");
     }
-    // After a restart the clock is trusted: three days have passed, and the reservation is over.
-    asking.folder.write("offset", "+3d");
+}
+
+/// A site with a promise for tomorrow that was stopped, and starts again with a clock that is this far off.
+fn restarted(offset: &str, line: &str, also: impl FnOnce(&Folder)) -> (Asking, String) {
+    let asking = site();
+    let promised = asking.hold("32");
+    asking.document(&["commit", &promised]);
+    asking.service.stop();
+    asking.folder.write("offset", offset);
+    also(&asking.folder);
+    (Asking { service: start_line(&asking.folder, line), folder: asking.folder }, promised)
+}
+
+/// Health, and what a request for a new promise gets.
+fn in_doubt(asking: &Asking, offset: &str) -> Value {
+    let health = set(asking, offset, "failed");
+    let refused = asking.service.book(1);
+    let problem: Value = serde_json::from_str(&refused.body).unwrap();
+    assert_eq!((refused.status, &problem["code"]), (503, &Value::from("clock-in-doubt")), "{problem}");
+    let metrics = asking.service.ask("GET", "/metrics", "", "").body;
+    assert!(metrics.contains("bookahead_clock{state=\"in-doubt\"} 1"), "{metrics}");
+    health
+}
+
+#[test]
+fn a_clock_that_is_days_ahead_at_the_start_ends_no_promise() {
+    let (asking, promised) = restarted("+3d", "site --config site.toml", |_| {});
+    let health = in_doubt(&asking, "+3d");
+    assert!(health["problem"].as_str().unwrap().contains("days ahead of the newest entry"), "{health}");
+    assert_eq!(asking.document(&["show", &promised])["state"], "committed");
+    assert_eq!(asking.document(&["list"])["reservations"].as_array().unwrap().len(), 1);
+    // A restart changes nothing: the journal is as old as before.
+    asking.service.stop();
     let asking = Asking { service: start(&asking.folder), folder: asking.folder };
-    let forgotten = asking.ends(3, &["show", &promised]);
-    assert!(forgotten.err.contains("not known here"), "{forgotten:?}");
+    in_doubt(&asking, "+3d");
+    assert_eq!(asking.document(&["show", &promised])["state"], "committed");
+    // The clock is set right, and the same call succeeds.
+    assert_eq!(set(&asking, "+0", "ready")["problem"], Value::Null);
+    until(|| {
+        let answer = asking.service.book(1);
+        if answer.status == 201 { Ok(()) } else { Err(answer.body) }
+    });
+    assert_eq!(asking.document(&["show", &promised])["state"], "committed");
+    asking.service.signal("TERM");
+    let (status, said) = asking.service.ended();
+    assert!(status.success(), "{said}");
+    for event in ["clock_ahead_of_journal", "clock_passed_journal"] {
+        assert_eq!(said.matches(event).count(), 1, "{event} in {said}");
+    }
+}
+
+#[test]
+fn an_operator_can_trust_a_clock_that_is_far_ahead_of_the_journal() {
+    let (asking, promised) = restarted("+3d", "site --config site.toml --trust-clock", |_| {});
     assert_eq!(set(&asking, "+3d", "ready")["problem"], Value::Null);
+    let forgotten = asking.ends(3, &["show", &promised]);
+    assert!(forgotten.err.contains("not known here"), "three days have passed: {forgotten:?}");
+}
+
+/// Puts a `busctl` first on PATH that reports a synchronised clock with the time that `date` prints.
+fn ntp(folder: &Folder, date: &str) {
+    std::fs::create_dir(folder.path("bin")).unwrap();
+    folder.write("bin/busctl", format!("#!/bin/sh\necho b true\necho t $({date} +%s%6N)\n"));
+    std::fs::set_permissions(folder.path("bin/busctl"), Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_long_downtime_is_no_doubt_if_ntp_has_synchronised_the_clock() {
+    // `date` sees the same clock as the service.
+    let (asking, promised) = restarted("+3d", "site --config site.toml", |folder| ntp(folder, "date"));
+    assert_eq!(set(&asking, "+3d", "ready")["problem"], Value::Null);
+    let forgotten = asking.ends(3, &["show", &promised]);
+    assert!(forgotten.err.contains("not known here"), "three days have passed: {forgotten:?}");
+
+    // NTP shows another time than the clock that the service reads.
+    let real = "env -u LD_PRELOAD date";
+    let (asking, promised) = restarted("+3d", "site --config site.toml", |folder| ntp(folder, real));
+    in_doubt(&asking, "+3d");
+    assert_eq!(asking.document(&["show", &promised])["state"], "committed");
+}
+
+#[test]
+fn a_stand_by_whose_clock_is_days_ahead_takes_over_and_ends_nothing() {
+    let server = Server::start(&[]);
+    let state = server.database("site");
+    let site = SITE.replacen('\n', &format!("\nstate = \"{state}\"\nlease = \"1s\"\n"), 1);
+    let process = |offset: &str| {
+        let folder = Folder::with("site.toml", &site);
+        folder.write("offset", offset);
+        // It becomes ready when it has taken over.
+        Asking { service: start_line(&folder, "site --config site.toml --listen 127.0.0.1:0"), folder }
+    };
+    let first = process("+0");
+    let promised = first.hold("32");
+    first.document(&["commit", &promised]);
+    first.service.signal("KILL");
+    let second = process("+3d");
+    let health = set(&second, "+3d", "failed");
+    assert!(health["problem"].as_str().unwrap().contains("set by"), "{health}");
+    assert_eq!(second.document(&["show", &promised])["state"], "committed");
+    assert_eq!(second.service.book(1).status, 201, "the clock of the database decides");
+    second.service.signal("TERM");
+    let (status, said) = second.service.ended();
+    assert!(status.success() && said.contains("clock_of_database"), "{said}");
+    let third = process("+0");
+    assert_eq!(set(&third, "+0", "ready")["problem"], Value::Null);
+    assert_eq!(third.document(&["show", &promised])["state"], "committed");
+    assert_eq!(third.document(&["list"])["reservations"].as_array().unwrap().len(), 2);
 }
 
 #[test]
@@ -90,8 +197,9 @@ fn a_clock_that_is_behind_the_journal_at_the_start_is_reported_until_it_is_past_
     let health = set(&asking, "-1d", "failed");
     let problem = health["problem"].as_str().unwrap();
     assert!(problem.contains("behind the newest entry of the journal"), "{health}");
+    in_doubt(&asking, "-1d");
     assert_eq!(asking.document(&["show", &promised])["state"], "committed");
-    // A clock that is set to a time after the journal is trusted at once, as after a restart.
+    // A clock that is set to a time just after the journal is followed at once.
     assert_eq!(set(&asking, "+0", "ready")["problem"], Value::Null);
     let held = asking.hold("8");
     assert_eq!(asking.document(&["commit", &held])["state"], "committed");

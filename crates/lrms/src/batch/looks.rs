@@ -186,7 +186,7 @@ impl Looks {
     pub(super) fn clocks(&self) -> Option<Clocks> {
         let (began, theirs) = (self.taken?, self.picture.clock?);
         let ours = theirs.clamp(began.second(), (began + self.took.max(Millis::ZERO)).second());
-        Some(Clocks { ours, theirs })
+        Some(Clocks { ours, theirs, elsewhere: self.picture.clock_elsewhere })
     }
 }
 

@@ -214,6 +214,8 @@ pub struct Wanted {
 pub struct Picture {
     /// Time of its clock, if it reports one.
     pub clock: Option<Time>,
+    /// Whether that clock is known to be on another machine than the commands.
+    pub clock_elsewhere: bool,
     /// All nodes that belong to a resource.
     pub nodes: Vec<Node>,
     /// All reservations that are not over, including those of others.

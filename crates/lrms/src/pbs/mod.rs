@@ -123,7 +123,16 @@ impl BatchSystem for Pbs {
         let reservations = reservations.into_iter().map(|known| known.reserved).collect();
         let nodes = vnodes.nodes().cloned().collect();
         *self.vnodes.lock().unwrap_or_else(PoisonError::into_inner) = Some(vnodes);
-        Ok(Picture { clock: Some(clock), nodes, reservations, jobs: listed.jobs, unreadable, tres })
+        let clock_elsewhere = false;
+        Ok(Picture {
+            clock: Some(clock),
+            clock_elsewhere,
+            nodes,
+            reservations,
+            jobs: listed.jobs,
+            unreadable,
+            tres,
+        })
     }
 
     fn examine(&self) -> Vec<Finding> {

@@ -146,7 +146,8 @@ impl BatchSystem for Slurm {
         let tres = tres_picture(&config, &nodes, &reservations, &jobs);
         let granted = self.granted.compare(&reservations, began);
         let picture = picture(&self.settings, clock, &nodes, &reservations, jobs, &granted);
-        Ok(Picture { unreadable: Unreadable::jobs(odd).collect(), tres, ..picture })
+        let clock_elsewhere = is_elsewhere(&config, &this_host());
+        Ok(Picture { unreadable: Unreadable::jobs(odd).collect(), tres, clock_elsewhere, ..picture })
     }
 
     fn examine(&self) -> Vec<Finding> {
@@ -187,6 +188,23 @@ fn clock(config: &str) -> Option<Time> {
     config.lines().find_map(|line| formats::time(line.strip_prefix("Configuration data as of ")?.trim()))
 }
 
+/// Whether all controllers are on other machines than this one. They are listed as `SlurmctldHost[0] = name(address)`.
+fn is_elsewhere(config: &str, this: &str) -> bool {
+    let short = |host: &str| host.split(['.', '(']).next().unwrap_or(host).trim().to_ascii_lowercase();
+    let named = |line: &str| {
+        let (name, value) = line.split_once('=')?;
+        name.trim().starts_with("SlurmctldHost[").then(|| short(value.trim()))
+    };
+    let hosts: Vec<String> = config.lines().filter_map(named).collect();
+    let here = |host: &String| *host == short(this) || host == "localhost";
+    !hosts.is_empty() && !this.is_empty() && !hosts.iter().any(here)
+}
+
+/// Name of this machine; empty if it is unknown.
+fn this_host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default()
+}
+
 /// Licences from the configuration, things of nodes, and what reservations and jobs have.
 fn tres_picture(
     config: &str,
@@ -222,6 +240,7 @@ fn picture(
     });
     Picture {
         clock,
+        clock_elsewhere: false,
         nodes: nodes.iter().filter_map(|node| node.told(&settings.places)).collect(),
         reservations: told.filter(|reserved| !is_over(reserved.interval.end)).collect(),
         jobs: jobs::told(jobs, &around),

@@ -1,6 +1,6 @@
 //! No output of a command makes a parser panic, and damage to one record hides no other, unless the whole is refused.
 
-use super::{Settings, clock, formats, json, nodes, outcome, picture, reservations};
+use super::{Settings, clock, formats, is_elsewhere, json, nodes, outcome, picture, reservations};
 use crate::batch::{Place, Unit};
 use crate::dialect::damage::{loses_only_one, survives};
 use crate::error::LrmsError;
@@ -122,4 +122,20 @@ proptest! {
         prop_assert!(seen.jobs.iter().all(|job| job.cores > 0 || job.state.is_over() || !job.placed.is_empty()));
         prop_assert!(seen.jobs.iter().all(|job| !job.resources.is_empty()));
     }
+}
+
+#[test]
+fn only_a_controller_on_another_machine_has_another_clock() {
+    let config = |hosts: &str| format!("SLURM_VERSION = 24.05.1\n{hosts}SlurmdPort = 6818\n");
+    for (hosts, elsewhere) in [
+        ("SlurmctldHost[0]        = head(10.0.0.1)\n", true),
+        ("SlurmctldHost[0]        = head\nSlurmctldHost[1]  = spare\n", true),
+        ("SlurmctldHost[0]        = login1(127.0.0.1)\n", false),
+        ("SlurmctldHost[0]        = head\nSlurmctldHost[1]  = LOGIN1.example.org\n", false),
+        ("SlurmctldHost[0]        = localhost\n", false),
+        ("", false),
+    ] {
+        assert_eq!(is_elsewhere(&config(hosts), "login1.cluster\n"), elsewhere, "{hosts}");
+    }
+    assert!(!is_elsewhere(&config("SlurmctldHost[0] = head\n"), ""));
 }

@@ -49,6 +49,8 @@ pub struct Broker {
     waiting: BTreeMap<Key, Waiting>,
     /// Origins of the calls that calls to peers follow from.
     origins: BTreeMap<Key, Origin>,
+    /// Whether the clock is in doubt, so that nothing new is promised.
+    clock_in_doubt: bool,
 }
 
 /// Calls that wait for the same answer.
@@ -91,6 +93,7 @@ impl Broker {
             caller: Name::from("caller"),
             waiting: BTreeMap::new(),
             origins: BTreeMap::new(),
+            clock_in_doubt: false,
         }
     }
 
@@ -115,6 +118,9 @@ impl Broker {
         {
             return step.out.answer(call, Problem::new(Why::KeyTaken(key)));
         }
+        if self.clock_in_doubt && self.promises(envelope) {
+            return step.out.answer(call, Problem::new(Why::ClockInDoubt));
+        }
         // The waiting call is stored first: the head may answer within the same step.
         let new = || Waiting { call: envelope.call.clone(), calls: Vec::new() };
         let calls = &mut self.waiting.entry(key).or_insert_with(new).calls;
@@ -124,6 +130,18 @@ impl Broker {
         calls.push(call);
         let effects = self.head.handle(step.now, &self.caller, envelope);
         self.carry_out(effects, origin, step);
+    }
+
+    /// Whether a call requests a promise that does not exist yet, or asks for one.
+    fn promises(&self, envelope: &Envelope) -> bool {
+        match &envelope.call {
+            Call::Probe { .. } => true,
+            Call::Reserve { id, .. } => self.head.booking(*id).is_none(),
+            Call::Hold { .. } | Call::Extend { .. } | Call::Change { .. } | Call::PrepareChange { .. } => {
+                self.head.answered_about(envelope.key).is_none()
+            }
+            _ => false,
+        }
     }
 
     /// Scales durations that were measured on a machine to the slowest resource that suits the part: the parts of a
@@ -425,6 +443,14 @@ impl Party for Broker {
         [self.head.next_deadline(), self.jobs.next_timer()].into_iter().flatten().min()
     }
 
+    fn next_change(&self) -> Option<Moment> {
+        self.head.next_change()
+    }
+
+    fn doubt_clock(&mut self, in_doubt: bool) {
+        self.clock_in_doubt = in_doubt;
+    }
+
     fn state(&self) -> BrokerState {
         BrokerState { bookings: self.head.snapshot(), jobs: self.jobs.history() }
     }
@@ -441,6 +467,7 @@ impl Party for Broker {
             caller: self.caller.clone(),
             waiting: BTreeMap::new(),
             origins: BTreeMap::new(),
+            clock_in_doubt: self.clock_in_doubt,
         }
     }
 

@@ -289,6 +289,9 @@ impl Site {
         if let Err(problem) = self.check_jobs(&envelope).and(sharing) {
             return step.out.answer(call, problem);
         }
+        if self.facts.clock_in_doubt && self.promises(&envelope) {
+            return step.out.answer(call, Problem::new(Why::ClockInDoubt));
+        }
         let blind = !self.met && !self.is_broken(SiteFlaw::OrderBeforeLook);
         let needs_look = self.needs_look(&envelope) && (blind || self.is_silent());
         if self.asks() && (needs_look || blind && self.may_find(&envelope.call)) {
@@ -322,6 +325,12 @@ impl Site {
             }
             _ => false,
         }
+    }
+
+    /// Whether a call requests a promise that does not exist yet, or asks for one.
+    fn promises(&self, envelope: &Envelope) -> bool {
+        let longer = matches!(envelope.call, Call::Hold { .. }) && !self.ledger.knows(envelope);
+        longer || self.needs_look(envelope)
     }
 
     fn pass_time(&mut self, step: &mut Step) {
@@ -567,6 +576,15 @@ impl Party for Site {
         let warning = self.next_warning();
         let own = look.into_iter().chain(warning).chain(submitting).chain(early);
         self.ledger.next_deadline().into_iter().chain(own).min()
+    }
+
+    fn next_change(&self) -> Option<Moment> {
+        self.ledger.next_change()
+    }
+
+    fn doubt_clock(&mut self, in_doubt: bool) {
+        self.facts.clock_in_doubt = in_doubt;
+        self.facts_number += 1;
     }
 
     fn state(&self) -> SiteState {

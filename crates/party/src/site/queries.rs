@@ -13,6 +13,7 @@ use bookahead_plan::planner::{Cluster, Planner};
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::ledger::{Because, Entry, Maintenance, Offered, Rules, View, Views, What};
+use bookahead_protocol::problem::{Problem, Why};
 use bookahead_protocol::{
     Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
 };
@@ -56,6 +57,8 @@ pub struct SiteFacts {
     /// When the oldest order in progress was given.
     oldest_order: Option<Moment>,
     hold_takes: Option<Millis>,
+    /// Whether the clock is in doubt, so that nothing new is promised.
+    pub(super) clock_in_doubt: bool,
     /// Rules that replaced those of the start.
     rules: Option<Arc<Rules>>,
     /// Recent changes of reservations, for brokers.
@@ -424,6 +427,9 @@ impl Queries for Site {
         // Before the first look only the party itself can answer: its call waits for the look.
         if self.asks() && self.facts.looked.is_none() && self.may_find(call) {
             return None;
+        }
+        if self.facts.clock_in_doubt && matches!(call, Call::Probe { .. }) {
+            return Some(Problem::new(Why::ClockInDoubt).into());
         }
         if let Err(problem) = self.check_sharing(call) {
             return Some(problem.into());

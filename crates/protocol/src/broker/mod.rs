@@ -382,6 +382,14 @@ impl Broker {
         [agenda, retry, self.next_heal(), self.next_watch(), self.calls.next()].into_iter().flatten().min()
     }
 
+    /// Earliest moment at which a booking begins, ends or expires.
+    pub fn next_change(&self) -> Option<Moment> {
+        let live = |(_, id): &&(Moment, ReservationId)| {
+            self.bookings.get(id).is_some_and(|booking| !booking.state.is_over())
+        };
+        self.agenda.iter().find(live).map(|(at, _)| *at)
+    }
+
     /// Applies an event, live or on replay.
     pub fn apply(&mut self, event: &Event) {
         if let Event::Woke { life } = event {

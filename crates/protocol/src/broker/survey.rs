@@ -436,7 +436,7 @@ fn telling(problem: &Problem) -> (u8, usize) {
     let says = match problem.why {
         Why::Circle => 0,
         Why::Silence | Why::Interrupted => 1,
-        Why::Busy | Why::NoBatchSystem => 2,
+        Why::Busy | Why::NoBatchSystem | Why::ClockInDoubt => 2,
         _ => 3,
     };
     (says, problem.relaxations.len())

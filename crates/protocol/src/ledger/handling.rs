@@ -2,7 +2,7 @@
 //! every change becomes an event.
 
 use super::decision::{Context, Decision, Views};
-use super::entry::{AnsweredCall, Event, Handled, Ticked, What, forgotten_at};
+use super::entry::{AnsweredCall, Entry, Event, Handled, Ticked, What, forgotten_at};
 use super::state::Ledger;
 use crate::clock::Moment;
 use crate::ids::ReservationId;
@@ -122,6 +122,12 @@ impl Ledger {
         let denied = self.denied.oldest().map(|(at, _)| forgotten_at(at, self.rules.retention));
         let entry = self.agenda.first().map(|(due, _)| *due);
         [answer, denied, entry].into_iter().flatten().min()
+    }
+
+    /// Earliest moment at which a live reservation begins, ends or expires.
+    pub fn next_change(&self) -> Option<Moment> {
+        let live = |(_, id): &&(Moment, ReservationId)| self.entries.get(id).is_some_and(Entry::is_live);
+        self.agenda.iter().find(live).map(|(due, _)| *due)
     }
 
     fn next_due(&self) -> Option<(Moment, What)> {

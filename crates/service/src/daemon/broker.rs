@@ -1,7 +1,7 @@
 //! Starts a broker from its configuration. Its unique number is derived from its name and a random secret, which is
 //! drawn once and kept in the state folder.
 
-use super::front::{Credentials, Watched, start};
+use super::front::{Credentials, Watched, open, start};
 use super::own_keys::calls_key;
 use super::reload::Current;
 use super::{Boxed, DaemonError, Running};
@@ -65,7 +65,7 @@ async fn start_broker(config: &BrokerConfig, base: &Path) -> Result<Running, Dae
     let runtime = Handle::current();
     let configured = peers.clone();
     let (hand_out, calls) = tokio::sync::oneshot::channel();
-    let thread = start(options, broker, move |party| {
+    let thread = start(open(options, broker).await?, move |party| {
         let calls = PeerCalls::new(runtime, party.clone(), unnamed, identity, key);
         configure(&calls, &configured);
         // The receiver below cannot be gone.

@@ -14,10 +14,10 @@ use crate::http::{
 use crate::journal::Store;
 use crate::notify::{Outbox, deliver};
 use crate::peer_answers::plain;
-use crate::peer_clock;
 use crate::security::tls::Content;
 use crate::security::{Accounts, Authenticator, CallsKey, SecurityError, carries_tokens};
-use crate::thread::{Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
+use crate::thread::{OpenParty, Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
+use crate::{kernel_clock, peer_clock};
 use axum::Router;
 use bookahead_api as api;
 use bookahead_client::{Client, Identity, Options};
@@ -279,6 +279,7 @@ impl Front {
             let broker = Registry { url: broker.url, credentials, identity, renewed };
             tasks.spawn(keep_registered(party.clone(), broker, heartbeat));
         }
+        tasks.spawn(kernel_clock::keep_asking());
         if let Some(provider) = authenticator.provider() {
             tasks.spawn(provider.clone().keep_fetching());
         }
@@ -337,12 +338,17 @@ fn most_connections(wanted: usize) -> usize {
 }
 
 /// Opens the journal and restores the state. Blocking, and may take a while.
+pub(super) async fn open<P: Party>(options: PartyOptions, party: P) -> Result<OpenParty<P>, DaemonError> {
+    let opened = tokio::task::spawn_blocking(move || options.open(party)).await;
+    Ok(opened.map_err(|_| DaemonError::Task)??)
+}
+
+/// Starts a party.
 pub(super) async fn start<P: Party>(
-    options: PartyOptions,
-    party: P,
+    party: OpenParty<P>,
     connect: impl FnOnce(&PartyHandle) -> Outlets + Send + 'static,
 ) -> Result<PartyThread, DaemonError> {
-    let started = tokio::task::spawn_blocking(move || options.start(party, connect)).await;
+    let started = tokio::task::spawn_blocking(move || party.start(connect)).await;
     Ok(started.map_err(|_| DaemonError::Task)??)
 }
 

@@ -2,7 +2,7 @@
 //! while it runs: configuration, state, listeners, brokers, batch system.
 
 use super::batch::{Driven, driven, idle, job_account, longest_command, projects, scheduler};
-use super::front::{Credentials, Watched, exposed_state, start};
+use super::front::{Credentials, Watched, exposed_state, open, start};
 use super::reload::Current;
 use super::{Boxed, DaemonError, Running};
 use crate::config::{BatchConfig, Common, SiteConfig, url_below};
@@ -76,10 +76,13 @@ async fn start_site(
     let (thread, watched) = match &config.batch {
         None => {
             let site = Site::new(rules, front.about.clone(), SiteOptions::default())?;
-            let (scheduler, outputs) = scheduler(config, base, &state, options.clock.now())?;
+            // The scheduler begins at the time of the site, which depends on the journal.
+            let clock = options.clock;
+            let site = open(options, site).await?;
+            let (scheduler, outputs) = scheduler(config, base, &state, clock.now())?;
             let outputs = outputs.map_or(JobOutputs::None, |outputs| JobOutputs::Here(Arc::new(outputs)));
             let batch = BatchSide::Inline(Box::new(scheduler));
-            let thread = start(options, site, move |_| Outlets::only(batch)).await?;
+            let thread = start(site, move |_| Outlets::only(batch)).await?;
             (thread, Watched { outputs, ..Watched::default() })
         }
         Some(batch) => {
@@ -91,14 +94,15 @@ async fn start_site(
                 SiteOptions { holds_jobs, ..options_with(config_of_batch, &batch, on_lost_journal) };
             let look_every = site_options.look_every;
             let site = Site::new(rules, front.about.clone(), site_options)?;
+            let over_ssh = config_of_batch.ssh.is_some();
             let connect = move |party: &PartyHandle| {
                 let (party, clock) = (party.clone(), party.clock());
                 let report = move |report: BatchReport| {
                     if let BatchReport::Looked { outcome: Ok(look), .. } = &report
-                        && let Some(clocks) = look.clocks
+                        && let Some(clocks) = look.clocks.filter(|clocks| clocks.elsewhere || over_ssh)
                     {
-                        // The batch system's clock is independent evidence: if it agrees, a jump of the local clock
-                        // is accepted.
+                        // A clock on another machine is independent evidence: if it agrees, the local clock is
+                        // followed again.
                         clock.confirm(Moment::of(clocks.theirs), "the batch system");
                     }
                     party.tell(Input::Batch(report));
@@ -110,7 +114,7 @@ async fn start_site(
             };
             let outputs = JobOutputs::Here(Arc::new(outputs));
             let watched = Watched { commands: Some(runner), look_every: Some(look_every), outputs };
-            let thread = start(options, site, connect).await?;
+            let thread = start(open(options, site).await?, connect).await?;
             first_look(thread.handle()).await;
             (thread, watched)
         }

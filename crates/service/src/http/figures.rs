@@ -3,7 +3,7 @@
 //! themselves, a bounded number is named.
 
 use crate::thread::{PartyHandle, ReadKind};
-use bookahead_party::{Figures, ResourceFigures};
+use bookahead_party::{ClockState, Figures, ResourceFigures};
 use bookahead_protocol::deadline::HoldCounts;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -55,6 +55,18 @@ const OF_HOLDS: [Outcome; 5] = [
     ("cancelled", |holds| holds.cancelled),
 ];
 
+/// States of the clock, the best first.
+const CLOCK_WORDS: [&str; 4] = ["followed", "unconfirmed", "not-followed", "in-doubt"];
+
+fn clock_word(state: ClockState) -> &'static str {
+    match state {
+        ClockState::Followed => CLOCK_WORDS[0],
+        ClockState::Unconfirmed => CLOCK_WORDS[1],
+        ClockState::Jumped(_) => CLOCK_WORDS[2],
+        ClockState::Ahead(_) | ClockState::Behind(_) => CLOCK_WORDS[3],
+    }
+}
+
 impl Collector for PartyFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let figures = self.0.read(ReadKind::Short, |queries, now| queries.figures(now));
@@ -72,6 +84,13 @@ impl Collector for PartyFigures {
             for (outcome, value) in OF_HOLDS {
                 ConstCounter::new(value(&holds)).encode(family.encode_family(&[("outcome", outcome)])?)?;
             }
+        }
+        let help =
+            "State of the system clock: 1 for the current one; in-doubt means that nothing new is promised";
+        let mut family = encoder.encode_descriptor("clock", help, None, MetricType::Gauge)?;
+        let current = clock_word(self.0.clock().state());
+        for word in CLOCK_WORDS {
+            gauge(u64::from(word == current)).encode(family.encode_family(&[("state", word)])?)?;
         }
         let help = "Events of reservations and jobs since the start, by kind";
         let mut family = encoder.encode_descriptor("events", help, None, MetricType::Counter)?;

@@ -4,6 +4,7 @@ use super::answer::{Refusal, out_of_calendar};
 use super::figures::plain_text;
 use super::{Shared, answer};
 use crate::thread::Liveness;
+use crate::time_of_day;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -11,6 +12,7 @@ use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
+use bookahead_party::ClockState;
 use std::sync::{Arc, LazyLock};
 
 /// Health
@@ -28,12 +30,14 @@ use std::sync::{Arc, LazyLock};
 )]
 pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
     let clock = shared.party.clock();
-    let problem = shared.party.clock_problem();
+    let state = clock.state();
+    let problem = time_of_day::problem(state);
+    let is_followed = matches!(state, ClockState::Followed | ClockState::Unconfirmed);
     let status = match shared.party.liveness() {
         // First: a service that stops takes no new calls, although its party is still alive.
         _ if shared.stop.is_said() => api::Status::Stopping,
         _ if !shared.party.lease().is_held() => api::Status::Failed,
-        Liveness::Alive if problem.is_some() => api::Status::Failed,
+        Liveness::Alive if !is_followed => api::Status::Failed,
         Liveness::Alive => api::Status::Ready,
         Liveness::Stuck | Liveness::Ended => api::Status::Failed,
     };

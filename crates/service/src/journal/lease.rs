@@ -4,9 +4,10 @@
 //! process or the machine sleeps, so its own deadline is never later than that of the database.
 
 use crate::time_of_day;
+use bookahead_protocol::{Millis, Moment};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Renewals in the time after which no command may start any more: two may fail.
@@ -26,6 +27,19 @@ struct Shared {
     /// Milliseconds of [`now`]; 0 if it is not held, `u64::MAX` if it does not end.
     deadline: AtomicU64,
     epoch: AtomicU64,
+    /// The clock of the database when the lease was taken.
+    database: Mutex<Option<DatabaseTime>>,
+}
+
+/// A reading of the clock of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DatabaseTime {
+    /// What it showed.
+    pub(crate) time: Moment,
+    /// Time since the boot of this machine then.
+    pub(crate) boot: Millis,
+    /// Whether it is on another machine.
+    pub(crate) is_elsewhere: bool,
 }
 
 /// How long a lease lasts.
@@ -68,7 +82,8 @@ impl Lease {
         let drawn = RandomState::new().build_hasher().finish();
         let holder = format!("{host}, process {}, {drawn:016x}", std::process::id());
         let (deadline, epoch) = (AtomicU64::new(0), AtomicU64::new(0));
-        Lease(Arc::new(Shared { terms, holder, address: address.to_owned(), deadline, epoch }))
+        let database = Mutex::default();
+        Lease(Arc::new(Shared { terms, holder, address: address.to_owned(), deadline, epoch, database }))
     }
 
     /// A lease without end, of a journal that only this process can open.
@@ -127,6 +142,15 @@ impl Lease {
     pub(crate) fn renewed(&self, asked: u64) {
         let length = u64::try_from(self.0.terms.total().as_millis()).unwrap_or(u64::MAX / 2);
         self.0.deadline.store(asked.saturating_add(length), Ordering::Release);
+    }
+
+    /// The clock of the database when the lease was taken.
+    pub(crate) fn database_time(&self) -> Option<DatabaseTime> {
+        *self.0.database.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn note_database_time(&self, time: DatabaseTime) {
+        *self.0.database.lock().unwrap_or_else(PoisonError::into_inner) = Some(time);
     }
 
     /// Ends it at once.

@@ -32,6 +32,7 @@ mod writer;
 pub use check::{Report, check, export};
 pub use copy::{Copied, copy};
 pub use error::{Damage, JournalError};
+pub(crate) use lease::DatabaseTime;
 pub use lease::{Lease, LeaseTerms};
 pub use postgres::{Active, Database, SharedFile, shared_file};
 pub(crate) use postgres::{CallerEpochs, Document};

@@ -85,11 +85,6 @@ impl PartyHandle {
         self.shared.history.as_ref()
     }
 
-    /// What is wrong with the clock, if anything is known.
-    pub(crate) fn clock_problem(&self) -> Option<String> {
-        self.shared.clock_problem()
-    }
-
     /// Stream of notices.
     pub fn watch(&self) -> &Watch {
         &self.shared.watch

@@ -28,10 +28,9 @@ use crate::clock::Clock;
 use crate::history::History;
 use crate::journal::{Journal, JournalError, Kind, Lease, Opening, Options, Store};
 use crate::notify::Outbox;
-use crate::time_of_day;
-use bookahead_party::{BatchOrder, Input, Party, PeerCall};
-use bookahead_protocol::{Millis, Moment, Name};
-use copies::{Copies, PartyReader, lock};
+use bookahead_party::{BatchOrder, Input, JournalTime, Party, PeerCall};
+use bookahead_protocol::Name;
+use copies::{Copies, PartyReader};
 use handle::Replies;
 use release::Releaser;
 use restoring::{Opened, Restoring};
@@ -157,75 +156,22 @@ impl PartyOptions {
         party: P,
         connect: impl FnOnce(&PartyHandle) -> Outlets,
     ) -> Result<PartyThread, PartyError> {
-        let Opened { mut party, journal, last, last_snapshot, newest, recent } = self.open(party)?;
-        let (inbox, messages) = channel();
-        // Before the start: its consequences become visible when they are durable.
-        let copies = Arc::new(Copies::new(&party));
-        let last_facts = party.facts().0;
-        let now = self.clock.now();
-        let started = party.start(now).map_err(|why| self.unfit(why))?;
-        let lease = journal.lease().clone();
-        let shared = Arc::new(Shared::new(
-            (self.name.clone(), self.clock),
-            (last, recent),
-            self.history.clone(),
-            lease,
-        ));
-        shared.compare_clock(newest);
-        let reader = PartyReader { copies: copies.clone(), clock: self.clock };
-        let handle = PartyHandle { inbox: inbox.clone(), shared: shared.clone(), reader: reader.clone() };
-        let Outlets { peers, batch } = connect(&handle);
-        let (inline, orders) = batch.split(&inbox);
-        let (release, groups) = sync_channel(GROUPS);
-        let releaser = Releaser {
-            groups,
-            shared: shared.clone(),
-            copies: copies.clone(),
-            inbox,
-            peers,
-            orders,
-            outbox: self.outbox.clone(),
-            history: self.history.clone(),
-        };
-        let releasing = spawn("release", move || releaser.run())?;
-        let keeping_up = spawn("read copies", {
-            let copies = copies.clone();
-            move || copies.keep_up()
-        })?;
-        let recording =
-            self.history.clone().map(|history| spawn("history", move || history.keep_up(&reader)));
-        let recording = recording.transpose()?;
-        let run = Run {
-            last_facts,
-            party,
-            inline,
-            journal: Arc::new(journal),
-            messages,
-            release,
-            shared,
-            copies,
-            every: Some(self.events_between_snapshots)
-                .filter(|every| *every > 0)
-                .unwrap_or(EVENTS_BETWEEN_SNAPSHOTS),
-            last,
-            last_snapshot,
-            bytes: 0,
-            snapshot: None,
-            unanswered: 0,
-            close_by: None,
-            compute_at: Instant::now(),
-            outbox: self.outbox.clone(),
-            on_released: Vec::new(),
-        };
-        let work = move || run.run((now, started), releasing, keeping_up, recording);
-        let thread = spawn(&format!("party {}", self.name), work)?;
-        Ok(PartyThread { handle, thread })
+        self.open(party)?.start(connect)
+    }
+
+    /// Opens the journal, restores the state of the party, and compares the clock with the journal.
+    pub fn open<P: Party>(self, party: P) -> Result<OpenParty<P>, PartyError> {
+        let opened = self.restore(party)?;
+        let due = opened.party.next_change();
+        let journal = opened.newest.map(|newest| JournalTime { newest, due });
+        self.clock.start(journal, opened.journal.lease().database_time());
+        Ok(OpenParty { options: self, opened })
     }
 
     /// Restores the state of the party and replaces the journal by a snapshot, without starting the party. Returns
     /// the last record and the number of dropped ones.
     pub fn compact<P: Party>(self, party: P) -> Result<(u64, u64), PartyError> {
-        let Opened { party, journal, last, .. } = self.open(party)?;
+        let Opened { party, journal, last, .. } = self.restore(party)?;
         // The snapshot removes events that owners may not have been notified of yet.
         if let Some(outbox) = &self.outbox {
             outbox.settle(last).map_err(PartyError::Outbox)?;
@@ -240,7 +186,7 @@ impl PartyOptions {
         PartyError::Unfit { name: self.name.clone(), why }
     }
 
-    fn open<P: Party>(&self, party: P) -> Result<Opened<P>, PartyError> {
+    fn restore<P: Party>(&self, party: P) -> Result<Opened<P>, PartyError> {
         let kind = Kind::new(P::KIND, self.name.to_string(), P::SCHEMA);
         let mut restoring = Restoring::new(self, party);
         let opened = Journal::open_into(&self.journal, &kind, &self.options, &mut restoring);
@@ -253,6 +199,84 @@ impl PartyOptions {
         let events = restoring.events;
         tracing::info!(event, party = %self.name, events, "restored the state from the journal");
         restoring.opened(journal)
+    }
+}
+
+/// A party restored from its journal, before its start.
+pub struct OpenParty<P: Party> {
+    options: PartyOptions,
+    opened: Opened<P>,
+}
+
+impl<P: Party> OpenParty<P> {
+    /// Starts the party. `connect` gets the handle, for peers and batch systems that report with it.
+    pub fn start(self, connect: impl FnOnce(&PartyHandle) -> Outlets) -> Result<PartyThread, PartyError> {
+        let OpenParty { options, opened } = self;
+        let Opened { mut party, journal, last, last_snapshot, recent, .. } = opened;
+        let (inbox, messages) = channel();
+        let in_doubt = options.clock.state().is_in_doubt();
+        party.doubt_clock(in_doubt);
+        // Before the start: its consequences become visible when they are durable.
+        let copies = Arc::new(Copies::new(&party));
+        let last_facts = party.facts().0;
+        let now = options.clock.now();
+        let started = party.start(now).map_err(|why| options.unfit(why))?;
+        let lease = journal.lease().clone();
+        let shared = Arc::new(Shared::new(
+            (options.name.clone(), options.clock),
+            (last, recent),
+            options.history.clone(),
+            lease,
+        ));
+        let reader = PartyReader { copies: copies.clone(), clock: options.clock };
+        let handle = PartyHandle { inbox: inbox.clone(), shared: shared.clone(), reader: reader.clone() };
+        let Outlets { peers, batch } = connect(&handle);
+        let (inline, orders) = batch.split(&inbox);
+        let (release, groups) = sync_channel(GROUPS);
+        let releaser = Releaser {
+            groups,
+            shared: shared.clone(),
+            copies: copies.clone(),
+            inbox,
+            peers,
+            orders,
+            outbox: options.outbox.clone(),
+            history: options.history.clone(),
+        };
+        let releasing = spawn("release", move || releaser.run())?;
+        let keeping_up = spawn("read copies", {
+            let copies = copies.clone();
+            move || copies.keep_up()
+        })?;
+        let recording =
+            options.history.clone().map(|history| spawn("history", move || history.keep_up(&reader)));
+        let recording = recording.transpose()?;
+        let run = Run {
+            last_facts,
+            in_doubt,
+            party,
+            inline,
+            journal: Arc::new(journal),
+            messages,
+            release,
+            shared,
+            copies,
+            every: Some(options.events_between_snapshots)
+                .filter(|every| *every > 0)
+                .unwrap_or(EVENTS_BETWEEN_SNAPSHOTS),
+            last,
+            last_snapshot,
+            bytes: 0,
+            snapshot: None,
+            unanswered: 0,
+            close_by: None,
+            compute_at: Instant::now(),
+            outbox: options.outbox.clone(),
+            on_released: Vec::new(),
+        };
+        let work = move || run.run((now, started), releasing, keeping_up, recording);
+        let thread = spawn(&format!("party {}", options.name), work)?;
+        Ok(PartyThread { handle, thread })
     }
 }
 
@@ -286,8 +310,6 @@ impl PartyThread {
 pub(crate) struct Shared {
     name: Name,
     clock: Clock,
-    /// Time of the newest journal entry, while the clock is behind it.
-    ahead: Mutex<Option<Moment>>,
     watch: Watch,
     replies: Replies,
     queued: AtomicUsize,
@@ -319,7 +341,6 @@ impl Shared {
         Shared {
             name,
             clock,
-            ahead: Mutex::new(None),
             watch: Watch::new(recent),
             replies: Replies::default(),
             queued: AtomicUsize::new(0),
@@ -335,42 +356,6 @@ impl Shared {
             lease,
         }
     }
-}
-
-impl Shared {
-    /// A journal entry from the future means that the clock is wrong, or was. An old one only means downtime.
-    fn compare_clock(&self, newest: Option<Moment>) {
-        let Some((newest, behind)) = newest.and_then(|newest| Some((newest, time_of_day::behind(newest)?)))
-        else {
-            return;
-        };
-        *lock(&self.ahead) = Some(newest);
-        let (event, seconds) = ("clock_behind_journal", behind.0 / 1_000);
-        tracing::error!(event, party = %self.name, seconds, "{}", behind_journal(behind));
-    }
-
-    /// Checks whether the clock has passed the journal.
-    fn watch_clock(&self) {
-        let mut ahead = lock(&self.ahead);
-        if ahead.is_some_and(time_of_day::has_passed) {
-            *ahead = None;
-            let event = "clock_passed_journal";
-            tracing::info!(event, party = %self.name, "the clock is past the newest entry of the journal");
-        }
-    }
-
-    /// What is wrong with the clock, if anything is known.
-    fn clock_problem(&self) -> Option<String> {
-        let behind = (*lock(&self.ahead)).map(|newest| newest - time_of_day::now());
-        behind.filter(|behind| behind.0 > 0).map(behind_journal).or_else(|| self.clock.problem())
-    }
-}
-
-fn behind_journal(behind: Millis) -> String {
-    format!(
-        "the system clock is {} s behind the newest entry of the journal; set it right: until it is past that entry, times are wrong",
-        behind.0 / 1_000
-    )
 }
 
 /// A time that one thread sets and others read.

@@ -45,6 +45,8 @@ pub(super) struct Run<P: Party> {
     pub(super) snapshot: Option<JoinHandle<()>>,
     /// Number of the facts that readers saw last.
     pub(super) last_facts: u64,
+    /// Whether the party knows that the clock is in doubt.
+    pub(super) in_doubt: bool,
     /// Calls accepted and not answered.
     pub(super) unanswered: usize,
     /// Deadline after which it ends even with unanswered calls.
@@ -115,7 +117,7 @@ impl<P: Party> Run<P> {
     fn work(&mut self) -> Result<(), PartyError> {
         while !self.is_done() {
             self.shared.beat.set();
-            self.shared.watch_clock();
+            self.watch_clock();
             // The lease may end while there is nothing to write.
             if let Some(why) = self.journal.failed() {
                 return Err(why.into());
@@ -156,6 +158,15 @@ impl<P: Party> Run<P> {
             self.shared.busy.fetch_add(worked, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Tells the party when the doubt about the clock begins or ends.
+    fn watch_clock(&mut self) {
+        let in_doubt = self.shared.clock.state().is_in_doubt();
+        if in_doubt != self.in_doubt {
+            self.in_doubt = in_doubt;
+            self.party.doubt_clock(in_doubt);
+        }
     }
 
     /// Whether it was closed, and nothing is in progress or the deadline has passed.

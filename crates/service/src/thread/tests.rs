@@ -1,5 +1,6 @@
 //! The threads of a party, tested with a toy party: order, durability and readers.
 
+use super::copies::lock;
 use super::*;
 use bookahead_party::queries::BatchHealth;
 use bookahead_party::register::{Known, Role};

@@ -237,7 +237,8 @@ impl Batch {
             }
             Work::Looked { order, life, at, seen } => {
                 let (jobs, tagged) = (self.jobs(), self.tagged());
-                let clocks = Some(Clocks { ours: site_now.second(), theirs: self.time(now) });
+                let clocks =
+                    Some(Clocks { ours: site_now.second(), theirs: self.time(now), elsewhere: true });
                 let look = Look { resources: seen, jobs, tagged, clocks, ..Look::default() };
                 let report = BatchReport::Looked { order: Some(order), at, outcome: Ok(look) };
                 Worked { report: Some((life, report)), later: None }

@@ -60,7 +60,10 @@ fn clocks_that_do_not_agree_are_noticed() {
         let findings = batch.examine(at(100));
         let clocks = about(&findings, "clocks");
         assert!(clocks.grade == grade && clocks.seen.contains(words), "{clocks:?}");
-        assert_eq!(batch.seen().clocks, Some(Clocks { ours: Time(100), theirs: Time(theirs) }));
+        assert_eq!(
+            batch.seen().clocks,
+            Some(Clocks { ours: Time(100), theirs: Time(theirs), elsewhere: false })
+        );
         assert_eq!(batch.seen().clocks.unwrap().skew(), Seconds(theirs - 100));
     }
 }

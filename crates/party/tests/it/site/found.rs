@@ -189,7 +189,8 @@ fn what_is_over_by_the_clock_of_the_batch_system_is_not_ordered_again() {
         let order = Some(look(&desk.step(at, Input::WantLook)));
         let (ours, theirs) = (Time(at / 1_000), Time(at / 1_000 + ahead));
         let resources = [("cluster".into(), Seen::default().into())].into();
-        let look = Look { resources, clocks: Some(Clocks { ours, theirs }), ..Look::default() };
+        let look =
+            Look { resources, clocks: Some(Clocks { ours, theirs, elsewhere: true }), ..Look::default() };
         let looked = BatchReport::Looked { order, at: Moment(at), outcome: Ok(look) };
         keeps(&desk.step(at + 10, Input::Batch(looked)).batch).len()
     };

@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(of(Why::UnknownJob(JobId(1))), Some(SiteReport::Unknown));
         assert_eq!(of(Why::JobRefused("no".into())), Some(SiteReport::Refused("no".into())));
         assert!(matches!(of(Why::Circle), Some(SiteReport::Refused(_))));
-        for passing in [Why::Busy, Why::NoBatchSystem, Why::Silence] {
+        for passing in [Why::Busy, Why::NoBatchSystem, Why::ClockInDoubt, Why::Silence] {
             assert_eq!(of(passing.clone()), None, "{passing:?}");
         }
     }

@@ -127,6 +127,11 @@ impl Database {
         Ok(Database { config, tls, party, shown })
     }
 
+    /// Whether every server that it names is on another machine, with a clock of its own.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        !self.config.get_hosts().iter().any(is_local)
+    }
+
     /// Address without the password.
     pub fn shown(&self) -> &Path {
         &self.shown

@@ -20,11 +20,13 @@ pub use tables::{SharedFile, shared_file};
 
 use super::error::{Damage, JournalError};
 use super::format::{Chain, Meta};
-use super::lease::{self, Lease};
+use super::lease::{self, DatabaseTime, Lease};
 use super::replay::Tail;
 use super::verify::{RawSnapshot, SeeRecord, SeeSnapshot, Source};
 use super::writer::{Line, Storage, compactable};
 use super::{KEPT_SNAPSHOTS, Kind};
+use crate::time_of_day::since_boot;
+use bookahead_protocol::Moment;
 use database::{Failure, Session, Value};
 use reading::{record_page, snapshot_rows};
 use std::path::{Path, PathBuf};
@@ -94,7 +96,8 @@ pub(crate) fn take(
                 FROM (SELECT lease_until = '-infinity' AS fresh FROM bookahead.party WHERE id = $1) AS before \
                 WHERE id = $1 AND (holder IS NULL OR holder = $2 \
                 OR lease_until + grace_ms * interval '1 millisecond' <= clock_timestamp()) \
-                RETURNING epoch, base, base_chain, tail, tail_chain, before.fresh";
+                RETURNING epoch, base, base_chain, tail, tail_chain, before.fresh, \
+                floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
     let (length, grace) = (millis(terms.total()), millis(terms.longest_effect));
     let values: [Value<'_>; 5] = [
         (&id, Type::INT8),
@@ -105,6 +108,7 @@ pub(crate) fn take(
     ];
     let asked = lease::now();
     let rows = session.query(PATIENCE, take, &values).map_err(failed)?;
+    let answered = since_boot();
     let Some(row) = rows.first() else {
         let query = "SELECT holder, address FROM bookahead.party WHERE id = $1";
         let rows = session.query(PATIENCE, query, &[(&id, Type::INT8)]).map_err(failed)?;
@@ -126,6 +130,9 @@ pub(crate) fn take(
     };
     meta.trust_genesis();
     let fresh = row.try_get::<_, bool>(5).map_err(|why| failed(why.into()))? && meta.tail == 0;
+    let time =
+        DatabaseTime { time: Moment(number(6)?), boot: answered, is_elsewhere: database.is_elsewhere() };
+    lease.note_database_time(time);
     lease.taken(epoch.cast_unsigned(), asked);
     let lease = lease.clone();
     Ok(Taken::Held(Box::new(Held { session, id, holder, epoch, fresh, lease, renewed: asked, meta, path })))

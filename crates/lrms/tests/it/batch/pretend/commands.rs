@@ -30,6 +30,7 @@ impl BatchSystem for Pretend {
             return Err(silent());
         }
         Ok(Picture {
+            clock_elsewhere: false,
             clock: Some(Time(world.clock)),
             nodes: world.nodes.clone(),
             reservations: world.reservations.clone(),
