@@ -28,6 +28,7 @@ impl Secret {
             user: user.into(),
             roles: BTreeSet::from([role]),
             issuer: None,
+            id: None,
             audience: None,
             expires: now + 3_600,
             not_before: None,

@@ -37,7 +37,7 @@ pub use decimal::{Cost, FineSeconds, Price, Rating};
 pub use job::{Job, JobState, Jobs, LostAttempt, Mode, SubmitJob, Work};
 pub use length::{BadLength, Length, whole_seconds};
 pub use list::{
-    CalendarQuery, Event, JobsQuery, Labels, ListQuery, OutputQuery, OutputStream, Reservations,
+    CalendarQuery, Event, JobsQuery, Labels, ListQuery, OfUser, OutputQuery, OutputStream, Reservations,
     ScheduleQuery, States,
 };
 pub use notice::Notice;
@@ -52,7 +52,10 @@ pub use reservation::{
     PrepareChange, RefusalReason, Release, Replacement, Reservation, Reserve, State,
 };
 pub use schedule::{Block, BlockKind, Free, Levels, ResourceSchedule, Schedule, TrySlot, WaitingJob, WhatIf};
-pub use session::{Session, SessionUser, SignIn, SignInWays, TypedKind, TypedText, TypedValue};
+pub use session::{
+    CalendarAddress, CalendarAddressState, Session, SessionUser, SignIn, SignInWays, TypedKind, TypedText,
+    TypedValue,
+};
 pub use site::{
     BatchHealth, BatchState, Changes, Health, Heartbeat, IdentityProviderHealth, IdentityProviderState, Load,
     Reachability, Resource, Resources, Role, Site, Sites, Status,

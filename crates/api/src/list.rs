@@ -139,6 +139,17 @@ pub struct CalendarQuery {
     pub owner: Option<Name>,
 }
 
+/// Whose access is ended.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct OfUser {
+    /// Another user, for operators. Default: the caller.
+    #[param(value_type = Option<NameText>)]
+    pub user: Option<Name>,
+}
+
 /// A set of reservation states, written as comma-separated words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct States(pub Vec<State>);

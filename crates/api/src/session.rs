@@ -58,6 +58,28 @@ impl fmt::Debug for SignIn {
     }
 }
 
+/// The address of a calendar, when it is made.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CalendarAddress {
+    /// Path below the URL of the service. Anyone who has it can read the calendar; it cannot be shown again.
+    pub path: String,
+}
+
+/// Without the secret.
+impl fmt::Debug for CalendarAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("CalendarAddress").finish_non_exhaustive()
+    }
+}
+
+/// Whether a user's calendar has an address.
+#[skip_serializing_none]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CalendarAddressState {
+    /// When it was made. Missing if there is none.
+    pub made: Option<Timestamp>,
+}
+
 /// A text to read as a time or a length of time, as on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

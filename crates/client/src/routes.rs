@@ -200,6 +200,26 @@ impl Client {
         self.ask(&Order::get("/v1/calendar.ics").with_query(query)?).await?.text()
     }
 
+    /// Makes an address for the caller's calendar. An earlier one is withdrawn.
+    pub async fn make_calendar_address(&self) -> Result<api::CalendarAddress, ClientError> {
+        self.ask(&Order::new(Method::Post, "/v1/calendar-address")).await?.document()
+    }
+
+    /// Withdraws the address of the calendar of the caller, or of another user.
+    pub async fn withdraw_calendar_address(&self, of: &api::OfUser) -> Result<(), ClientError> {
+        self.done(&Order::new(Method::Delete, "/v1/calendar-address").with_query(of)?).await
+    }
+
+    /// Ends all sessions and tokens of the caller, or of another user, that were issued up to now.
+    pub async fn sign_out_everywhere(&self, of: &api::OfUser) -> Result<(), ClientError> {
+        self.done(&Order::new(Method::Delete, "/v1/sessions").with_query(of)?).await
+    }
+
+    async fn done(&self, order: &Order) -> Result<(), ClientError> {
+        let reply = self.ask(order).await?;
+        if reply.is_success() { Ok(()) } else { Err(reply.refusal()) }
+    }
+
     /// Health of the server. A server that is not healthy answers with the same document and an error status.
     pub async fn health(&self) -> Result<api::Health, ClientError> {
         let reply = self.ask(&Order::get("/v1/health")).await?;

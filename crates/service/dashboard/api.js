@@ -87,6 +87,10 @@ export const api = {
   session: () => call('GET', 'v1/session'),
   signIn: (body) => call('POST', 'v1/session', { body }),
   signOut: () => call('DELETE', 'v1/session'),
+  signOutEverywhere: () => call('DELETE', 'v1/sessions'),
+  calendarAddress: () => call('GET', 'v1/calendar-address'),
+  makeCalendarAddress: () => call('POST', 'v1/calendar-address'),
+  withdrawCalendarAddress: () => call('DELETE', 'v1/calendar-address'),
   // Reads a time or a length as the command line does.
   read: (text, kind) => call('POST', 'v1/times', { body: { text, zone: state.zone, kind } }),
   probe: (request, most) => call('POST', 'v1/probes', { body: { request, most } }),

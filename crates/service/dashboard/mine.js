@@ -7,7 +7,7 @@ import { heldCards } from './holds.js';
 import { stateBadge } from './badges.js';
 import { hashOf, replaceRoute, route } from './route.js';
 import { on, state } from './state.js';
-import { plural, range, seconds } from './time.js';
+import { plural, range, seconds, wall } from './time.js';
 
 const STATES = [['', 'now and later'], ['all', 'all states'], ...['held', 'committed', 'active', 'completed', 'cancelled', 'expired', 'rejected', 'terminated'].map((one) => [one, one])];
 // Own holds are shown as cards above the list.
@@ -23,11 +23,29 @@ export function showMine(main) {
   const owner = select([['', 'mine'], ['all', 'of all users']], params.owner || '', { id: 'search-owner', 'aria-label': 'Owner' });
   const list = h('div.list', { id: 'bookings' });
   const total = h('span.soft', { id: 'bookings-total', role: 'status' });
-  const feed = new URL('v1/calendar.ics', document.baseURI).href;
+  const address = h('section.card', { id: 'address', hidden: true });
   let cursor, number = 0;
   fill(main, h('div.page', null, h('div.page-head', null, h('h1', null, 'My bookings'), total, h('span.spring'),
-    h('a.button', { href: 'v1/calendar.ics', id: 'calendar', title: feed }, 'Calendar feed'), h('a.button.primary', { href: '#/timeline' }, 'Ask')),
-  holds, h('form.filters', { role: 'search', onsubmit: (event) => { event.preventDefault(); load(); } }, search, states, state.user?.operator && owner), list));
+    h('a.button', { href: 'v1/calendar.ics', id: 'calendar' }, 'Calendar'), state.user && h('button.button', { type: 'button', id: 'calendar-address', onclick: () => showAddress() }, 'Calendar address'),
+    h('a.button.primary', { href: '#/timeline' }, 'Ask')),
+  address, holds, h('form.filters', { role: 'search', onsubmit: (event) => { event.preventDefault(); load(); } }, search, states, state.user?.operator && owner), list));
+
+  // The address is shown once, when it is made: the service keeps only a digest.
+  async function showAddress(made) {
+    address.hidden = false;
+    try {
+      const since = made?.path ? '' : (await busy(address, api.calendarAddress())).made;
+      const then = (call) => async () => showAddress(await busy(address, call()));
+      fill(address, h('h2', null, 'Calendar address'),
+        h('p', null, 'A calendar program reads your bookings at an address with a secret, until you withdraw it. Anyone who has it can read them.'),
+        made?.path && h('p', null, h('code', { id: 'calendar-url' }, new URL(made.path.slice(1), document.baseURI).href), ' Copy it now: it is not shown again.'),
+        since && h('p.soft', null, `There is one since ${wall(seconds(since))}.`),
+        h('div.actions.start', null, h('button.button', { type: 'button', id: 'make-address', onclick: then(api.makeCalendarAddress) }, made?.path || since ? 'Replace it' : 'Make one'),
+          (made?.path || since) && h('button.button', { type: 'button', id: 'withdraw-address', onclick: then(api.withdrawCalendarAddress) }, 'Withdraw it')));
+    } catch (error) {
+      fill(address, h('p.error', { role: 'alert' }, error.message));
+    }
+  }
 
   async function load(more) {
     const mine = ++number;

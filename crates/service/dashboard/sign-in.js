@@ -38,12 +38,12 @@ export function showSignIn(main) {
     }
   }
 
-  async function leave() {
+  async function leave(everywhere) {
     try {
-      const session = await api.signOut();
+      const session = everywhere ? await api.signOutEverywhere() : await api.signOut();
       change('session', { user: null, signIn: session?.sign_in || state.signIn });
       draw();
-      announce('signed out');
+      announce(everywhere ? 'signed out everywhere' : 'signed out');
       main.focus();
     } catch (error) {
       fault.textContent = error.message;
@@ -59,7 +59,8 @@ export function showSignIn(main) {
     const name = h('input', { id: 'user-name', name: 'user', autocomplete: 'username', placeholder: 'another name' });
     fill(card, h('h1', null, state.user ? `Signed in as ${state.user.name}` : 'Sign in'), h('p.soft', null, `${state.user ? 'at' : 'to'} ${state.service.name || 'Bookahead'}${state.user?.operator ? ', as an operator' : ''}`), fault,
       !ways && h('p', null, state.user ? 'Your portal has signed you in.' : 'Your portal has not signed you in. Reload the page, or renew your token.'),
-      state.user && ways && h('section', null, h('button.button', { type: 'button', id: 'sign-out', onclick: leave }, 'Sign out')),
+      state.user && ways && h('section', null, h('div.actions.start', null, h('button.button', { type: 'button', id: 'sign-out', onclick: () => leave() }, 'Sign out'),
+        !choose && h('button.button', { type: 'button', id: 'sign-out-everywhere', title: 'Ends all your sessions and tokens at this service', onclick: () => leave(true) }, 'Sign out everywhere'))),
       choose && h('section', null, h('h2', null, state.user ? 'Change the user' : 'Choose a user'), h('p.soft', null, 'There are no passwords here: choose any name.'),
         h('div.actions.start', { id: 'choose-user' }, NAMES.map((one) => h('button.button', { type: 'button', 'data-user': one, onclick: () => enter({ user: one }) }, one))),
         h('form.inline', { onsubmit: (event) => { event.preventDefault(); if (name.value.trim()) enter({ user: name.value.trim() }); } },

@@ -23,5 +23,6 @@ mod peer_clock;
 pub mod peers;
 mod replace_file;
 pub mod security;
+mod state_file;
 pub mod thread;
 mod time_of_day;

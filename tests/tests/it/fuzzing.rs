@@ -150,6 +150,7 @@ fn no_token_is_believed_but_one_that_was_signed() {
             issued: Some(NOW),
             audience: None,
             issuer: None,
+            id: None,
         };
         format!("Bearer {}", mint(&secret(), &claims))
     };

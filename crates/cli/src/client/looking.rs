@@ -1,5 +1,5 @@
 //! `bookahead show` and `bookahead cancel`, for one or several reservations and jobs; `bookahead sites`, which lists
-//! sites and brokers; and `bookahead calendar`, which exports the user's reservations.
+//! sites and brokers; `bookahead calendar`, which exports the user's reservations; and `bookahead sign-out`.
 
 use super::dates::Dates;
 use super::ids::IdText;
@@ -11,7 +11,7 @@ use super::view::{self, job_state_word, state_word};
 use crate::output::{save_and_tell, say, stdout};
 use crate::table::{Column, Table};
 use anyhow::Result;
-use bookahead_api::{CalendarQuery, Event, History, Job};
+use bookahead_api::{CalendarQuery, Event, History, Job, OfUser};
 use bookahead_protocol::{JobId, ReservationId};
 use clap::Args;
 use std::fmt;
@@ -187,13 +187,47 @@ pub(crate) struct CalendarArguments {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
+    /// Make an address with a secret, at which a calendar program can read my calendar; an earlier one is withdrawn
+    #[arg(long, conflicts_with_all = ["mine", "owner", "out"])]
+    new_address: bool,
+
+    /// Withdraw the address of my calendar; operators can withdraw that of --owner
+    #[arg(long, conflicts_with_all = ["mine", "out", "new_address"])]
+    withdraw_address: bool,
+
     #[command(flatten)]
     place: Place,
+}
+
+#[derive(Args)]
+pub(crate) struct SignOutArguments {
+    /// Another user (operators only) [default: yourself]
+    #[arg(value_name = "USER")]
+    of_user: Option<String>,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+pub(crate) fn sign_out(arguments: &SignOutArguments) -> Result<()> {
+    let session = Session::open(&arguments.place)?;
+    let of = OfUser { user: arguments.of_user.as_deref().map(Into::into) };
+    session.ask("signing out", session.client.sign_out_everywhere(&of))?;
+    say!("all sessions and tokens that were issued up to now are ended at {}", session.client.url());
+    Ok(())
 }
 
 /// Prints iCalendar, also with `--json`: the format is already meant for programs.
 pub(crate) fn calendar(arguments: &CalendarArguments) -> Result<()> {
     let session = Session::open(&arguments.place)?;
+    if arguments.new_address {
+        let made = session.ask("making an address", session.client.make_calendar_address())?;
+        return session.print(&made, || writeln!(stdout(), "{}{}", session.client.url(), made.path));
+    }
+    if arguments.withdraw_address {
+        let of = OfUser { user: arguments.owner.as_deref().map(Into::into) };
+        return session.ask("withdrawing the address", session.client.withdraw_calendar_address(&of));
+    }
     let owner = if arguments.mine { Some(session.user()) } else { arguments.owner.as_deref() };
     let query = CalendarQuery { owner: owner.map(Into::into) };
     let text = session.ask("fetching the calendar", session.client.calendar(&query))?;

@@ -90,6 +90,9 @@ pub(crate) enum Command {
     /// Export your reservations as a calendar (iCalendar)
     #[command(after_help = EXIT_CODES)]
     Calendar(Box<looking::CalendarArguments>),
+    /// End all your sessions and tokens at a service
+    #[command(after_help = EXIT_CODES)]
+    SignOut(Box<looking::SignOutArguments>),
     /// Show how much was booked and used, by user, project or month
     #[command(after_help = EXIT_CODES)]
     Usage(Box<usage::Arguments>),
@@ -118,6 +121,7 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Wait(arguments) => wait::run(arguments),
         Command::Schedule(arguments) => schedule::run(arguments),
         Command::Calendar(arguments) => looking::calendar(arguments),
+        Command::SignOut(arguments) => looking::sign_out(arguments),
         Command::Usage(arguments) => usage::run(arguments),
         Command::Export(arguments) => export::run(arguments),
     }

@@ -5,7 +5,7 @@ use crate::output::say;
 use crate::times::length;
 use anyhow::{Context, Result, anyhow, ensure};
 use bookahead_plan::Seconds;
-use bookahead_service::security::{Claims, Keys, Role, mint, new_secret, user_name};
+use bookahead_service::security::{Claims, Keys, Role, mint, new_secret, new_token_id, user_name};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
@@ -89,6 +89,7 @@ fn token(arguments: &Arguments, keys: &Path, user: &str) -> Result<()> {
         issued: Some(now),
         audience: arguments.audience.clone(),
         issuer: arguments.issuer.clone(),
+        id: Some(new_token_id().context("cannot get random numbers from the system")?),
     };
     let token = mint(secret, &claims) + "\n";
     match &arguments.out {
@@ -101,7 +102,11 @@ fn token(arguments: &Arguments, keys: &Path, user: &str) -> Result<()> {
     let roles: Vec<&str> = claims.roles.iter().copied().map(Role::word).collect();
     let until = Timestamp::from_second(expires)
         .map_or_else(|_| "without expiry".to_owned(), |at| format!("until {at}"));
-    say!("a token for {user}, as {}, {until}", roles.join(" and "));
+    let id = claims.id.as_deref().unwrap_or_default();
+    say!(
+        "a token for {user}, as {}, {until}; to revoke it, add {id} to security.revoked_tokens",
+        roles.join(" and ")
+    );
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-const OF_BOTH: [&str; 15] = [
+const OF_BOTH: [&str; 16] = [
     "server",
     "calls.token_file",
     "calls.ca",
@@ -21,6 +21,7 @@ const OF_BOTH: [&str; 15] = [
     "security.peer",
     "security.broker",
     "security.broker_passes_roles",
+    "security.revoked_tokens",
     "security.insecure_plain_http",
     "security.socket_operators",
     "security.socket_brokers",

@@ -62,6 +62,7 @@ async fn start_broker(config: &BrokerConfig, base: &Path) -> Result<Running, Dae
     };
     let broker = broker_value(config, front.about.clone(), maker, identity.clone());
     front.epochs = seat.epochs(Broker::KIND, &config.name, &state).await?;
+    front.set_user_lists(seat.user_lists(Broker::KIND, &config.name, &state).await?);
     let runtime = Handle::current();
     let configured = peers.clone();
     let (hand_out, calls) = tokio::sync::oneshot::channel();

@@ -15,7 +15,7 @@ use crate::journal::Store;
 use crate::notify::{Outbox, deliver};
 use crate::peer_answers::plain;
 use crate::security::tls::Content;
-use crate::security::{Accounts, Authenticator, CallsKey, SecurityError, carries_tokens};
+use crate::security::{Accounts, Authenticator, CallsKey, SecurityError, UserLists, carries_tokens};
 use crate::thread::{OpenParty, Outlets, PartyHandle, PartyOptions, PartyThread, ReadKind};
 use crate::{kernel_clock, peer_clock};
 use axum::Router;
@@ -202,6 +202,10 @@ impl Front {
     pub(super) fn mint_with(&mut self, key: &Arc<CallsKey>) {
         mint_with(&mut self.brokers, key);
         self.key = Some(key.clone());
+    }
+
+    pub(super) fn set_user_lists(&self, lists: UserLists) {
+        self.authenticator.set_lists(lists);
     }
 
     /// Name, role and URL of the service.

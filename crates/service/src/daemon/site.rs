@@ -120,6 +120,7 @@ async fn start_site(
         }
     };
     front.epochs = seat.epochs(Site::KIND, &config.name, &state).await?;
+    front.set_user_lists(seat.user_lists(Site::KIND, &config.name, &state).await?);
     let current = Current::Site(Box::new(config.clone()));
     Ok(front.open(thread, JoinSet::new(), watched, outbox, current))
 }

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::config::Common;
 use crate::http::{Epochs, standby};
 use crate::journal::{Active, CallerEpochs, Claim, JournalError, Kind, Lease, Options, Store};
+use crate::security::UserLists;
 use crate::thread::PartyError;
 use std::path::Path;
 use std::sync::Arc;
@@ -98,6 +99,22 @@ impl Seat {
             }
         };
         Ok(Arc::new(epochs))
+    }
+}
+
+impl Seat {
+    /// Sign-outs of users and addresses of their calendars, which outlive a restart with the journal.
+    pub(super) async fn user_lists(
+        &self,
+        what: &'static str,
+        owner: &str,
+        state: &Path,
+    ) -> Result<UserLists, DaemonError> {
+        let (store, lease) = (self.store.clone(), self.lease.clone());
+        let (owner, folder) = (owner.to_owned(), state.to_owned());
+        let open = move || UserLists::open((what, &owner), &folder, (&store, &lease));
+        let opened = spawn_blocking(open).await.map_err(|_| DaemonError::Task)?;
+        opened.map_err(|cause| DaemonError::State { path: state.to_owned(), cause })
     }
 }
 

@@ -2,14 +2,18 @@
 //! may see, with a stable UID, so that calendar programs follow its changes.
 
 use super::Shared;
-use super::answer::Refusal;
+use super::answer::{Refusal, written};
+use super::limits::{Checked, Limits, optional_name};
 use super::openapi::Refused;
 use super::request::Filters;
-use super::requester::Requester;
-use axum::extract::State;
+use super::requester::{Changing, Requester, route};
+use crate::security::{Identity, NotChanged, Role, UserLists, wall_seconds};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
+use bookahead_api::Code;
 use bookahead_party::Filter;
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::ledger::Maintenance;
@@ -43,7 +47,128 @@ pub(super) async fn calendar(
     requester: Requester,
     Filters(query): Filters<api::CalendarQuery>,
 ) -> Result<Response, Refusal> {
-    let (owner, user) = requester.lists(query.owner)?;
+    calendar_of(&shared, &requester, query.owner).await
+}
+
+/// Path of the calendar of one user, for programs that cannot send a token.
+const FEED: &str = "/v1/calendars/{address}";
+
+/// The secret in the address of a calendar, which takes the place of a token.
+pub(super) fn address(request: &Request) -> Option<&str> {
+    let is_feed = route(request) == FEED;
+    is_feed.then(|| request.uri().path().rsplit('/').next().unwrap_or_default().trim_end_matches(".ics"))
+}
+
+/// Calendar at its address
+///
+/// iCalendar, as of the user who made the address. Needs no authentication: the address has a secret.
+#[utoipa::path(
+    get, path = "/v1/calendars/{address}", operation_id = "calendar_at_address", tag = "reservations", security(()),
+    params(("address" = String, Path, description = "The last part of the address")),
+    responses(
+        (status = 200, description = "The calendar", body = String, content_type = "text/calendar"),
+        (status = 404, description = "There is no calendar at this address", body = api::Problem,
+            content_type = "application/problem+json"),
+        Refused
+    )
+)]
+pub(super) async fn feed(
+    State(shared): State<Arc<Shared>>,
+    requester: Requester,
+) -> Result<Response, Refusal> {
+    calendar_of(&shared, &requester, None).await
+}
+
+/// Show whether my calendar has an address
+///
+/// The address itself is shown only when it is made.
+#[utoipa::path(
+    get, path = "/v1/calendar-address", operation_id = "show_calendar_address", tag = "reservations",
+    responses((status = 200, description = "Whether there is one", body = api::CalendarAddressState), Refused)
+)]
+pub(super) async fn show_address(
+    State(shared): State<Arc<Shared>>,
+    requester: Requester,
+) -> Result<Response, Refusal> {
+    let user = requester.manages(None)?;
+    let made = shared.authenticator.lists().feed_made(&user);
+    let made = made.and_then(|made| api::Timestamp::try_from(Time(made)).ok());
+    written(&api::CalendarAddressState { made })
+}
+
+/// Make an address for my calendar
+///
+/// For calendar programs, which cannot send a token. It has a secret, gives read access to the calendar of the caller
+/// only, and is valid until it is withdrawn. An earlier one is withdrawn.
+#[utoipa::path(
+    post, path = "/v1/calendar-address", operation_id = "make_calendar_address", tag = "reservations",
+    responses((status = 200, description = "The address", body = api::CalendarAddress), Refused)
+)]
+pub(super) async fn make_address(
+    State(shared): State<Arc<Shared>>,
+    Changing(requester): Changing,
+) -> Result<Response, Refusal> {
+    let user = requester.manages(None)?;
+    let secret = shared.change_lists(move |lists| lists.make_feed(&user, wall_seconds())).await?;
+    written(&api::CalendarAddress { path: FEED.replace("{address}", &format!("{secret}.ics")) })
+}
+
+/// Withdraw the address of a calendar
+///
+/// It cannot be read there any more. Operators can withdraw the address of another user.
+#[utoipa::path(
+    delete, path = "/v1/calendar-address", operation_id = "withdraw_calendar_address", tag = "reservations",
+    params(api::OfUser),
+    responses((status = 204, description = "There is none now"), Refused)
+)]
+pub(super) async fn withdraw_address(
+    State(shared): State<Arc<Shared>>,
+    requester: Requester,
+    Filters(of): Filters<api::OfUser>,
+) -> Result<StatusCode, Refusal> {
+    let user = requester.manages(of.user)?;
+    shared.change_lists(move |lists| lists.withdraw_feed(&user)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl Checked for api::OfUser {
+    fn check(&self, _: &Limits) -> Result<(), Refusal> {
+        optional_name("user", self.user.as_ref())
+    }
+}
+
+impl Shared {
+    /// The user at whose calendar's address a request arrived, with no other rights than to see what is its own.
+    pub(super) fn calendar_reader(&self, secret: &str) -> Result<Identity, Refusal> {
+        let user = self.authenticator.lists().reader(secret).ok_or_else(|| {
+            Refusal::new(Code::NotFound, "there is no calendar at this address; it may have been withdrawn")
+        })?;
+        Ok(Identity { user, roles: [Role::User].into(), through: None })
+    }
+
+    /// Changes sign-outs or addresses of calendars, and waits until that is durable.
+    pub(super) async fn change_lists<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&UserLists) -> Result<T, NotChanged> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let lists = self.authenticator.lists().clone();
+        let changed = tokio::task::spawn_blocking(move || change(&lists)).await;
+        let changed = changed.map_err(|_| Refusal::internal("a task ended unexpectedly"))?;
+        changed.map_err(|why| {
+            if !matches!(why, NotChanged::Full) {
+                tracing::error!(event = "user_list_not_written", "{why}");
+            }
+            Refusal::new(Code::Unavailable, why.to_string())
+        })
+    }
+}
+
+async fn calendar_of(
+    shared: &Shared,
+    requester: &Requester,
+    owner: Option<Name>,
+) -> Result<Response, Refusal> {
+    let (owner, user) = requester.lists(owner)?;
     let mut filter = Filter {
         owner,
         user,

@@ -9,7 +9,7 @@ use super::observe::{Line, Traced};
 use super::request::{BodyLimit, broken};
 use super::serve::Peer;
 use super::shares::{Full, Place, Shares};
-use super::{Shared, observe, serve, session};
+use super::{Shared, calendar, observe, serve, session};
 use crate::clock::Clock;
 use crate::security::{Identity, Role};
 use axum::body::{Bytes, HttpBody as _};
@@ -95,6 +95,26 @@ impl Requester {
         Ok((owner, (!viewer.sees_all).then_some(viewer.user)))
     }
 
+    /// The user whose access this caller ends or gives: itself, or, as an operator, another one.
+    pub(super) fn manages(&self, user: Option<Name>) -> Result<Name, Refusal> {
+        let Identity { user: own, roles, through } = &self.0.identity;
+        if through.is_some() {
+            let why = "a broker cannot do this for a user; call the service itself";
+            return Err(Refusal::new(Code::Forbidden, why));
+        }
+        match user {
+            Some(other) if other != *own && !roles.contains(&Role::Operator) => Err(Refusal::new(
+                Code::Forbidden,
+                format!("{own} may not end the access of {other}; this requires the role operator"),
+            )),
+            user => {
+                let user = user.unwrap_or_else(|| own.clone());
+                self.is_about(&user);
+                Ok(user)
+            }
+        }
+    }
+
     /// Trace and brokers that the request came through.
     pub(super) fn origin(&self) -> Origin {
         self.0.origin.clone()
@@ -158,7 +178,11 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
         observe::turned_away(&request, &refusal);
         return refusal.into_response();
     }
-    let admitted = match shared.identify(serve::peer(request.extensions()), request.headers()).await {
+    let identified = match calendar::address(&request) {
+        Some(secret) => shared.calendar_reader(secret),
+        None => shared.identify(serve::peer(request.extensions()), request.headers()).await,
+    };
+    let admitted = match identified {
         Ok(identity) => match admit(&shared, &identity, &request) {
             Ok(via) => {
                 let party = calling_party(&identity, shared.authenticator.is_open());

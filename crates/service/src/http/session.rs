@@ -7,13 +7,14 @@ use super::Shared;
 use super::answer::{Refusal, written};
 use super::listener::PeerAddress;
 use super::openapi::{OfBody, Refused};
-use super::request::Document;
+use super::request::{Document, Filters};
+use super::requester::Requester;
 use super::serve;
-use crate::security::{Identity, Role};
+use crate::security::{Identity, Role, wall_seconds};
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, COOKIE, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
 use bookahead_api as api;
 use bookahead_api::when::{BadWhen, Clock, When, zone};
 use bookahead_api::{Code, header};
@@ -210,6 +211,35 @@ pub(super) async fn sign_out(
     let mut response = written(&shared.session(None))?;
     let (name, cookie) = set("", is_secure(&headers))?;
     response.headers_mut().insert(name, cookie);
+    Ok(response)
+}
+
+/// Sign out everywhere
+///
+/// Ends all sessions and tokens of the caller at this service that were issued up to now; certificates and accounts on
+/// a Unix socket are not affected. Operators can sign out another user.
+#[utoipa::path(
+    delete, path = "/v1/sessions", operation_id = "sign_out_everywhere", tag = "sessions",
+    params(api::OfUser),
+    responses((status = 204, description = "All are ended"), Refused)
+)]
+pub(super) async fn sign_out_everywhere(
+    State(shared): State<Arc<Shared>>,
+    requester: Requester,
+    Filters(of): Filters<api::OfUser>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    if shared.authenticator.is_open() {
+        return Err(Refusal::bad_request("this service has no authentication, so there is nothing to end"));
+    }
+    let user = requester.manages(of.user)?;
+    let is_own = user == *requester.user();
+    shared.change_lists(move |lists| lists.sign_out(&user, wall_seconds())).await?;
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    if is_own {
+        let (name, cookie) = set("", is_secure(&headers))?;
+        response.headers_mut().insert(name, cookie);
+    }
     Ok(response)
 }
 

@@ -16,12 +16,13 @@ mod target;
 
 pub(crate) use deliver::deliver;
 pub use outbox::Outbox;
-pub(crate) use outbox::{Counts, OutboxPlace, not_allowed};
+pub(crate) use outbox::{Counts, not_allowed};
 pub(crate) use target::Target;
 
 use crate::config::NotifyConfig;
 use crate::daemon::DaemonError;
-use crate::journal::{Document, Lease, Store};
+use crate::journal::{Lease, Store};
+use crate::state_file::StateFile;
 use bookahead_protocol::Name;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,16 +51,10 @@ impl NotifyConfig {
         (what, name): (&'static str, &str),
         base: &Path,
         state: &Path,
-        (store, lease): (&Store, &Lease),
+        journal: (&Store, &Lease),
     ) -> Result<Option<Arc<Outbox>>, DaemonError> {
         let targets = self.targets(base)?;
-        let place = match store {
-            Store::File(_) => OutboxPlace::File(state.join(FILE)),
-            Store::Postgres(database) => {
-                let (database, owner, lease) = (database.clone(), name.to_owned(), lease.clone());
-                OutboxPlace::Database(Document { database, what, owner, name: FILE, lease })
-            }
-        };
+        let place = StateFile::new(FILE, (what, name), state, journal);
         let outbox = || Outbox::new(Name::from(name), place, targets);
         Ok((self.command.is_some() || !self.webhooks.is_empty()).then(|| Arc::new(outbox())))
     }

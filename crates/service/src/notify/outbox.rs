@@ -4,18 +4,15 @@
 //! the same id.
 
 use super::target::{self, Letter, Target};
-use crate::journal::Document;
-use crate::replace_file::replace_file;
+use crate::state_file::StateFile;
 use bookahead_api as api;
 use bookahead_party::Notice;
 use bookahead_protocol::Name;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -30,46 +27,10 @@ const EVENTS_BEHIND: u64 = 10_000;
 /// How long a snapshot waits until the events before it are durable.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the outbox is stored.
-pub(crate) enum OutboxPlace {
-    File(PathBuf),
-    /// In the database of the journal, so that the next process goes on with it.
-    Database(Document),
-}
-
-impl OutboxPlace {
-    fn read(&self) -> io::Result<Option<Vec<u8>>> {
-        match self {
-            OutboxPlace::File(path) => match std::fs::read(path) {
-                Ok(bytes) => Ok(Some(bytes)),
-                Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
-                Err(why) => Err(why),
-            },
-            OutboxPlace::Database(document) => document.read().map_err(io::Error::other),
-        }
-    }
-
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            OutboxPlace::File(path) => replace_file(path, bytes),
-            OutboxPlace::Database(document) => document.write(bytes).map_err(io::Error::other),
-        }
-    }
-}
-
-impl fmt::Display for OutboxPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OutboxPlace::File(path) => write!(f, "{}", path.display()),
-            OutboxPlace::Database(document) => write!(f, "{} in {:?}", document.name, document.database),
-        }
-    }
-}
-
 /// Notices to deliver.
 pub struct Outbox {
     service: Name,
-    place: OutboxPlace,
+    place: StateFile,
     pub(super) targets: Vec<Target>,
     queues: Mutex<Queues>,
     /// Signals that events were processed.
@@ -113,7 +74,7 @@ struct Written {
 }
 
 impl Outbox {
-    pub(super) fn new(service: Name, place: OutboxPlace, targets: Vec<Target>) -> Outbox {
+    pub(super) fn new(service: Name, place: StateFile, targets: Vec<Target>) -> Outbox {
         let queues = Queues {
             waiting: targets.iter().map(|_| BTreeMap::new()).collect(),
             counts: vec![Counts::default(); targets.len()],

@@ -13,12 +13,13 @@ use super::sign_in::SignIn;
 use super::signature::signed_content;
 use super::tls::{ClientCertificate, Fingerprint, PeerCertificate};
 use super::transport::names_this_machine;
+use super::user_list::UserLists;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use bookahead_api::{Code, Problem, header};
 use bookahead_protocol::Name;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Value of `WWW-Authenticate` with status 401.
 pub(crate) const CHALLENGE: &str = "Bearer realm=\"bookahead\"";
@@ -28,7 +29,12 @@ const ANYBODY: &str = "anonymous";
 
 /// Authenticates callers.
 #[derive(Debug)]
-pub struct Authenticator(Option<Guard>);
+pub struct Authenticator {
+    /// `None` without authentication.
+    guard: Option<Guard>,
+    /// Read once the party is active.
+    lists: OnceLock<Arc<UserLists>>,
+}
 
 #[derive(Debug)]
 struct Guard {
@@ -38,6 +44,8 @@ struct Guard {
     brokers: TrustedBrokers,
     broker_passes_roles: bool,
     sign_in: Option<Arc<SignIn>>,
+    /// Ids of tokens.
+    revoked: BTreeSet<String>,
 }
 
 /// Origin of the keys.
@@ -57,7 +65,7 @@ impl Authenticator {
     /// No authentication: callers are the user in `Bookahead-User`, with the roles user, operator and broker, or
     /// those in `Bookahead-Roles`. For loopback only ([`super::may_listen`]).
     pub fn open() -> Authenticator {
-        Authenticator(None)
+        Authenticator { guard: None, lists: OnceLock::new() }
     }
 
     /// Accepts tokens that are valid by these keys and rules.
@@ -73,13 +81,15 @@ impl Authenticator {
 
     fn guarding(keys: Source, rules: TokenRules) -> Authenticator {
         let (peers, brokers) = (BTreeMap::new(), TrustedBrokers::default());
-        Authenticator(Some(Guard { keys, rules, peers, brokers, broker_passes_roles: true, sign_in: None }))
+        let revoked = BTreeSet::new();
+        let guard = Guard { keys, rules, peers, brokers, broker_passes_roles: true, sign_in: None, revoked };
+        Authenticator { guard: Some(guard), lists: OnceLock::new() }
     }
 
     /// Also accepts these client certificates.
     #[must_use]
     pub fn with_peers(mut self, peers: impl IntoIterator<Item = PeerCertificate>) -> Authenticator {
-        if let Some(guard) = &mut self.0 {
+        if let Some(guard) = &mut self.guard {
             let known = |peer: PeerCertificate| {
                 let roles = peer.roles.into_iter().collect();
                 (peer.fingerprint, Identity { user: peer.name, roles, through: None })
@@ -92,7 +102,7 @@ impl Authenticator {
     /// Also accepts tokens minted by these brokers.
     #[must_use]
     pub(super) fn with_brokers(mut self, brokers: TrustedBrokers) -> Authenticator {
-        if let Some(guard) = &mut self.0 {
+        if let Some(guard) = &mut self.guard {
             guard.brokers = brokers;
         }
         self
@@ -101,16 +111,36 @@ impl Authenticator {
     /// Whether to accept the roles of users that a broker passes on. Default: true.
     #[must_use]
     pub fn broker_passes_roles(mut self, yes: bool) -> Authenticator {
-        if let Some(guard) = &mut self.0 {
+        if let Some(guard) = &mut self.guard {
             guard.broker_passes_roles = yes;
         }
         self
     }
 
+    /// Refuses tokens with these ids.
+    #[must_use]
+    pub fn with_revoked(mut self, ids: impl IntoIterator<Item = String>) -> Authenticator {
+        if let Some(guard) = &mut self.guard {
+            guard.revoked = ids.into_iter().collect();
+        }
+        self
+    }
+
+    /// Sets the lists of the service. Only the first call has an effect.
+    pub(crate) fn set_lists(&self, lists: UserLists) {
+        // A second call does not occur.
+        let _ = self.lists.set(Arc::new(lists));
+    }
+
+    /// Sign-outs and addresses of calendars. Kept in memory only, unless they were set.
+    pub(crate) fn lists(&self) -> &Arc<UserLists> {
+        self.lists.get_or_init(|| Arc::new(UserLists::in_memory()))
+    }
+
     /// Also accepts the sessions of users who sign in at the identity provider.
     #[must_use]
     pub(super) fn with_sign_in(mut self, sign_in: SignIn) -> Authenticator {
-        if let Some(guard) = &mut self.0 {
+        if let Some(guard) = &mut self.guard {
             guard.sign_in = Some(Arc::new(sign_in));
         }
         self
@@ -118,22 +148,22 @@ impl Authenticator {
 
     /// How users sign in at the identity provider, if they can.
     pub(crate) fn sign_in(&self) -> Option<&SignIn> {
-        self.0.as_ref().and_then(|guard| guard.sign_in.as_deref())
+        self.guard.as_ref().and_then(|guard| guard.sign_in.as_deref())
     }
 
     /// The same, to set the key of sessions. None once the authenticator has a successor.
     pub(crate) fn sign_in_mut(&mut self) -> Option<&mut SignIn> {
-        self.0.as_mut().and_then(|guard| guard.sign_in.as_mut()).and_then(Arc::get_mut)
+        self.guard.as_mut().and_then(|guard| guard.sign_in.as_mut()).and_then(Arc::get_mut)
     }
 
     /// Whether there is no authentication.
     pub fn is_open(&self) -> bool {
-        self.0.is_none()
+        self.guard.is_none()
     }
 
     /// The identity provider, if keys are fetched from one.
     pub fn provider(&self) -> Option<&Arc<Provider>> {
-        match &self.0 {
+        match &self.guard {
             Some(Guard { keys: Source::Provider(provider), .. }) => Some(provider),
             _ => None,
         }
@@ -148,7 +178,8 @@ impl Authenticator {
     /// with its fetched keys and the sessions of users stay, and the provider is asked for new keys. Fails if a secret
     /// would replace public keys, or the reverse: that is likely the wrong file.
     pub fn succeeding(mut self, old: &Authenticator) -> Result<Authenticator, SecurityError> {
-        let (Some(new), Some(old)) = (&mut self.0, &old.0) else { return Ok(self) };
+        self.lists = OnceLock::from(old.lists().clone());
+        let (Some(new), Some(old)) = (&mut self.guard, &old.guard) else { return Ok(self) };
         match (&new.keys, &old.keys) {
             (Source::File(new), Source::File(old)) if new.secret().is_some() != old.secret().is_some() => {
                 let why = "changing between a secret and public keys in security.keys needs a restart";
@@ -209,13 +240,13 @@ impl Authenticator {
         let behalf = Behalf::read(headers)?;
         // Without authentication `Host` is checked instead: a web page could send requests to this machine through
         // the user's browser.
-        let Some(guard) = &self.0 else {
+        let Some(guard) = &self.guard else {
             local_host_only(headers)?;
             return Ok(as_he_says(behalf));
         };
         let minted = guard.minted(headers, now);
         let is_minted = minted.is_some();
-        let caller = minted.unwrap_or_else(|| guard.caller(headers, certificate, now));
+        let caller = minted.unwrap_or_else(|| guard.caller(headers, certificate, now, self.lists()));
         let caller = caller.map_err(Denial::Token)?;
         if caller.roles.is_empty() {
             let detail = format!(
@@ -271,13 +302,18 @@ impl Guard {
         headers: &HeaderMap,
         certificate: Option<&ClientCertificate>,
         now: i64,
+        lists: &UserLists,
     ) -> Result<Identity, TokenFault> {
         if let Some(token) = bearer(headers)? {
-            if let Some(user) = self.sign_in.as_ref().and_then(|sign_in| sign_in.session(token, now)) {
-                return user;
+            let session = self.sign_in.as_ref().and_then(|sign_in| sign_in.session(token, now));
+            let token = || Claims::read(&signed_content(token, &self.keys())?, &self.rules, now);
+            let claims = session.unwrap_or_else(token)?;
+            if claims.id.as_ref().is_some_and(|id| self.revoked.contains(id)) {
+                return Err(TokenFault::Revoked);
             }
-            let content = signed_content(token, &self.keys())?;
-            let claims = Claims::read(&content, &self.rules, now)?;
+            if lists.has_ended(&claims.user, claims.issued) {
+                return Err(TokenFault::SignedOut);
+            }
             return Ok(Identity { user: claims.user, roles: claims.roles, through: None });
         }
         let known = certificate.and_then(|certificate| self.peers.get(&certificate.fingerprint));

@@ -49,6 +49,8 @@ pub struct Claims {
     pub audience: Option<String>,
     /// Issuer (`iss`).
     pub issuer: Option<String>,
+    /// Id of the token (`jti`), by which it can be revoked.
+    pub id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -58,6 +60,7 @@ struct Written {
     nbf: Option<Number>,
     iat: Option<Number>,
     iss: Option<String>,
+    jti: Option<Value>,
     aud: Option<Words>,
     roles: Option<Words>,
     scope: Option<String>,
@@ -86,6 +89,8 @@ impl Claims {
             issued: written.iat.as_ref().map(seconds),
             audience: audience(written.aud.as_ref(), rules.audience.as_deref())?,
             issuer: written.iss,
+            // Some issuers write a number.
+            id: written.jti.map(|id| id.as_str().map_or_else(|| id.to_string(), ToOwned::to_owned)),
         };
         claims.hold_now(now)?;
         let from_another = rules.issuer.is_some() && claims.issuer != rules.issuer;
@@ -157,6 +162,13 @@ pub fn new_secret() -> Option<String> {
     Some(format!("base64:{}\n", STANDARD.encode(bytes)))
 }
 
+/// A random id for a token. `None` if the system provides no random numbers.
+pub fn new_token_id() -> Option<String> {
+    let mut bytes = [0; 16];
+    SystemRandom::new().fill(&mut bytes).ok()?;
+    Some(encoded(bytes))
+}
+
 fn encoded(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
@@ -169,6 +181,7 @@ fn written(claims: &Claims) -> Value {
         ("iat", claims.issued.map(Value::from)),
         ("aud", claims.audience.clone().map(Value::from)),
         ("iss", claims.issuer.clone().map(Value::from)),
+        ("jti", claims.id.clone().map(Value::from)),
     ];
     for (name, value) in optional {
         if let Some(value) = value {
@@ -307,6 +320,7 @@ mod mint_tests {
             issued: Some(1_800_000_000),
             audience: Some("bookahead".into()),
             issuer: Some("north".into()),
+            id: Some("t-1".into()),
         };
         let token = mint(&secret, &claims);
         let rules = TokenRules { audience: Some("bookahead".into()), issuer: Some("north".into()) };

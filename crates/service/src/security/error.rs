@@ -150,4 +150,10 @@ pub enum TokenFault {
     NoAudience,
     #[error("the token is from another issuer")]
     Issuer,
+    #[error("the token was revoked by the operator of this service; get a new one")]
+    Revoked,
+    #[error(
+        "this user has signed out everywhere since the token was issued; sign in again, or get a new token"
+    )]
+    SignedOut,
 }

@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// Shortest refresh interval. More frequent fetches would be a load on the provider.
 const LEAST_REFRESH: Length = Length::of_seconds(1);
 
+/// Most revoked tokens. They are looked up with each call.
+const MOST_REVOKED: usize = 10_000;
+
 /// The table `[security]`. Without it there is no authentication, and the service listens on loopback only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -43,6 +46,7 @@ pub struct Security {
     pub brokers: Vec<TrustedBroker>,
     pub insecure_plain_http: bool,
     pub broker_passes_roles: bool,
+    pub revoked_tokens: Vec<String>,
     pub trust_local_users: bool,
     pub socket_operators: Vec<String>,
     pub socket_brokers: Vec<String>,
@@ -79,6 +83,7 @@ impl Default for Security {
             brokers: Vec::new(),
             insecure_plain_http: false,
             broker_passes_roles: true,
+            revoked_tokens: Vec::new(),
             trust_local_users: false,
             socket_operators: Vec::new(),
             socket_brokers: Vec::new(),
@@ -116,6 +121,7 @@ impl Security {
         };
         let brokers = TrustedBrokers::read(&self.brokers, base)?;
         let authenticator = authenticator.with_peers(self.peers.clone()).with_brokers(brokers);
+        let authenticator = authenticator.with_revoked(self.revoked_tokens.clone());
         Ok(authenticator.broker_passes_roles(self.broker_passes_roles))
     }
 
@@ -179,8 +185,27 @@ impl Security {
                 "security.peer needs security.tls.client_ca: without it clients send no certificate".into(),
             );
         }
+        self.check_revoked()?;
         self.check_projects()?;
         self.check_peers()
+    }
+
+    fn check_revoked(&self) -> Result<(), SecurityError> {
+        let fault = |text: String| Err(SecurityError::Settings(format!("security.revoked_tokens {text}")));
+        let ids = &self.revoked_tokens;
+        if !ids.is_empty() && self.keys.is_none() && self.issuer.is_none() {
+            return fault("applies to tokens; set security.keys or security.issuer as well".into());
+        }
+        if ids.len() > MOST_REVOKED {
+            let found = ids.len();
+            return fault(format!(
+                "has {found} ids; at most {MOST_REVOKED} are allowed: remove those that have expired"
+            ));
+        }
+        if ids.iter().any(String::is_empty) {
+            return fault("has an empty id; write the claim jti of a token".into());
+        }
+        Ok(())
     }
 
     fn check_projects(&self) -> Result<(), SecurityError> {
@@ -315,6 +340,8 @@ mod tests {
     fn settings_that_would_have_no_effect_are_errors() {
         for (text, what) in [
             ("audience = \"a\"".into(), "security.keys"),
+            ("revoked_tokens = [\"t-1\"]".into(), "security.keys"),
+            ("keys = \"k\"\nrevoked_tokens = [\"\"]".into(), "jti"),
             ("issuer_keep = \"2d\"".into(), "remove security.keys"),
             ("[sign_in]\nclient = \"a\"\nurl = \"http://localhost\"".into(), "remove security.keys"),
             (

@@ -13,6 +13,7 @@ use super::name::user_name;
 use super::provider::Provider;
 use super::signature::signed_content;
 use super::tls::Content;
+use super::user_list::same;
 use crate::config::Length;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -257,6 +258,7 @@ impl SignIn {
             issued: Some(now),
             audience: Some(SESSION.into()),
             issuer: None,
+            id: None,
         };
         let secret = self.key.secret().ok_or(SignInFault::NoRandomness)?;
         Ok(SignedIn { session: format!("{MARK}{}", mint(secret, &claims)), back })
@@ -267,12 +269,11 @@ impl SignIn {
         self.begun(cookie, now).map(|(_, back)| back).unwrap_or_default()
     }
 
-    /// The user of a session. `None` if the token is none.
-    pub(super) fn session(&self, token: &str, now: i64) -> Option<Result<Identity, TokenFault>> {
+    /// The claims of a session. `None` if the token is none.
+    pub(super) fn session(&self, token: &str, now: i64) -> Option<Result<Claims, TokenFault>> {
         let token = token.strip_prefix(MARK)?;
         let rules = TokenRules { audience: Some(SESSION.into()), issuer: None };
-        let claims = signed_content(token, &self.key).and_then(|content| Claims::read(&content, &rules, now));
-        Some(claims.map(|claims| Identity { user: claims.user, roles: claims.roles, through: None }))
+        Some(signed_content(token, &self.key).and_then(|content| Claims::read(&content, &rules, now)))
     }
 
     fn redirect_uri(&self) -> String {
@@ -384,12 +385,6 @@ impl SignIn {
 /// Whether a text is a place in the pages. Others would lead a user to another server.
 fn is_place(back: &str) -> bool {
     back.starts_with("#/") && back.len() <= LONGEST_BACK && back.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-/// Compares without telling by its time where the texts differ.
-fn same(one: &str, other: &str) -> bool {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
 /// The start of a text from the provider, for the log.
@@ -507,6 +502,7 @@ mod tests {
             issued: None,
             audience: Some(audience.into()),
             issuer: None,
+            id: None,
         };
         let session = |audience| format!("~{}", mint(service.key.secret().unwrap(), &claims(audience)));
         let good = session(SESSION);

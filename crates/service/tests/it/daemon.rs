@@ -1,6 +1,7 @@
 //! Configured sites and brokers, started and stopped in this process on sockets: reservations survive a restart,
 //! services find each other, and mistakes are refused.
 
+use crate::http::Wire;
 use bookahead_api as api;
 use bookahead_client::{Client, Options, make};
 use bookahead_protocol::{Name, ReservationId};
@@ -9,6 +10,7 @@ use bookahead_service::daemon::{self, OnLostJournal, Running};
 use bookahead_service::journal;
 use bookahead_service::security::{Claims, Keys, Role, mint, new_secret};
 use bookahead_tests::polling::{PATIENCE, until_some};
+use bookahead_tests::postgres::Server;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -174,6 +176,10 @@ async fn nobody_listens_beyond_this_machine_without_asking_who_calls() {
 
 /// A token for an hour, signed with the secret among these keys.
 pub(crate) fn signed(keys: &Keys, user: &str, role: Role) -> String {
+    signed_as(keys, user, role, None)
+}
+
+fn signed_as(keys: &Keys, user: &str, role: Role, id: Option<&str>) -> String {
     let claims = Claims {
         user: user.into(),
         roles: [role].into(),
@@ -182,6 +188,7 @@ pub(crate) fn signed(keys: &Keys, user: &str, role: Role) -> String {
         issued: None,
         audience: None,
         issuer: None,
+        id: id.map(Into::into),
     };
     mint(keys.secret().unwrap(), &claims)
 }
@@ -319,6 +326,60 @@ async fn a_reload_names_the_files_with_a_new_content() {
     ada.list(&api::ListQuery::default()).await.unwrap();
     assert_eq!(site.reload_site(&more).unwrap(), Vec::<String>::new());
     stop(site).await;
+}
+
+/// Signs ada out and gives eve an address for her calendar, at a site that is reloaded, stopped, and started in another
+/// folder.
+async fn end_and_start_again(state: Option<&str>, folders: [&Path; 2]) {
+    let secret = new_secret().unwrap();
+    for folder in folders {
+        let path = folder.join("secret.key");
+        std::fs::write(&path, &secret).unwrap();
+        private(&path);
+    }
+    let keys = Keys::read(&folders[0].join("secret.key")).unwrap();
+    let config = |more: &str| SiteConfig {
+        state: state.map(Into::into),
+        ..north(None, &format!("[security]\nkeys = \"secret.key\"\n{more}"))
+    };
+    let caller = |site: &Running, user: &str| with_token(site.url(), signed(&keys, user, Role::User));
+    let status = async |site: &Running, user: &str| {
+        let answer = caller(site, user).list(&api::ListQuery::default()).await;
+        answer.map_or_else(|why| why.problem().unwrap().status, |_| 200)
+    };
+    let mut site = daemon::site(&config(""), folders[0], OnLostJournal::Ask).await.unwrap();
+    let address = caller(&site, "eve").make_calendar_address().await.unwrap();
+    caller(&site, "ada").sign_out_everywhere(&api::OfUser::default()).await.unwrap();
+    assert_eq!((status(&site, "ada").await, status(&site, "eve").await), (401, 200));
+    let changed = site.reload_site(&config("revoked_tokens = [\"t-1\"]\n")).unwrap();
+    assert_eq!(changed, ["security.revoked_tokens"]);
+    assert_eq!((status(&site, "ada").await, status(&site, "eve").await), (401, 200));
+    let revoked = with_token(site.url(), signed_as(&keys, "eve", Role::User, Some("t-1")));
+    let why = revoked.list(&api::ListQuery::default()).await.unwrap_err();
+    assert!(why.to_string().contains("revoked"), "{why}");
+    stop(site).await;
+
+    let site = daemon::site(&config(""), folders[1], OnLostJournal::Ask).await.unwrap();
+    assert_eq!((status(&site, "ada").await, status(&site, "eve").await), (401, 200));
+    let anyone = Wire::new(site.addresses()[0].tcp().unwrap(), None);
+    assert_eq!(anyone.get(&address.path).await.status, 200);
+    caller(&site, "eve").withdraw_calendar_address(&api::OfUser::default()).await.unwrap();
+    assert_eq!(anyone.get(&address.path).await.status, 404);
+    stop(site).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_tokens_and_addresses_of_calendars_outlive_a_reload_and_a_restart() {
+    let folder = TempDir::new().unwrap();
+    end_and_start_again(None, [folder.path(); 2]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_tokens_and_addresses_of_calendars_are_known_to_the_next_active_process() {
+    let server = tokio::task::block_in_place(|| Server::start(&[]));
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let url = tokio::task::block_in_place(|| server.database("site"));
+    end_and_start_again(Some(&url), [folders[0].path(), folders[1].path()]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! The HTTP interface of a site over real sockets: answers and refusals of its routes, all of them described.
 
+mod access;
 mod life;
 mod limits;
 mod looking;
@@ -215,6 +216,7 @@ pub(crate) fn token(user: &str, role: Role) -> String {
         issued: None,
         audience: None,
         issuer: None,
+        id: None,
     };
     mint(&Secret::new(SECRET).unwrap(), &claims)
 }

@@ -132,6 +132,7 @@ async fn a_published_key_is_no_secret() {
             issued: None,
             audience: Some("north".into()),
             issuer: Some(provider.issuer.clone()),
+            id: None,
         };
         mint(&Secret::new(secret).unwrap(), &claims)
     };

@@ -33,6 +33,7 @@ fn claims(user: &str, roles: &[Role]) -> Claims {
         issued: Some(NOW),
         audience: None,
         issuer: None,
+        id: None,
     }
 }
 
@@ -85,6 +86,20 @@ fn without_a_valid_token_nobody_is_let_in() {
     assert!(refused(&authenticator, &[("authorization", &endless)], Code::Unauthenticated).contains("8192"));
     let other = mint(&Secret::new(&bytes(8)).unwrap(), &claims("ada", &[Role::User]));
     refused(&authenticator, &[("authorization", &format!("Bearer {other}"))], Code::Unauthenticated);
+}
+
+#[test]
+fn a_revoked_token_is_refused_and_others_of_its_user_are_not() {
+    let authenticator = authenticator().with_revoked(["t-1".to_owned()]);
+    let token = |id: Option<&str>| {
+        let claims = Claims { id: id.map(Into::into), ..claims("ada", &[Role::User]) };
+        format!("Bearer {}", mint(&secret(), &claims))
+    };
+    let why = refused(&authenticator, &[("authorization", &token(Some("t-1")))], Code::Unauthenticated);
+    assert!(why.contains("revoked"), "{why}");
+    for other in [Some("t-2"), Some("t-11"), None] {
+        assert!(identify(&authenticator, &[("authorization", &token(other))]).is_ok(), "{other:?}");
+    }
 }
 
 #[test]

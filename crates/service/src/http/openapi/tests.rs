@@ -7,11 +7,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 31] = [
+const ROUTES: [(&str, &[&str]); 34] = [
     ("/docs", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
+    ("/v1/calendar-address", &["delete", "get", "post"]),
     ("/v1/calendar.ics", &["get"]),
+    ("/v1/calendars/{address}", &["get"]),
     ("/v1/events", &["get"]),
     ("/v1/health", &["get"]),
     ("/v1/jobs", &["get", "post"]),
@@ -34,6 +36,7 @@ const ROUTES: [(&str, &[&str]); 31] = [
     ("/v1/resources", &["get"]),
     ("/v1/schedule", &["get"]),
     ("/v1/session", &["delete", "get", "post"]),
+    ("/v1/sessions", &["delete"]),
     ("/v1/sites", &["get", "post"]),
     ("/v1/times", &["post"]),
     ("/v1/usage", &["get"]),

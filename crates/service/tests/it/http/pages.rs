@@ -4,10 +4,10 @@ use super::{North, Wire, ahead, reserve, token};
 use bookahead_service::security::Role;
 use serde_json::{Value, json};
 
-const OF_PAGE: (&str, &str) = ("x-bookahead-page", "1");
+pub(super) const OF_PAGE: (&str, &str) = ("x-bookahead-page", "1");
 
 /// Signs a browser in; returns the cookie that it sends from then on.
-async fn signed_in(browser: &Wire, user: &str, role: Role) -> String {
+pub(super) async fn signed_in(browser: &Wire, user: &str, role: Role) -> String {
     let with = json!({ "token": token(user, role) }).to_string();
     let reply = browser.send("POST", "/v1/session", &[OF_PAGE], &with).await;
     assert_eq!(reply.document(200)["user"]["name"], user);
