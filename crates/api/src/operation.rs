@@ -150,8 +150,8 @@ impl TryFrom<Call> for Operation {
             Call::FinishChange { id, change, accept } => {
                 Operation::FinishChange(id, FinishChange { change, accept })
             }
-            Call::Release { id, part, from, keep } => {
-                Operation::Release(id, Release { part, from: from.try_into()?, keep: keep.0 })
+            Call::Release { id, part, from, keep, end_jobs } => {
+                Operation::Release(id, Release { part, from: from.try_into()?, keep: keep.0, end_jobs })
             }
             Call::Cancel { id } => Operation::Cancel(id),
             Call::Show { id } => Operation::Show(id),

@@ -147,6 +147,10 @@ pub struct Release {
     /// Capacity to keep, at most the present one. Default: 0.
     #[serde(default)]
     pub keep: u32,
+    /// End the jobs in the reservation that have no room in what is kept. Default: the release is refused while there
+    /// are such jobs (`jobs-inside`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub end_jobs: bool,
 }
 
 /// A reservation, as far as the caller may see it.
@@ -413,7 +417,8 @@ impl FinishChange {
 impl Release {
     /// Converts to a call.
     pub fn call(self, id: ReservationId) -> Call {
-        Call::Release { id, part: self.part, from: self.from.time(), keep: Capacity(self.keep) }
+        let (from, keep, end_jobs) = (self.from.time(), Capacity(self.keep), self.end_jobs);
+        Call::Release { id, part: self.part, from, keep, end_jobs }
     }
 }
 

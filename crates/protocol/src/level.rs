@@ -175,8 +175,8 @@ pub fn cancel(id: ReservationId) -> Call {
 }
 
 /// Makes a [`Call::Release`]. Needs no permission: it only gives back.
-pub fn release(id: ReservationId, from: Time, keep: Capacity) -> Call {
-    Call::Release { id, part: None, from, keep }
+pub fn release(id: ReservationId, from: Time, keep: Capacity, end_jobs: bool) -> Call {
+    Call::Release { id, part: None, from, keep, end_jobs }
 }
 
 impl Call {

@@ -120,6 +120,9 @@ pub enum Call {
         from: Time,
         /// Capacity to keep.
         keep: Capacity,
+        /// Whether to end the jobs inside that have no room in what is kept. Otherwise the release is refused.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        end_jobs: bool,
     },
     /// Give up the reservation.
     Cancel { id: ReservationId },

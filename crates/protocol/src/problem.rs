@@ -32,11 +32,21 @@ fn usable_classes(usable: &[Name]) -> String {
     }
 }
 
+fn jobs_inside(jobs: &[JobId], more: u32) -> String {
+    let names = jobs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!(
+        "jobs run or wait in it that have no room in what is kept: {names}{others}; cancel them or let them end first, \
+         or release with --end-jobs (end_jobs)"
+    )
+}
+
 impl Problem {
     /// Approximate heap memory use. Bounds on recorded answers count these bytes.
     pub(crate) fn bytes(&self) -> usize {
         let told = match &self.why {
             Why::NotGranted(text) => text.len(),
+            Why::JobsInside { jobs, .. } => size_of_val(jobs.as_slice()),
             Why::NoSuchResource { missing: Some(_), .. } => size_of::<Missing>(),
             Why::ShortOf { .. } => 2 * MOST_TRES * size_of::<(Name, Capacity)>(),
             _ => 0,
@@ -169,6 +179,14 @@ pub enum Why {
     /// The release would give back nothing.
     #[error("{0}")]
     NotReleased(NotReleased),
+    /// Jobs run or wait in the reservation that have no room in what would be left of it.
+    #[error("{}", jobs_inside(.jobs, *.more))]
+    JobsInside {
+        /// The first of them.
+        jobs: Vec<JobId>,
+        /// Number of others.
+        more: u32,
+    },
     /// No combination of slots satisfies the request.
     #[error("{}", no_candidate(*.tried, *.all))]
     NoCandidate {
@@ -366,6 +384,7 @@ impl Why {
             Why::NoSuchPart(_) => "no-such-part",
             Why::WhichPart(_) => "which-part",
             Why::NotReleased(_) => "not-released",
+            Why::JobsInside { .. } => "jobs-inside",
             Why::NoCandidate { .. } => "no-candidate",
             Why::Silence => "silence",
             Why::Interrupted => "interrupted",

@@ -50,6 +50,8 @@ codes! {
         "Name the part to release (part in the document, --part on the command line), or cancel the reservation.";
     NotReleased = "not-released", 422, "Nothing would be released",
         "Name an earlier time, or keep less than the reservation has; to end it now, keep nothing.";
+    JobsInside = "jobs-inside", 409, "Jobs need what would be released",
+        "Cancel the jobs that the detail names or let them end, or release with end_jobs (--end-jobs).";
     NoSuchResource = "no-such-resource", 422, "No such resource",
         "Ask for another kind, less capacity or fewer attributes; see the list of resources.";
     Unsupported = "unsupported", 422, "Not supported here",
@@ -176,6 +178,7 @@ impl Code {
             Why::NoSuchPart(_) => Code::NoSuchPart,
             Why::WhichPart(_) => Code::WhichPart,
             Why::NotReleased(_) => Code::NotReleased,
+            Why::JobsInside { .. } => Code::JobsInside,
             Why::NoCandidate { .. } => Code::NoCandidate,
             Why::Silence => Code::Silence,
             Why::Interrupted => Code::Interrupted,

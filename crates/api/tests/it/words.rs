@@ -211,12 +211,8 @@ pub(crate) fn call() -> impl Strategy<Value = Call> {
             change,
             accept
         }),
-        (id(), option::of(place()), time(), capacity()).prop_map(|(id, part, from, keep)| Call::Release {
-            id,
-            part,
-            from,
-            keep
-        }),
+        (id(), option::of(place()), time(), capacity(), any::<bool>())
+            .prop_map(|(id, part, from, keep, end_jobs)| Call::Release { id, part, from, keep, end_jobs }),
         id().prop_map(|id| Call::Cancel { id }),
         id().prop_map(|id| Call::Show { id }),
     ]
@@ -514,6 +510,8 @@ fn too_late_or_wrong() -> impl Strategy<Value = Why> {
         Just(Why::NotReleased(NotReleased::AfterEnd)),
         (capacity(), capacity())
             .prop_map(|(has, keep)| Why::NotReleased(NotReleased::KeepsMore { has, keep })),
+        (vec(id().prop_map(|id: ReservationId| JobId(id.0)), 0..3), any::<u32>())
+            .prop_map(|(jobs, more)| Why::JobsInside { jobs, more }),
         Just(Why::Interrupted),
         Just(Why::PartLost),
         select(impossible).prop_map(Why::Unsupported),

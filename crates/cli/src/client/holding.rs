@@ -147,6 +147,10 @@ pub(crate) struct ReleaseArguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     keep: u32,
 
+    /// End the jobs in it that have no room in what is kept; without this the release is refused
+    #[arg(long)]
+    end_jobs: bool,
+
     #[command(flatten)]
     place: Place,
 }
@@ -157,7 +161,7 @@ pub(crate) fn release(arguments: &ReleaseArguments) -> Result<()> {
         let id = session.reservation_id(&arguments.id)?;
         // Cannot underflow: `part_number` refuses 0.
         let part = arguments.part.map(|part| part - 1);
-        let release = Release { part, from, keep: arguments.keep };
+        let release = Release { part, from, keep: arguments.keep, end_jobs: arguments.end_jobs };
         let reservation = session.ask("releasing", session.timed_client().release(id, &release))?;
         show(session, &reservation)?;
         // The table shows the capacity at this moment, which a later release has not changed yet.

@@ -12,14 +12,18 @@ use super::looks::Own;
 use super::pieces::Piece;
 use super::plan;
 use super::plan::{Plan, Steps, shared};
-use super::system::{Handle, Place, Reserved, Wanted};
+use super::system::{FactState, Handle, JobFact, Place, Reserved, Wanted};
 use super::tag::{MOST_PIECES, Tag};
 use crate::error::{Kept, LrmsError};
 use bookahead_party::{Backing, Sharing};
-use bookahead_plan::{Seconds, Span};
+use bookahead_plan::{Seconds, Span, Time};
+use bookahead_protocol::ledger::taken;
 use bookahead_protocol::{Moment, Name, ReservationId, Tres};
 use std::cell::Cell;
 use std::collections::BTreeSet;
+
+/// Most jobs that a refusal names: enough to find them in a list.
+const MOST_NAMED: usize = 5;
 
 /// Data shared by all steps for one backing.
 pub(super) struct Order {
@@ -78,6 +82,7 @@ impl Batch {
                 plan = self.state().plan(&order);
             }
         }
+        self.state().check_jobs_fit(&order)?;
         let result = self.realise(&order, plan).and_then(|()| self.share(&mut order));
         // A refusal may come from a choice of nodes by an old look: then look and try once more.
         if looked || !order.chose.get() || !result.as_ref().is_err_and(LrmsError::is_refusal) {
@@ -415,6 +420,40 @@ impl State {
         plan
     }
 
+    /// Refuses to reserve less than the jobs inside use or wait for: they would keep what they have, or wait forever.
+    fn check_jobs_fit(&self, order: &Order) -> Result<(), LrmsError> {
+        if order.wanted.is_empty() || order.replaces {
+            return Ok(());
+        }
+        let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now());
+        let handles: BTreeSet<&Handle> = pieces.iter().map(|piece| &piece.handle).collect();
+        let before: Vec<Span> = pieces.iter().map(|piece| piece.span).collect();
+        let amount = |job: &&JobFact| u64::from(order.place.unit.amount(job));
+        let is_inside = |job: &&JobFact| {
+            !job.state.is_over() && job.reservations.iter().any(|handle| handles.contains(handle))
+        };
+        let inside: Vec<&JobFact> = self.looks.picture.jobs.iter().filter(is_inside).collect();
+        let now = self.now.second();
+        let begins = order.wanted.iter().map(|span| span.interval.begin.max(now));
+        let low = |at: &Time| taken(&order.wanted, *at) < taken(&before, *at);
+        for at in begins.filter(low) {
+            let left = u64::from(taken(&order.wanted, at).0);
+            let running = inside.iter().filter(|job| job.state == FactState::Running && job.runs_at(at, now));
+            let waits = |job: &&&JobFact| job.state != FactState::Running && amount(job) > left;
+            let too_much = running.clone().map(amount).sum::<u64>() > left;
+            let in_the_way: Vec<&str> = running
+                .filter(|_| too_much)
+                .chain(inside.iter().filter(waits))
+                .map(|job| job.native.as_str())
+                .take(MOST_NAMED)
+                .collect();
+            if !in_the_way.is_empty() {
+                return Err(needed_inside(order.id, &in_the_way));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether new pieces can be created before an existing piece shrinks. They then go first, so that at no moment
     /// less is reserved than will be in the end.
     fn has_room_beside(&self, order: &Order, plan: &Plan) -> bool {
@@ -478,6 +517,13 @@ fn to_be(wanted: &Wanted) -> Reserved {
 
 fn refused(id: ReservationId, said: String) -> LrmsError {
     LrmsError::Refused { what: format!("to reserve room for {id}"), said }
+}
+
+fn needed_inside(id: ReservationId, jobs: &[&str]) -> LrmsError {
+    let jobs = jobs.join(", ");
+    let said =
+        format!("jobs run or wait in it that need more than would be left (such as {jobs}); end them first");
+    LrmsError::Refused { what: format!("to change the room of {id}"), said }
 }
 
 fn in_use(id: ReservationId) -> LrmsError {

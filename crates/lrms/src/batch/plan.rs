@@ -172,7 +172,7 @@ fn covers(interval: Interval, at: Time, now: Time) -> bool {
 
 impl JobFact {
     /// Whether a job that runs now is expected to run still at `at`.
-    fn runs_at(&self, at: Time, now: Time) -> bool {
+    pub(super) fn runs_at(&self, at: Time, now: Time) -> bool {
         let end = self.limit.map(|limit| self.started.unwrap_or(now) + limit);
         end.is_none_or(|end| end.max(now + Seconds(1)) > at)
     }

@@ -70,7 +70,7 @@ impl Site {
         let Some(entry) = self.ledger.entry(id) else { return Vec::new() };
         let gives_up = self.is_broken(SiteFlaw::GiveUpNodesAway)
             || self.is_broken(SiteFlaw::GiveUpAllAway) && entry.takes().is_empty();
-        if gives_up { entry.takes() } else { entry.promised().to_vec() }
+        if gives_up { entry.takes() } else { entry.backed().to_vec() }
     }
 
     /// Orders the spans that the ledger promises, unless they are kept or an order is in progress.
@@ -246,6 +246,15 @@ impl Site {
         self.book(ticked.events, ticked.changes, step);
     }
 
+    pub(super) fn order_look(&mut self, step: &mut Step) {
+        if self.orders.look.is_none() {
+            let order = self.orders.next(step.now);
+            self.orders.look = Some(order);
+            step.out.batch.push(BatchOrder::Look { order });
+        }
+        self.next_look = step.now + self.options.look_every;
+    }
+
     /// Handles a look, or its failure.
     pub(super) fn on_look(
         &mut self,
@@ -308,6 +317,7 @@ impl Site {
             self.note_lost(&resource, seen.lost, Some(&kept), step);
         }
         self.reconcile_jobs(Some(order), &look, step);
+        self.note_jobs_gone(order, &look, step);
         self.orders.forget_shown(order);
     }
 

@@ -16,13 +16,14 @@ mod orders;
 mod queries;
 mod rerun;
 mod scheduler;
+mod shrinking;
 mod submission;
 mod terms;
 
 pub use jobs::{JobEvent, Jobs, Record};
 pub use queries::SiteFacts;
 
-use crate::batch::{Attracting, BatchOrder, BatchReport, OrderId, Sharing};
+use crate::batch::{Attracting, BatchReport, OrderId, Sharing};
 use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat};
 use crate::step::{CallId, Input, Missing, NewRules, Notice, Output, Party, Reply};
@@ -33,6 +34,7 @@ use bookahead_protocol::{Call, Envelope, JobId, Millis, Moment, ReservationId};
 use keeping::say_missing;
 use orders::Orders;
 use serde::{Deserialize, Serialize};
+use shrinking::Shrinking;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -151,6 +153,8 @@ pub struct Site {
     waiting: BTreeMap<ReservationId, Vec<(CallId, Envelope)>>,
     /// Calls that wait for the first look, and their timeouts.
     early: Vec<(Moment, CallId, Envelope)>,
+    /// Calls that wait until jobs have ended.
+    shrinking: Vec<Shrinking>,
     /// Submissions that wait for the batch system, and their timeouts.
     submitting: BTreeMap<JobId, (Moment, Vec<CallId>)>,
     /// Jobs with a bind order in progress.
@@ -216,6 +220,7 @@ impl Site {
             orders: Orders::default(),
             waiting: BTreeMap::new(),
             early: Vec::new(),
+            shrinking: Vec::new(),
             submitting: BTreeMap::new(),
             binding: BTreeMap::new(),
             releasing: BTreeMap::new(),
@@ -302,6 +307,9 @@ impl Site {
             }
             return step.out.answer(call, Problem::new(Why::NoBatchSystem));
         }
+        if new && !self.clear_jobs(call, &envelope, step) {
+            return;
+        }
         let views = self.facts.views.clone();
         let handled = self.ledger.handle(step.now, &envelope, &views);
         self.book(handled.events, handled.changes, step);
@@ -316,13 +324,15 @@ impl Site {
         }
     }
 
-    /// Whether a call requests something new, which cannot be placed before the first look.
+    /// Whether a call requests something that the batch system must grant, which is not possible before the first look.
     fn needs_look(&self, envelope: &Envelope) -> bool {
         match &envelope.call {
             Call::Probe { .. } => true,
             Call::Reserve { .. } | Call::Change { .. } | Call::Extend { .. } | Call::PrepareChange { .. } => {
                 !self.ledger.knows(envelope)
             }
+            // Keeping some of it needs the consent of the batch system.
+            Call::Release { keep, .. } => keep.0 > 0 && !self.ledger.knows(envelope),
             _ => false,
         }
     }
@@ -337,6 +347,7 @@ impl Site {
         let ticked = self.ledger.tick(step.now);
         self.book(ticked.events, ticked.changes, step);
         self.answer_overdue_submissions(step);
+        self.answer_overdue_shrinking(step);
         self.warn_jobs(step);
         for (_, call, _) in self.early.extract_if(.., |(until, _, _)| *until <= step.now) {
             step.out.answer(call, Problem::new(Why::NoBatchSystem));
@@ -474,15 +485,6 @@ impl Site {
             BatchReport::JobChanged(change) => self.on_job_changed(&change, step),
         }
     }
-
-    fn order_look(&mut self, step: &mut Step) {
-        if self.orders.look.is_none() {
-            let order = self.orders.next(step.now);
-            self.orders.look = Some(order);
-            step.out.batch.push(BatchOrder::Look { order });
-        }
-        self.next_look = step.now + self.options.look_every;
-    }
 }
 
 impl Party for Site {
@@ -574,7 +576,8 @@ impl Party for Site {
         let submitting = self.submitting.values().map(|(until, _)| *until);
         let early = self.early.iter().map(|(until, _, _)| *until);
         let warning = self.next_warning();
-        let own = look.into_iter().chain(warning).chain(submitting).chain(early);
+        let shrinking = self.shrinking.iter().map(|waits| waits.until);
+        let own = look.into_iter().chain(warning).chain(submitting).chain(early).chain(shrinking);
         self.ledger.next_deadline().into_iter().chain(own).min()
     }
 
@@ -593,7 +596,8 @@ impl Party for Site {
 
     fn read_copy(&self) -> Site {
         let mut copy = self.clone();
-        (copy.waiting, copy.early, copy.submitting, copy.unsettled) = Default::default();
+        (copy.waiting, copy.early, copy.shrinking) = Default::default();
+        (copy.submitting, copy.unsettled) = Default::default();
         copy.ledger.forget_answers();
         copy
     }

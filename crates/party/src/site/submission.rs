@@ -286,18 +286,21 @@ impl Site {
         match self.owned_job(caller, id) {
             Err(problem) => return step.out.answer_job(call, Err(problem)),
             Ok(record) if record.over.is_some() => {}
-            Ok(record) => {
-                // After a go it may be running without a report. It must count as started, or its broker
-                // would run another copy.
-                if record.may_run && record.started.is_none() {
-                    self.note_job(JobEvent::Started { id, at: step.now.second() }, step);
-                }
-                let state = JobState::Killed(Ended::Cancelled);
-                self.note_job(JobEvent::Over { id, state, at: step.now.second() }, step);
-                self.order_cancel(id, step);
-            }
+            Ok(_) => self.end_job(id, step),
         }
         step.out.answer_job(call, self.shown(id));
+    }
+
+    /// Cancels a job that is not over.
+    pub(super) fn end_job(&mut self, id: JobId, step: &mut Step) {
+        // After a go it may be running without a report. It must count as started, or its broker would run another
+        // copy.
+        if self.jobs.get(id).is_some_and(|record| record.may_run && record.started.is_none()) {
+            self.note_job(JobEvent::Started { id, at: step.now.second() }, step);
+        }
+        let state = JobState::Killed(Ended::Cancelled);
+        self.note_job(JobEvent::Over { id, state, at: step.now.second() }, step);
+        self.order_cancel(id, step);
     }
 
     fn order_cancel(&mut self, id: JobId, step: &mut Step) {

@@ -433,13 +433,13 @@ fn pass_on(booking: &Booking, call: &Call) -> Result<Vec<(usize, Call)>, Why> {
             let parts = booking.children.iter().enumerate();
             Ok(parts.map(|(part, child)| (part, permission.hold(child.pick.child, *hold_for))).collect())
         }
-        Call::Release { part, from, keep, .. } if standing => {
+        Call::Release { part, from, keep, end_jobs, .. } if standing => {
             let parts = booking.children.len();
             let part = match part {
                 None if parts > 1 => return Err(Why::WhichPart(parts)),
                 named => named.unwrap_or(0),
             };
-            Ok(vec![(part, release(at(part)?, *from, *keep))])
+            Ok(vec![(part, release(at(part)?, *from, *keep, *end_jobs))])
         }
         Call::Attach { part, job, .. } if standing => {
             let Some(permission) = received.committing() else { return illegal(Move::Commit) };

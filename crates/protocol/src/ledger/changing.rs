@@ -11,7 +11,7 @@ use super::state::Ledger;
 use crate::clock::{Millis, Moment};
 use crate::ids::{ChangeId, ReservationId};
 use crate::life_cycle::{IllegalMove, Move, State};
-use crate::message::{Caller, NewTerms};
+use crate::message::{Call, Caller, Envelope, NewTerms};
 use crate::problem::{Impossible, Problem, Why};
 use crate::request::Request;
 use crate::tres::Tres;
@@ -299,6 +299,36 @@ impl Ledger {
             Some(seen) => Err(Problem::new(Why::Changed { seen, now: entry.version })),
             None => Ok(entry),
         }
+    }
+
+    /// Gives back what `spans` leave out. A batch system is asked first: jobs inside may be in the way.
+    pub(super) fn give_back(&self, now: Moment, id: ReservationId, spans: Vec<Span>) -> Decision {
+        // A hold has no jobs, and cannot wait again.
+        let held = self.entries.get(&id).is_some_and(|entry| entry.state == State::Held);
+        if self.rules.consent.is_none() || held {
+            return Decision::show_after(id, vec![What::Released { id, spans }]);
+        }
+        self.want(now, id, Wanted { spans, extends: true, request: None })
+    }
+
+    /// The spans that a call would leave a reservation with that has jobs, if the call lowers its capacity.
+    pub fn lowered_by(&self, now: Moment, envelope: &Envelope) -> Option<(&Entry, Vec<Span>)> {
+        let caller = &envelope.caller;
+        let (id, spans) = match &envelope.call {
+            Call::Release { id, part, from, keep, .. } => {
+                (*id, self.released(now, caller, *id, *part, (*from, *keep)).ok()??)
+            }
+            Call::Change { id, request, .. }
+            | Call::PrepareChange { id, terms: NewTerms::Request(request), .. } => {
+                let ([part], Ok(entry)) = (request.parts.as_slice(), self.owned(*id, caller)) else {
+                    return None;
+                };
+                (*id, lowered(&entry.spans, rest_from(now), part.wanted.capacity))
+            }
+            _ => return None,
+        };
+        let entry = self.entries.get(&id).filter(|entry| entry.waiting.is_none() && entry.is_live())?;
+        (!entry.jobs.is_empty() && spans != entry.spans).then_some((entry, spans))
     }
 
     /// Requests new terms from the batch system, or takes them at once without one.

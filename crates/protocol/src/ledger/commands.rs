@@ -6,7 +6,7 @@ use super::entry::{Denied, Entry, Then, Waiting, What};
 use super::slots::{Search, choose};
 use super::spans::{lowered, rest_from, since};
 use super::state::Ledger;
-use crate::clock::Millis;
+use crate::clock::{Millis, Moment};
 use crate::description::Description;
 use crate::digest::Digest;
 use crate::ids::{JobId, Name, ReservationId};
@@ -14,7 +14,7 @@ use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Answer, Call, Caller, Condition, Reservation};
 use crate::problem::{Impossible, NotReleased, Problem, Why};
 use crate::request::{Objective, Request};
-use bookahead_plan::{Capacity, Time};
+use bookahead_plan::{Capacity, Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -39,7 +39,9 @@ impl Ledger {
             Call::FinishChange { id, change, accept } => {
                 self.finish_change(ctx.caller, *id, *change, *accept)
             }
-            Call::Release { id, part, from, keep } => self.release(ctx, *id, *part, *from, *keep),
+            Call::Release { id, part, from, keep, .. } => {
+                self.release(ctx.now, ctx.caller, *id, *part, (*from, *keep))
+            }
             Call::Cancel { id } => self.cancel(ctx.caller, *id),
             Call::Show { id } => self.show(ctx, *id),
         };
@@ -206,13 +208,37 @@ impl Ledger {
 
     fn release(
         &self,
-        ctx: Context<'_>,
+        now: Moment,
+        caller: &Caller,
         id: ReservationId,
         part: Option<usize>,
-        from: Time,
-        keep: Capacity,
+        what: (Time, Capacity),
     ) -> Decided {
-        let entry = self.owned(id, ctx.caller)?;
+        let entry = self.owned(id, caller)?;
+        match self.released(now, caller, id, part, what)? {
+            // Keeping nothing from the start or from now on means giving it up.
+            None if entry.state == State::Active => {
+                Ok(Decision::show_after(id, vec![What::Completed { id }]))
+            }
+            None => {
+                let because = entry.given_up_by(caller);
+                Ok(Decision::show_after(id, vec![What::Cancelled { id, because }]))
+            }
+            Some(spans) if spans == entry.spans || spans.is_empty() => Ok(Decision::show(id)),
+            Some(spans) => Ok(self.give_back(now, id, spans)),
+        }
+    }
+
+    /// The spans that a release leaves; None if it ends the reservation.
+    pub(super) fn released(
+        &self,
+        now: Moment,
+        caller: &Caller,
+        id: ReservationId,
+        part: Option<usize>,
+        (from, keep): (Time, Capacity),
+    ) -> Result<Option<Vec<Span>>, Problem> {
+        let entry = self.owned(id, caller)?;
         only_part(part.unwrap_or(0))?;
         if !entry.is_live() {
             return Err(Problem::new(IllegalMove { from: entry.state, attempted: Move::Complete }));
@@ -220,7 +246,7 @@ impl Ledger {
         if entry.waiting.is_some() {
             return Err(entry.busy());
         }
-        let rest = rest_from(ctx.now);
+        let rest = rest_from(now);
         if from >= entry.end() {
             return Err(Problem::new(Why::NotReleased(NotReleased::AfterEnd)));
         }
@@ -229,20 +255,8 @@ impl Ledger {
         if let Some(has) = most.filter(|has| keep > *has) {
             return Err(Problem::new(Why::NotReleased(NotReleased::KeepsMore { has, keep })));
         }
-        // Keeping nothing from the start or from now on means giving it up.
         let over = keep == Capacity::ZERO && from <= rest.max(entry.begin());
-        let event = match entry.state {
-            State::Active if over => What::Completed { id },
-            _ if over => What::Cancelled { id, because: entry.given_up_by(ctx.caller) },
-            _ => {
-                let spans = lowered(&entry.spans, from.max(rest), keep);
-                if spans == entry.spans || spans.is_empty() {
-                    return Ok(Decision::show(id));
-                }
-                What::Released { id, spans }
-            }
-        };
-        Ok(Decision::show_after(id, vec![event]))
+        Ok((!over).then(|| lowered(&entry.spans, from.max(rest), keep)))
     }
 
     fn cancel(&self, caller: &Caller, id: ReservationId) -> Decided {

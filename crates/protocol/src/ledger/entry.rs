@@ -171,6 +171,16 @@ impl Entry {
         }
     }
 
+    /// The capacity that a batch system should keep: the promise, but during a pending release already what it leaves.
+    pub fn backed(&self) -> &[Span] {
+        match &self.waiting {
+            Some(Waiting {
+                then: Then::Change { spans, both, preparing: None, request: None, .. }, ..
+            }) if self.is_live() && *both == self.spans => spans,
+            _ => self.promised(),
+        }
+    }
+
     /// The capacity it really has while it is live: its promise less [`Entry::missing`]. New terms of a
     /// pending change were found to have room, so nothing is missing from them.
     pub fn takes(&self) -> Vec<Span> {

@@ -132,7 +132,7 @@ impl Ledger {
             // By its old terms it started or ended before the new ones were granted.
             (
                 What::Begun { .. } | What::Completed { .. },
-                Call::Change { .. } | Call::Extend { .. } | Call::PrepareChange { .. },
+                Call::Change { .. } | Call::Extend { .. } | Call::Release { .. } | Call::PrepareChange { .. },
             ) => {
                 Problem::new(Why::NotGranted("it began or ended before the change was granted".into())).into()
             }

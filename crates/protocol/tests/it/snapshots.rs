@@ -207,6 +207,7 @@ impl Do {
                 part: Some(0),
                 from: now.second() + Seconds(*from),
                 keep: Capacity(*keep),
+                end_jobs: false,
             },
             Do::Change(wanted) => Call::Change { id, version: None, request: from_now(wanted) },
             Do::Probe(wanted) => {
@@ -446,7 +447,13 @@ fn happen(town: &mut Town, what: &Happens) {
                 Call::Cancel { id },
                 Call::Hold { id, hold_for: Millis::seconds(60) },
                 Call::Attach { id, part: 0, job: JobId(4) },
-                Call::Release { id, part: Some(0), from: second + Seconds(20), keep: Capacity(1) },
+                Call::Release {
+                    id,
+                    part: Some(0),
+                    from: second + Seconds(20),
+                    keep: Capacity(1),
+                    end_jobs: false,
+                },
                 Call::Change { id, version: None, request },
             ];
             town.call("broker", calls[which].clone());

@@ -224,7 +224,13 @@ fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     // The third expires, the first begins, the fourth is released in part, and one waits to the end.
     story.now = 2_060;
     story.step(Input::Time);
-    let release = Call::Release { id: ReservationId(4), part: Some(0), from: Time(3_050), keep: Capacity(2) };
+    let release = Call::Release {
+        id: ReservationId(4),
+        part: Some(0),
+        from: Time(3_050),
+        keep: Capacity(2),
+        end_jobs: false,
+    };
     story.call(release);
     let out = story.call(Call::Extend { id: ReservationId(1), version: None, end: Time(2_250) });
     story.report(&out, &Ok(()));

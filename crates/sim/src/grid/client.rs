@@ -228,7 +228,7 @@ impl Client {
             Step::Release(after, keep) => {
                 // Keeping nothing ends the reservation, like a cancel.
                 record.cancelled |= keep == Capacity::ZERO;
-                Call::Release { id, part: Some(0), from: begin + after, keep }
+                Call::Release { id, part: Some(0), from: begin + after, keep, end_jobs: false }
             }
             Step::Submit(job) => {
                 let job = JobRequest { reservation: Some(id), ..*job };

@@ -232,7 +232,7 @@ impl Grid {
         let call = match command {
             Command::Cancel | Command::CancelJob => Call::Cancel { id },
             Command::Release(keep) => {
-                Call::Release { id, part: Some(0), from: self.local(at).second(), keep }
+                Call::Release { id, part: Some(0), from: self.local(at).second(), keep, end_jobs: false }
             }
         };
         self.troubles.count("commands_behind_the_broker");

@@ -148,3 +148,84 @@ fn a_reservation_on_a_slurm_lives_from_a_probe_to_its_end_with_a_job_that_starts
     });
     grid.check_journals();
 }
+
+/// Runs a job of 4 cores in a reservation without the site; returns its number.
+fn submit_natively(cluster: &Cluster, reservation: &str) -> String {
+    let words = ["sbatch", "--parsable", "--output=/dev/null", "--ntasks=4", "--time=10", "--reservation"];
+    let native = cluster.tell(&[&words[..], &[reservation, "--wrap=sleep 600"]].concat()).trim().to_owned();
+    until(|| match cluster.jobs().into_iter().find(|job| job.native == native) {
+        Some(job) if job.state == "RUNNING" => Ok(()),
+        job => Err(format!("{job:?}")),
+    });
+    native
+}
+
+#[test]
+fn a_release_leaves_jobs_their_room_or_ends_them_and_slurm_keeps_what_the_ledger_says() {
+    let cluster = Cluster::of(1, 8);
+    let mut grid = Grid::new();
+    runtime().block_on(grid.start("site", "north", &cluster.site("north", "", ""), None));
+    let ada = Terminal::at(&grid.of("north").url());
+    let booked =
+        ada.document(&["reserve", "--book", "--from", "now", "--capacity", "8", "--duration", "20m"]);
+    let id = id_of(&booked);
+    let text = id.to_string();
+    let state = |job: &str, wanted: &str| {
+        until(|| match ada.document(&["show", job])["state"].as_str() {
+            Some(state) if state == wanted => Ok(()),
+            state => Err(format!("{state:?}")),
+        });
+    };
+    let kept = |wanted: u32| {
+        assert_eq!(ada.document(&["show", &text])["slots"][0]["capacity"], wanted);
+        until(|| match &cluster.kept_for("north", id)[..] {
+            [one] if one.cores == wanted => Ok(()),
+            kept => Err(format!("{kept:?}")),
+        });
+    };
+    let submit = |capacity: &str| {
+        let words = [
+            "submit",
+            "--reservation",
+            &text,
+            "--capacity",
+            capacity,
+            "--limit",
+            "10m",
+            "--",
+            "sleep",
+            "600",
+        ];
+        let job = ada.document(&words)["id"].as_str().unwrap().to_owned();
+        state(&job, "running");
+        job
+    };
+    let wide = submit("8");
+    let refused = ada.run(&["release", &text, "--keep", "1"]);
+    assert!(refused.code == Some(3) && refused.err.contains("jobs-inside"), "{refused:?}");
+    assert!(refused.err.contains(&wide) && refused.err.contains("--end-jobs"), "{refused:?}");
+    kept(8);
+    assert_eq!(ada.document(&["show", &wide])["state"], "running");
+    assert_eq!(ada.document(&["release", &text, "--keep", "6", "--end-jobs"])["state"], "active");
+    kept(6);
+    assert_eq!(ada.document(&["show", &wide])["state"], "cancelled");
+
+    // A job that the site does not know.
+    let native = submit_natively(&cluster, &cluster.one_for("north", id).name);
+    let native = native.as_str();
+    let refused = ada.run(&["release", &text, "--keep", "1", "--end-jobs"]);
+    assert!(refused.code == Some(3) && refused.err.contains(native), "{refused:?}");
+    kept(6);
+    cluster.tell(&["scancel", native]);
+    until(|| match cluster.jobs().into_iter().find(|job| job.native == native) {
+        Some(job) if ["RUNNING", "COMPLETING"].contains(&job.state.as_str()) => Err(format!("{job:?}")),
+        _ => Ok(()),
+    });
+    // What is released can be booked, and what is kept is not.
+    assert_eq!(ada.document(&["release", &text, "--keep", "4"])["state"], "active");
+    kept(4);
+    let beside = ["--book", "--from", "now", "--duration", "10m", "--capacity"];
+    ada.document(&[&["reserve"], &beside[..], &["4"]].concat());
+    assert_eq!(ada.run(&[&["reserve"], &beside[..], &["1"]].concat()).code, Some(3));
+    grid.check_journals();
+}

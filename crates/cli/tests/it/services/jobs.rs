@@ -3,7 +3,7 @@
 
 use super::asking::{Asker, book, new_id, soon, together};
 use super::grid::{Grid, site};
-use super::kill_each_time;
+use super::{kill_each_time, runtime};
 use crate::folder::share;
 use crate::service::PROGRAMS;
 use bookahead_api as api;
@@ -136,4 +136,28 @@ fn kill_at(point: Point) {
     // A site only answers, one message at a time, so that nothing is ever sent in part.
     let fewest = if point == Point::Sending { 0 } else { 6 };
     kill_each_time(fewest, async |count| crash_at(point, count).await);
+}
+
+#[test]
+fn a_job_does_not_wait_for_ever_in_a_booking_that_shrank() {
+    runtime().block_on(async {
+        let mut grid = Grid::new();
+        grid.start("site", "north", &site("north", PROGRAMS), None).await;
+        let errands = Errands::new(&grid);
+        let ada = errands.ada.client();
+        let booked = errands.ada.get(book(new_id(), together(vec![soon(4, 600)]))).await;
+        let (mut job, key) = errands.job("reserved", Some(booked.id));
+        job.capacity = 4;
+        errands.submit(&job, &key).await;
+        let from = booked.slots[0].interval.begin.try_into().unwrap();
+        let release = |end_jobs| api::Release { part: None, from, keep: 1, end_jobs };
+        let refused = ada.release(booked.id, &release(false)).await.unwrap_err();
+        let id = job.id.unwrap();
+        let problem = refused.problem().unwrap_or_else(|| panic!("{refused:?}"));
+        assert!(problem.code == "jobs-inside" && problem.detail.contains(&id.to_string()), "{problem:?}");
+        let released = ada.release(booked.id, &release(true)).await.unwrap();
+        assert_eq!(released.slots[0].capacity, 1);
+        assert_eq!(errands.over(id).await.state, api::JobState::Cancelled);
+        grid.check_journals();
+    });
 }

@@ -129,7 +129,7 @@ fn a_reservation_lives_from_a_probe_to_its_end_with_a_program_in_it() {
             "once, and in its reservation"
         );
 
-        let rest = api::Release { part: Some(0), from: stamp(now()), keep: 0 };
+        let rest = api::Release { part: Some(0), from: stamp(now()), keep: 0, end_jobs: false };
         assert_eq!(ada.release(id, &rest).await.unwrap().state, api::State::Completed);
         let told = told_until(&mut watch, "completed").await;
         let booked = ["held", "held-longer", "committed", "committed", "job-submitted"];

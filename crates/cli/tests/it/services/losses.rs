@@ -84,7 +84,8 @@ fn a_part_that_is_released_as_a_whole_is_gone_at_once() {
         let grid = two_levels().await;
         let ada = grid.asker("top");
         let id = booked(&grid).await;
-        let release = |part| Call::Release { id, part: Some(part), from: now(), keep: Capacity::ZERO };
+        let release =
+            |part| Call::Release { id, part: Some(part), from: now(), keep: Capacity::ZERO, end_jobs: false };
         let left = ada.get(release(0)).await;
         assert_eq!((left.state, left.condition), (State::Committed, Condition::Broken));
         assert_eq!((left.losses.len(), left.losses[0].why), (1, Lost::GivenUp));

@@ -102,7 +102,7 @@ impl Negotiation {
         );
         // Forwarded to one site, where it changes nothing: all capacity is kept.
         let from = self.request.parts[1].wanted.earliest_start;
-        let release = Call::Release { id, part: Some(1), from, keep: Capacity(CAPACITY) };
+        let release = Call::Release { id, part: Some(1), from, keep: Capacity(CAPACITY), end_jobs: false };
         calls.push(self.change(release, State::Committed, Phase::Committed).await);
         self.witness.settled(id, true).await;
         self.repeat(&calls).await;

@@ -497,3 +497,21 @@ fn what_is_deleted_with_a_job_in_it_takes_its_cores_until_they_are_free() {
     assert!(foreign(&batch.seen()).is_empty());
     assert_eq!(batch.seen().resources[&cpu()].backings[&ReservationId(2)].len(), 1);
 }
+
+#[test]
+fn less_than_the_jobs_inside_need_is_refused_by_their_names() {
+    for moves_jobs in [true, false] {
+        let pretend = Pretend::new(2, 8);
+        pretend.world().moves_jobs = moves_jobs;
+        let batch = batch(&pretend);
+        batch.keep(at(0), &backing(1, &[span(0, 60, 8)])).unwrap();
+        batch.submit(at(0), &inside(job(1, 6, 50, 55), 1)).unwrap();
+        pretend.world().pass(5);
+        let native = pretend.world().live()[0].native.clone();
+        let refused = batch.keep(at(5), &backing(1, &[span(0, 6, 8), span(6, 60, 4)])).unwrap_err();
+        assert!(refused.is_refusal() && refused.to_string().contains(&native), "{refused}");
+        assert_eq!(kept(&pretend.world()), [(0, 60, 8)]);
+        batch.keep(at(5), &backing(1, &[span(0, 6, 8), span(6, 60, 6)])).unwrap();
+        assert_eq!(pretend.world().live().len(), 1);
+    }
+}

@@ -156,7 +156,7 @@ fn what_a_site_told_before_its_terms_were_changed_does_not_count() {
 #[test]
 fn a_part_that_is_released_as_a_whole_is_gone_at_once() {
     let mut desk = committed();
-    desk.call(50, 3, Call::Release { id: ID, part: None, from: Time(0), keep: Capacity(0) });
+    desk.call(50, 3, Call::Release { id: ID, part: None, from: Time(0), keep: Capacity(0), end_jobs: false });
     let release = asked(&desk);
     let Answer::Reservation(mut there) = granted(&name("north"), &release) else { panic!("granted") };
     (there.state, there.given_up, there.held_for) = (State::Cancelled, Some(Because::Owner), None);

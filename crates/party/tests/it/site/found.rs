@@ -79,7 +79,8 @@ fn giving_back_a_part_keeps_the_second_that_has_begun() {
     desk.start(0);
     desk.call(20, 1, book(7, 100, true));
     let (id, keep) = (ReservationId(7), Capacity(1));
-    let released = desk.call(104_500, 2, Call::Release { id, part: Some(0), from: Time(104), keep });
+    let released =
+        desk.call(104_500, 2, Call::Release { id, part: Some(0), from: Time(104), keep, end_jobs: false });
     let left = vec![span(100, 105, 4), span(105, 110, 1)];
     assert_eq!(keeps(&released.batch_now)[0].1, [span(100, 110, 4)], "until it is durable");
     assert_eq!(keeps(&released.batch)[0].1, left);

@@ -107,7 +107,7 @@ fn other_users_see_a_shared_reservation_and_attach_jobs_and_do_nothing_else() {
         Call::Hold { id, hold_for },
         Call::Extend { id, version: None, end: Time(300) },
         Call::Change { id, version: None, request: asked },
-        Call::Release { id, part: None, from: Time(150), keep: Capacity(1) },
+        Call::Release { id, part: None, from: Time(150), keep: Capacity(1), end_jobs: false },
     ];
     for call in calls {
         assert_eq!(problem(&site.call(0, "bob", call)).why, Why::NotOwner(id));

@@ -121,7 +121,13 @@ fn a_part_is_given_back_and_then_the_rest() {
     let done = site.release(170_500, "ann", 1, 100, 0);
     assert_eq!((done.word(), interval(&done)), ("completed", (100, 171)));
     assert_eq!(problem(&site.release(170_500, "ann", 1, 100, 0)).why.code(), "illegal");
-    let part = Call::Release { id: ReservationId(2), part: Some(3), from: Time(0), keep: Capacity(0) };
+    let part = Call::Release {
+        id: ReservationId(2),
+        part: Some(3),
+        from: Time(0),
+        keep: Capacity(0),
+        end_jobs: false,
+    };
     assert_eq!(problem(&site.call(170_500, "bob", part)).why, Why::NoSuchPart(3));
 }
 
@@ -238,7 +244,7 @@ fn only_the_owner_and_operators_may_act() {
         Call::Attach { id, part: 0, job: JobId(1) },
         Call::Change { id, version: None, request: fixed(100, 200, 1) },
         Call::Extend { id, version: None, end: Time(300) },
-        Call::Release { id, part: Some(0), from: Time(0), keep: Capacity(0) },
+        Call::Release { id, part: Some(0), from: Time(0), keep: Capacity(0), end_jobs: false },
         Call::Cancel { id },
         Call::Show { id },
     ];

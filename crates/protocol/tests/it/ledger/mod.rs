@@ -186,7 +186,11 @@ impl Site {
 
     fn release(&mut self, now: i64, user: &str, id: u128, from: i64, keep: u32) -> Answer {
         let (from, keep) = (Time(from), Capacity(keep));
-        self.call(now, user, Call::Release { id: ReservationId(id), part: Some(0), from, keep })
+        self.call(
+            now,
+            user,
+            Call::Release { id: ReservationId(id), part: Some(0), from, keep, end_jobs: false },
+        )
     }
 
     fn change(&mut self, now: i64, user: &str, id: u128, version: Option<u32>, request: Request) -> Answer {

@@ -156,7 +156,7 @@ impl Do {
             Do::Attach(job) => Call::Attach { id, part: 0, job: JobId(*job) },
             Do::Cancel => Call::Cancel { id },
             Do::Release { from, keep } => {
-                Call::Release { id, part: Some(0), from: Time(*from), keep: Capacity(*keep) }
+                Call::Release { id, part: Some(0), from: Time(*from), keep: Capacity(*keep), end_jobs: false }
             }
             Do::Change(wanted) => Call::Change { id, version: None, request: request(*wanted) },
             Do::Prepare(change, wanted, hold_for) => {

@@ -200,7 +200,7 @@ fn whatever_else_is_asked_of_a_request_that_waits_has_to_be_asked_again() {
         commit(1),
         change(1, fixed(100, 200, 1)),
         extend(1, 300),
-        Call::Release { id, part: Some(0), from: Time(150), keep: Capacity(0) },
+        Call::Release { id, part: Some(0), from: Time(150), keep: Capacity(0), end_jobs: false },
     ];
     let events = site.events.len();
     for call in asked {

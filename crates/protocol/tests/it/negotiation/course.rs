@@ -333,11 +333,11 @@ fn jobs_and_early_release_reach_the_part_they_are_meant_for() {
     assert_eq!((north, south), (Some(vec![]), Some(vec![JobId(7)])));
 
     let id = ReservationId(1);
-    let release = Call::Release { id, part: Some(0), from: Time(150), keep: Capacity(0) };
+    let release = Call::Release { id, part: Some(0), from: Time(150), keep: Capacity(0), end_jobs: false };
     let released = reservation(town.call("broker", release));
     assert_eq!(released.slots[0].interval.end, Time(150));
     assert_eq!(released.slots[1].interval.end, Time(200));
-    let missing = Call::Release { id, part: Some(5), from: Time(150), keep: Capacity(0) };
+    let missing = Call::Release { id, part: Some(5), from: Time(150), keep: Capacity(0), end_jobs: false };
     assert_eq!(why(town.call("broker", missing)), Why::NoSuchPart(5));
 }
 
@@ -359,14 +359,19 @@ fn jobs_come_after_the_commit_and_name_their_part_where_there_are_several() {
 fn a_release_names_its_part_where_there_are_several() {
     let mut town = two_clusters();
     reservation(town.reserve("broker", 1, pair(), true));
-    let release = |id| Call::Release { id, part: None, from: Time(150), keep: Capacity(0) };
+    let release = |id| Call::Release { id, part: None, from: Time(150), keep: Capacity(0), end_jobs: false };
     assert_eq!(why(town.call("broker", release(ReservationId(1)))), Why::WhichPart(2));
     let shown = reservation(town.call("broker", Call::Show { id: ReservationId(1) }));
     assert!(shown.slots.iter().all(|slot| slot.interval.end == Time(200)));
     let single = Request::single(part("processors", 4, 100, 1_000, 100));
     let begin = reservation(town.reserve("broker", 2, single, true)).slots[0].interval.begin;
-    let release =
-        Call::Release { id: ReservationId(2), part: None, from: begin + Seconds(50), keep: Capacity(0) };
+    let release = Call::Release {
+        id: ReservationId(2),
+        part: None,
+        from: begin + Seconds(50),
+        keep: Capacity(0),
+        end_jobs: false,
+    };
     assert_eq!(reservation(town.call("broker", release)).slots[0].interval.end, begin + Seconds(50));
 }
 

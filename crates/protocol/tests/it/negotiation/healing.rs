@@ -162,7 +162,8 @@ fn a_part_that_its_owner_released_before_its_end_is_given_up() {
     let mut town = booked();
     town.wait(1_000_000);
     let released = part_id(&town, 1);
-    let release = Call::Release { id: released, part: None, from: Time(1_000), keep: Capacity(0) };
+    let release =
+        Call::Release { id: released, part: None, from: Time(1_000), keep: Capacity(0), end_jobs: false };
     let there = reservation(town.call("b", release));
     assert_eq!((there.state, there.slots[0].interval.begin), (State::Completed, Time(1_000)), "{there:?}");
     town.hears("broker", "b");
@@ -298,7 +299,7 @@ fn at_the_same_site_a_replacement_is_not_counted_twice_by_limits() {
 #[test]
 fn a_call_that_is_repeated_after_its_part_moved_within_a_site_is_another_call_there() {
     let mut town = booked_beside_another_cluster();
-    let release = Call::Release { id: ID, part: None, from: Time(1_300), keep: Capacity(0) };
+    let release = Call::Release { id: ID, part: None, from: Time(1_300), keep: Capacity(0), end_jobs: false };
     let release = town.envelope(release);
     // The site hears the call, and its answer is lost.
     town.letters_left = Some(2);
@@ -340,8 +341,10 @@ fn the_owners_cancel_wins_over_a_replacement_under_way() {
     let held = c.handle(now, &hold.envelope, &Default::default()).answer;
     assert!(matches!(held, Answer::Reservation(_)));
     town.brokers.get_mut(&name("broker")).unwrap().1.extend(events);
-    let busy =
-        town.call("broker", Call::Release { id: ID, part: Some(0), from: Time(1_200), keep: Capacity(0) });
+    let busy = town.call(
+        "broker",
+        Call::Release { id: ID, part: Some(0), from: Time(1_200), keep: Capacity(0), end_jobs: false },
+    );
     assert_eq!(super::town::why(busy), Why::ChangeUnderWay, "its parts change in a moment");
     let cancelled = reservation(town.call("broker", Call::Cancel { id: ID }));
     assert_eq!(cancelled.state, State::Cancelled);

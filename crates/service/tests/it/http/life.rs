@@ -29,7 +29,7 @@ async fn a_reservation_lives_from_a_probe_to_its_end() {
     let changed =
         ada.change(held.id, Some(committed.version), &of(json!({"request": request(6)}))).await.unwrap();
     assert_eq!((changed.slots[0].capacity, changed.version), (6, committed.version + 1));
-    let release = api::Release { part: Some(0), from: changed.slots[0].begin, keep: 2 };
+    let release = api::Release { part: Some(0), from: changed.slots[0].begin, keep: 2, end_jobs: false };
     let released = ada.release(held.id, &release).await.unwrap();
     assert_eq!(released.slots[0].capacity, 2);
 

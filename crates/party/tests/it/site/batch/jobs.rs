@@ -194,3 +194,128 @@ fn a_read_copy_that_gets_the_events_shows_what_the_site_shows() {
     assert_eq!(copy.counts(), bench.site.counts());
     assert_eq!(copy.sites(bench.now), bench.site.sites(bench.now));
 }
+
+fn release(from: i64, keep: u32, end_jobs: bool) -> Call {
+    Call::Release { id: ReservationId(1), part: None, from: Time(from), keep: Capacity(keep), end_jobs }
+}
+
+/// The status of a job in a look.
+fn running(id: u128, started: i64) -> JobStatus {
+    JobStatus {
+        restarts: 0,
+        id: JobId(id),
+        state: JobState::Running,
+        submitted: Time(started),
+        started: Some(Time(started)),
+        ended: None,
+        expected_start: None,
+    }
+}
+
+impl Bench {
+    /// Reservation 1 is active with a capacity of 8 from 1,010 to 1,110, and the job 5 of 8 for 60 s is in it.
+    fn with_a_job_inside(runs: bool) -> Bench {
+        let mut bench = Bench::met();
+        bench.held(1, 1_010, 8);
+        bench.call(20, Call::Commit { id: ReservationId(1), jobs: Vec::new() });
+        bench.pass(10);
+        assert_eq!(bench.state(1), Some(State::Active));
+        let inside = JobRequest { reservation: Some(ReservationId(1)), capacity: Capacity(8), ..job(false) };
+        bench.calls += 1;
+        let (call, origin) = (CallId(bench.calls), Origin::default());
+        let (key, id, job) = (Key(21), JobId(5), Box::new(inside));
+        let out = bench.step(Input::Submit { call, caller: caller(), key, id, job, origin });
+        bench.job_done(out.batch[0].order(), 5, Ok(()));
+        if runs {
+            bench.job_is(5, JobState::Running);
+        }
+        bench
+    }
+
+    fn capacity(&self) -> u32 {
+        let entry = self.site.ledger().entry(ReservationId(1)).unwrap();
+        entry.capacity_at(Time(1_100)).0
+    }
+}
+
+#[test]
+fn a_release_is_refused_if_a_job_inside_needs_what_it_would_give_back() {
+    for runs in [true, false] {
+        let mut bench = Bench::with_a_job_inside(runs);
+        let inside = Why::JobsInside { jobs: vec![JobId(5)], more: 0 };
+        let out = bench.call(30, release(1_010, 1, false));
+        assert_eq!((refusals(&out), keeps(&out)), (vec![inside.clone()], 0));
+        // A change to less capacity is the same.
+        let less = Call::Change { id: ReservationId(1), version: None, request: request(1_010, 100, 1) };
+        assert_eq!(refusals(&bench.call(31, less)), [inside]);
+        let word = if runs { JobWord::Running } else { JobWord::Waiting };
+        assert_eq!((bench.capacity(), bench.word(5)), (8, word));
+        // By its limit the job ends before this release.
+        let (order, _) = keep_of(&bench.call(32, release(1_080, 1, false)), 1);
+        assert_eq!(states(&bench.kept((order, ReservationId(1)), Ok(()))), [State::Active]);
+        assert_eq!(bench.capacity(), 1);
+    }
+}
+
+fn keeps(out: &Out) -> usize {
+    out.batch.iter().filter(|order| matches!(order, BatchOrder::Keep { .. })).count()
+}
+
+#[test]
+fn a_release_that_ends_jobs_waits_until_the_batch_system_has_ended_them() {
+    let mut bench = Bench::with_a_job_inside(true);
+    let kept = span(1_010, 1_110, 8);
+    let out = bench.call(30, release(1_010, 1, true));
+    let [BatchOrder::Cancel { job: JobId(5), order }] = out.batch.as_slice() else { panic!("{out:?}") };
+    assert!(out.replies.is_empty());
+    assert_eq!((bench.word(5), bench.capacity()), (JobWord::Cancelled, 8));
+    bench.job_done(*order, 5, Ok(()));
+    let repeated = bench.call(30, release(1_010, 1, true));
+    assert!(repeated.replies.is_empty());
+    // It is still there.
+    let look = look_of(&bench.pass(1));
+    let out = bench.looked(look, Look { jobs: vec![running(5, 1_010)], ..seen(&[(1, kept)]) });
+    assert_eq!((keeps(&out), bench.capacity()), (0, 8));
+    let look = look_of(&bench.pass(1));
+    let out = bench.looked(look, seen(&[(1, kept)]));
+    let (order, spans) = keep_of(&out, 1);
+    assert_eq!(spans.last(), Some(&span(1_012, 1_110, 1)));
+    assert_eq!(states(&bench.kept((order, ReservationId(1)), Ok(()))), [State::Active, State::Active]);
+    assert_eq!(bench.capacity(), 1);
+}
+
+#[test]
+fn a_release_whose_jobs_do_not_end_in_time_changes_nothing_and_can_be_repeated() {
+    let mut bench = Bench::with_a_job_inside(true);
+    bench.call(30, release(1_010, 1, true));
+    assert_eq!(refusals(&bench.pass(60)), [Why::Busy]);
+    assert_eq!(bench.capacity(), 8);
+    let (order, _) = keep_of(&bench.call(30, release(1_010, 1, true)), 1);
+    let why = BatchError::Refused("jobs run in it".into());
+    assert_eq!(
+        refusals(&bench.kept((order, ReservationId(1)), Err(why))),
+        [Why::NotGranted("jobs run in it".into())]
+    );
+    assert_eq!(bench.capacity(), 8, "as the batch system keeps it");
+}
+
+#[test]
+fn jobs_that_fit_in_the_rest_do_not_prevent_a_release_and_are_not_ended() {
+    let mut bench = Bench::with_a_job_inside(true);
+    bench.job_is(5, JobState::Done { exit: 0 });
+    for id in [6, 7, 8] {
+        let inside = JobRequest { reservation: Some(ReservationId(1)), ..job(false) };
+        bench.calls += 1;
+        let (call, origin) = (CallId(bench.calls), Origin::default());
+        let (key, id, job) = (Key(id), JobId(id), Box::new(inside));
+        let out = bench.step(Input::Submit { call, caller: caller(), key, id, job, origin });
+        bench.job_done(out.batch[0].order(), id.0, Ok(()));
+        bench.job_is(id.0, JobState::Running);
+    }
+    // Each has a capacity of 2, and the one that started last has no room.
+    let out = bench.call(30, release(1_010, 5, false));
+    assert_eq!(refusals(&out), [Why::JobsInside { jobs: vec![JobId(8)], more: 0 }]);
+    let (order, _) = keep_of(&bench.call(31, release(1_010, 6, true)), 1);
+    assert_eq!(states(&bench.kept((order, ReservationId(1)), Ok(()))), [State::Active]);
+    assert!([6, 7, 8].iter().all(|id| bench.word(*id) == JobWord::Running));
+}
