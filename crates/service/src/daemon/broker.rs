@@ -57,7 +57,7 @@ async fn start_broker(config: &BrokerConfig, base: &Path) -> Result<Running, Dae
     let options = PartyOptions {
         outbox: outbox.clone(),
         history: Common::from(config).history(&state, Projects::default()),
-        options: seat.take(kind, &mut front, clock).await?,
+        options: seat.take(kind, &mut front, clock, &state).await?,
         ..PartyOptions::new(config.name.as_str().into(), &seat.store, clock)
     };
     let broker = broker_value(config, front.about.clone(), maker, identity.clone());

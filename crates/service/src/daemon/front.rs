@@ -1,7 +1,7 @@
 //! The network side of a site or broker: authentication, TLS, listeners, its URL and credentials, and periodic
 //! registration with brokers. A broker that does not answer is tried less often, and the log reports changes.
 
-use super::own_keys::{sessions_key, share_keys};
+use super::own_keys::{check_keys, needed, sessions_key};
 use super::reload::{Current, Reload};
 use super::running::Running;
 use super::{DaemonError, VERSION};
@@ -69,19 +69,19 @@ impl Common<'_> {
         Ok(Doorstep { authenticator, tls, brokers, files })
     }
 
-    async fn share_keys(&self, base: &Path, state: &Path) -> Result<(), DaemonError> {
+    async fn check_keys(&self, base: &Path, state: &Path, signs_in: bool) -> Result<(), DaemonError> {
         let Store::Postgres(database) = self.store(base)? else { return Ok(()) };
         let what = if self.role == Role::Site { Site::KIND } else { Broker::KIND };
-        let (owner, state) = (self.name.to_owned(), state.to_owned());
-        let shared = tokio::task::spawn_blocking(move || share_keys(&database, what, &owner, &state)).await;
-        shared.map_err(|_| DaemonError::Task)?
+        let (owner, state, needed) = (self.name.to_owned(), state.to_owned(), needed(self.role, signs_in));
+        let check = move || check_keys(&database, (what, &owner), &state, &needed);
+        tokio::task::spawn_blocking(check).await.map_err(|_| DaemonError::Task)?
     }
 
     /// Creates the state folder and listens, but accepts no connections yet.
     pub(super) async fn listen(&self, base: &Path, state: &Path) -> Result<Front, DaemonError> {
         let Doorstep { mut authenticator, tls, brokers, files } = self.doorstep(base)?;
         state_folder(state)?;
-        self.share_keys(base, state).await?;
+        self.check_keys(base, state, authenticator.sign_in_mut().is_some()).await?;
         if let Some(sign_in) = authenticator.sign_in_mut() {
             sign_in.set_key(sessions_key(state)?);
         }

@@ -3,11 +3,13 @@
 
 use super::DaemonError;
 use super::broker::{IDENTITY, new_identity};
-use crate::journal::{Database, SharedFile, shared_file};
+use crate::journal::{Database, SharedFile, remove_shared_file, shared_file};
 use crate::replace_file::replace_file;
 use crate::security::tls::Content;
 use crate::security::{CallsKey, Keys, SecurityError, new_secret};
 use crate::thread::PartyError;
+use bookahead_party::Role;
+use ring::digest;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,29 +39,73 @@ fn make(path: &Path, new: impl FnOnce() -> Option<String>) -> Result<(), DaemonE
     replace_file(path, made.as_bytes()).map_err(|cause| DaemonError::State { path: path.to_owned(), cause })
 }
 
-/// Makes the keys of all processes of a party the same: those in the database, or else those of this process. Then
-/// sessions and tokens outlive a take-over, and a broker derives the same ids.
-pub(super) fn share_keys(
+/// The private keys of a service.
+const ALL: [(&str, New); 3] = [
+    (SESSIONS, || new_secret().map(String::into_bytes)),
+    (PRIVATE, || CallsKey::generate().map(String::into_bytes)),
+    (IDENTITY, || new_identity().ok()),
+];
+
+type New = fn() -> Option<Vec<u8>>;
+
+/// The keys that a site or broker needs.
+pub(super) fn needed(role: Role, signs_in: bool) -> Vec<&'static str> {
+    let sessions = signs_in.then_some(SESSIONS);
+    let of_broker = [PRIVATE, IDENTITY].into_iter().filter(|_| role == Role::Broker);
+    sessions.into_iter().chain(of_broker).collect()
+}
+
+/// Checks that all processes of a party have the same keys, so that sessions and tokens outlive a take-over and a broker
+/// derives the same ids. The database has only the digest of each key: its dumps and archives must be of no use to
+/// others. The first process makes the keys, and an operator copies them to the others. Keys that an earlier version
+/// stored in the database are written to the state folder and deleted there.
+pub(super) fn check_keys(
     database: &Database,
-    what: &str,
-    owner: &str,
+    (what, owner): (&str, &str),
     state: &Path,
+    needed: &[&str],
 ) -> Result<(), DaemonError> {
-    type Make = fn() -> Option<Vec<u8>>;
-    let all: [(&str, Make); 3] = [
-        (SESSIONS, || new_secret().map(String::into_bytes)),
-        (PRIVATE, || CallsKey::generate().map(String::into_bytes)),
-        (IDENTITY, || new_identity().ok()),
-    ];
-    for (name, new) in all {
+    for (name, new) in ALL {
         let path = state.join(name);
-        let own = std::fs::read(&path).ok();
-        let offer = || own.clone().or_else(new);
-        let stored =
-            shared_file(&SharedFile { database, what, owner, name }, offer).map_err(PartyError::from)?;
-        let stored = stored.ok_or(DaemonError::NoRandomness)?;
-        if own.as_ref() != Some(&stored) {
-            replace_file(&path, &stored).map_err(|cause| DaemonError::State { path: path.clone(), cause })?;
+        let failed = |cause| DaemonError::State { path: path.clone(), cause };
+        let before = SharedFile { database, what, owner, name };
+        let mut own = match std::fs::read(&path) {
+            Ok(own) => Some(own),
+            Err(missing) if missing.kind() == ErrorKind::NotFound => None,
+            Err(cause) => return Err(failed(cause)),
+        };
+        if let Some(stored) = shared_file(&before, || None).map_err(PartyError::from)? {
+            if own.as_ref() != Some(&stored) {
+                replace_file(&path, &stored).map_err(failed)?;
+            }
+            remove_shared_file(&before).map_err(PartyError::from)?;
+            tracing::warn!(
+                event = "key_taken_out_of_database",
+                key = name,
+                "deleted a private key from the database; dumps and archives of it still have the key, so replace it"
+            );
+            own = Some(stored);
+        }
+        if !needed.contains(&name) {
+            continue;
+        }
+        let digest_name = format!("{name}.sha256");
+        let digests = SharedFile { name: &digest_name, ..before };
+        let known = shared_file(&digests, || None).map_err(PartyError::from)?;
+        let own = match own {
+            Some(own) => own,
+            None if known.is_some() => return Err(DaemonError::KeyMissing { path }),
+            None => {
+                let made = new().ok_or(DaemonError::NoRandomness)?;
+                replace_file(&path, &made).map_err(failed)?;
+                made
+            }
+        };
+        let digest = digest::digest(&digest::SHA256, &own).as_ref().to_vec();
+        let stored = shared_file(&digests, || Some(digest.clone())).map_err(PartyError::from)?;
+        if stored != Some(digest) {
+            let owner = owner.to_owned();
+            return Err(DaemonError::OtherKey { path, owner, name: digest_name });
         }
     }
     Ok(())
@@ -95,6 +141,66 @@ mod tests {
         assert_eq!(sign(&made), sign(&sessions_key(folder.path()).unwrap()));
         let elsewhere = tempfile::tempdir().unwrap();
         assert_ne!(sign(&made), sign(&sessions_key(elsewhere.path()).unwrap()));
+    }
+
+    /// Bytes of the files of these keys.
+    fn kept(state: &Path) -> Vec<Option<Vec<u8>>> {
+        ALL.iter().map(|(name, _)| std::fs::read(state.join(name)).ok()).collect()
+    }
+
+    #[test]
+    fn the_database_has_no_private_key_and_every_process_needs_the_same() {
+        let server = bookahead_tests::postgres::Server::start(&[]);
+        let database = Database::parse(&server.database("keys"), Path::new("")).unwrap();
+        let [first, second] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let needs = needed(Role::Broker, true);
+        let check = |state: &Path| check_keys(&database, ("broker", "grid"), state, &needs);
+        check(first.path()).unwrap();
+        check(first.path()).unwrap();
+        let secret = |state: &Path| {
+            let found =
+                server.sql("keys", "SELECT string_agg(encode(content, 'hex'), ',') FROM bookahead.file");
+            let hex = |key: &Vec<u8>| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            kept(state).iter().flatten().any(|key| found.contains(&hex(key)))
+        };
+        assert!(!secret(first.path()) && kept(first.path()).iter().all(Option::is_some));
+        let why = check(second.path()).unwrap_err();
+        assert!(matches!(&why, DaemonError::KeyMissing { path } if path.ends_with(SESSIONS)), "{why}");
+        for (name, _) in ALL {
+            std::fs::copy(first.path().join(name), second.path().join(name)).unwrap();
+        }
+        check(second.path()).unwrap();
+        std::fs::write(second.path().join(PRIVATE), CallsKey::generate().unwrap()).unwrap();
+        let why = check(second.path()).unwrap_err().to_string();
+        assert!(
+            why.contains("is not the key of the other processes") && why.contains("DELETE FROM"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn keys_that_an_earlier_version_stored_in_the_database_move_to_the_state_folder() {
+        let server = bookahead_tests::postgres::Server::start(&[]);
+        let database = Database::parse(&server.database("keys"), Path::new("")).unwrap();
+        let state = tempfile::tempdir().unwrap();
+        let stored: Vec<Option<Vec<u8>>> = ALL.iter().map(|(_, new)| new()).collect();
+        for ((name, _), key) in ALL.iter().zip(&stored) {
+            let file = SharedFile { database: &database, what: "site", owner: "north", name };
+            shared_file(&file, || key.clone()).unwrap();
+        }
+        // What was in the folder was not in use.
+        std::fs::write(state.path().join(SESSIONS), "base64:other\n").unwrap();
+        let site = needed(Role::Site, true);
+        check_keys(&database, ("site", "north"), state.path(), &site).unwrap();
+        assert_eq!(kept(state.path()), stored);
+        let names = server.sql("keys", "SELECT string_agg(name, ',') FROM bookahead.file");
+        assert_eq!(names, "sessions-key.sha256");
+        #[cfg(unix)]
+        for (name, _) in ALL {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(state.path().join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
     }
 
     #[test]

@@ -126,6 +126,18 @@ pub enum DaemonError {
     State { path: PathBuf, cause: io::Error },
     #[error("cannot create the identity of a broker: the system provides no random numbers")]
     NoRandomness,
+    #[error(
+        "{} is missing; copy it from the state folder of another process of this service, with mode 600",
+        path.display()
+    )]
+    KeyMissing { path: PathBuf },
+    #[error(
+        "{} is not the key of the other processes of this service; copy it from the state folder of the active one. If the \
+         key was replaced on purpose on all machines, first run in the database: \
+         DELETE FROM bookahead.file WHERE owner = '{owner}' AND name = '{name}'",
+        path.display()
+    )]
+    OtherKey { path: PathBuf, owner: String, name: String },
     #[error(transparent)]
     Lrms(#[from] LrmsError),
     #[error(transparent)]

@@ -72,7 +72,7 @@ async fn start_site(
     };
     let rules = config.rules()?;
     // Before the batch system is asked anything: a stand-by may not start commands.
-    options.options = seat.take(kind, &mut front, options.clock).await?;
+    options.options = seat.take(kind, &mut front, options.clock, &state).await?;
     let (thread, watched) = match &config.batch {
         None => {
             let site = Site::new(rules, front.about.clone(), SiteOptions::default())?;

@@ -21,6 +21,9 @@ const ATTEMPTS: u32 = 10;
 /// no load for the database.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
+/// File in the state folder with the last acknowledged record of a journal in PostgreSQL.
+const MARK: &str = "journal.mark";
+
 /// The journal of a party, and the right to write it.
 pub(super) struct Seat {
     pub(super) store: Store,
@@ -46,21 +49,24 @@ impl Seat {
         kind: Kind,
         front: &mut Front,
         clock: Clock,
+        state: &Path,
     ) -> Result<Options, DaemonError> {
         let lease = self.lease.clone();
         let Store::Postgres(database) = &self.store else {
             return Ok(Options { lease, ..Options::default() });
         };
+        let mark = state.join(MARK);
         let pause = (lease.terms().length / ATTEMPTS).clamp(PAUSES[0], PAUSES[1]);
         let mut standing = Standing::Starting;
         loop {
             let (database, kind, asking) = (database.clone(), kind.clone(), lease.clone());
-            let asked = spawn_blocking(move || Claim::take(&database, &kind, &asking)).await;
+            let local = mark.clone();
+            let asked = spawn_blocking(move || Claim::take(&database, &kind, &asking, Some(&local))).await;
             let seen = match asked.map_err(|_| DaemonError::Task)? {
                 Ok(Ok(claim)) => {
                     let (event, epoch, party) = ("active", lease.epoch(), &front.about.name);
                     tracing::info!(event, %party, epoch, "this process is active");
-                    return Ok(Options { lease, claim: Some(claim), ..Options::default() });
+                    return Ok(Options { lease, claim: Some(claim), mark: Some(mark), ..Options::default() });
                 }
                 Ok(Err(active)) => Standing::Behind(active),
                 // A database that restarts is no reason to give up. At the start it may be a mistake in its URL.

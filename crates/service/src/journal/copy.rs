@@ -38,7 +38,7 @@ pub fn copy(from: impl Into<Store>, to: impl Into<Store>) -> Result<Copied, Jour
             // The party is known only after reading its row. The lease keeps the service away meanwhile.
             let meta = Reader::open(&database)?.meta;
             let kind = Kind::new(meta.what, meta.owner, 0);
-            match postgres::take(&database, &kind, &Lease::default(), false)? {
+            match postgres::take(&database, &kind, &Lease::default(), None, false)? {
                 Taken::ByOther(active) => {
                     Err(JournalError::Held { path: database.shown().to_owned(), by: active.holder })
                 }

@@ -34,7 +34,7 @@ pub use copy::{Copied, copy};
 pub use error::{Damage, JournalError};
 pub(crate) use lease::DatabaseTime;
 pub use lease::{Lease, LeaseTerms};
-pub use postgres::{Active, Database, SharedFile, shared_file};
+pub use postgres::{Active, Database, SharedFile, remove_shared_file, shared_file};
 pub(crate) use postgres::{CallerEpochs, Document};
 pub use queue::{MOST_WAITING, Ticket};
 pub use replay::{Opening, Record, Replay, Restore};
@@ -49,6 +49,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sqlite::Sqlite;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use verify::Source;
@@ -99,6 +100,8 @@ pub struct Options {
     pub most_pages: Option<u32>,
     /// Journal in PostgreSQL: the lease to take.
     pub lease: Lease,
+    /// Journal in PostgreSQL: local file with the last acknowledged record, which the database must have.
+    pub mark: Option<PathBuf>,
     /// Journal in PostgreSQL: a lease that was taken already.
     pub claim: Option<Claim>,
 }

@@ -34,10 +34,10 @@ impl Sqlite {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         // Before anything else: the steps below must not run while another process writes.
         let lock = Lock::take(&path)?;
-        let (mark, marked) = Mark::open(&path)?;
+        let mark = Mark::beside(&path)?;
         let fresh = !path.exists();
         if fresh {
-            mark.check(&path, marked, None)?;
+            mark.check(&path, None)?;
             format::create(&path, kind)?;
         }
         // Before SQLite opens the file: recovery would discard the frames behind a damaged one.
@@ -49,7 +49,7 @@ impl Sqlite {
             let wanted = format!("the {} of {}", kind.what, kind.owner);
             return Err(JournalError::WrongKind { path, found, wanted });
         }
-        mark.check(&path, marked, Some(meta.tail))?;
+        mark.check(&path, Some(meta.tail))?;
         let file = format::file_id(&path);
         Ok((Sqlite { path, file, mark, connection, _lock: lock }, meta, fresh))
     }
@@ -185,8 +185,8 @@ impl Storage for Sqlite {
         self.is_there()
     }
 
-    fn acknowledged(&mut self, sequence: u64) {
-        self.mark.set(sequence);
+    fn acknowledged(&mut self, tail: Tail) {
+        self.mark.set(tail);
     }
 
     fn snapshot(&mut self, raw: &RawSnapshot<'_>) -> Result<(), JournalError> {

@@ -71,13 +71,15 @@ impl fmt::Debug for Claim {
 }
 
 impl Claim {
-    /// Takes the lease of a party, unless another process holds it.
+    /// Takes the lease of a party, unless another process holds it. Fails if the database does not have the record in
+    /// `mark` ([`Options::mark`]).
     pub fn take(
         database: &Database,
         kind: &Kind,
         lease: &Lease,
+        mark: Option<&Path>,
     ) -> Result<Result<Claim, Active>, JournalError> {
-        Ok(match postgres::take(database, kind, lease, false)? {
+        Ok(match postgres::take(database, kind, lease, mark, false)? {
             Taken::Held(held) => Ok(Claim(Arc::new(Mutex::new(Some(held))))),
             Taken::ByOther(active) => Err(active),
         })
@@ -92,7 +94,7 @@ impl Claim {
 /// Takes the lease, or fails if another process holds it.
 pub(super) fn take(database: &Database, kind: &Kind, options: &Options) -> Result<Box<Held>, JournalError> {
     let unsafe_settings = options.durability == Durability::None;
-    match postgres::take(database, kind, &options.lease, unsafe_settings)? {
+    match postgres::take(database, kind, &options.lease, options.mark.as_deref(), unsafe_settings)? {
         Taken::Held(held) => Ok(held),
         Taken::ByOther(Active { holder, .. }) => {
             Err(JournalError::Held { path: database.shown().to_owned(), by: holder })

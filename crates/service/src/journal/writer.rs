@@ -26,7 +26,7 @@ pub(crate) trait Storage {
     fn append(&mut self, ends: (Tail, Tail), lines: &[Line<'_>]) -> Result<(), JournalError>;
 
     /// Records up to this one were acknowledged.
-    fn acknowledged(&mut self, _sequence: u64) {}
+    fn acknowledged(&mut self, _tail: Tail) {}
 
     /// Stores a snapshot, and drops all but the newest ones.
     fn snapshot(&mut self, raw: &RawSnapshot<'_>) -> Result<(), JournalError>;
@@ -125,7 +125,7 @@ impl<S: Storage> Writer<S> {
                 self.tail = tail;
                 self.queue.on_disk(batches.len());
                 // After the answers: a mark ahead of the journal would make the next start refuse a sound journal.
-                self.storage.acknowledged(tail.sequence);
+                self.storage.acknowledged(tail);
                 Ok(())
             }
             Err(error) => {

@@ -200,7 +200,7 @@ fn a_journal_has_one_holder_and_the_next_one_has_a_higher_epoch() {
     let Err(JournalError::Held { by, .. }) = open(&url, SECOND) else { panic!("two holders") };
     assert!(by.contains(&format!("process {}", std::process::id())), "{by}");
     let database = Database::parse(&url, Path::new("")).unwrap();
-    let active = Claim::take(&database, &kind(), &lease(SECOND)).unwrap().unwrap_err();
+    let active = Claim::take(&database, &kind(), &lease(SECOND), None).unwrap().unwrap_err();
     assert_eq!(active.address.as_deref(), Some("http://here"));
     // It is renewed while nothing is written, and still held when the first lease would have ended.
     let end = server.sql("one", "SELECT lease_until FROM bookahead.party");
@@ -328,4 +328,59 @@ fn what_a_killed_or_stopped_process_had_acknowledged_is_there() {
         journal.close().unwrap();
         assert!(assert_kept(store(&url), &all) >= all.len());
     }
+}
+
+#[test]
+fn a_database_without_the_last_acknowledged_record_is_refused_and_left_as_it_is() {
+    let server = Server::start(&[]);
+    let (folder, _) = folder();
+    let mark = folder.path().join("journal.mark");
+    let open = |url: &str, mark: &Path| {
+        let options = Options { mark: Some(mark.to_owned()), ..with_lease(SECOND) };
+        Journal::<Note>::open_with(store(url), &kind(), &options).map(|(journal, _)| journal)
+    };
+    let write = |journal: Journal<Note>, numbers| {
+        journal.append(&notes(numbers)).unwrap().wait().unwrap();
+        journal.close().unwrap();
+    };
+    let refused = |url: &str, mark: &Path| {
+        let why = open(url, mark).map(drop).unwrap_err();
+        assert!(matches!(why, JournalError::Damaged { .. }), "{why}");
+        let why = why.to_string();
+        assert!(why.contains(&format!("delete {}", mark.display())), "{why}");
+        why
+    };
+    let [newest, older, other] = ["newest", "older", "other"].map(|name| server.database(name));
+    write(open(&newest, &mark).unwrap(), 0..3);
+    copy(store(&newest), store(&older)).unwrap();
+    copy(store(&newest), store(&other)).unwrap();
+    let journal = open(&newest, &mark).unwrap();
+    journal.append(&notes(3..5)).unwrap().wait().unwrap();
+    // A stand-by learns the last record from the row of the party.
+    let standing_by = folder.path().join("standing-by.mark");
+    let database = Database::parse(&newest, Path::new("")).unwrap();
+    Claim::take(&database, &kind(), &lease(SECOND), Some(&standing_by)).unwrap().unwrap_err();
+    journal.close().unwrap();
+    for mark in [&mark, &standing_by] {
+        assert!(refused(&older, mark).contains("ends with record 3, but records up to 5"));
+    }
+    let unmarked = folder.path().join("unmarked.mark");
+    write(open(&other, &unmarked).unwrap(), 5..8);
+    assert!(refused(&other, &mark).contains("its record 5 is not the one"));
+    let empty = server.database("empty");
+    assert!(refused(&empty, &mark).contains("it is gone"));
+    assert_eq!(
+        server.sql("empty", "SELECT to_regclass('bookahead.party') IS NULL"),
+        "t",
+        "nothing is created"
+    );
+    server.sql(
+        "newest",
+        "DELETE FROM bookahead.record; DELETE FROM bookahead.snapshot; DELETE FROM bookahead.party",
+    );
+    assert!(refused(&newest, &standing_by).contains("it is gone"));
+    // Deleting the mark accepts the loss.
+    std::fs::remove_file(&mark).unwrap();
+    open(&older, &mark).unwrap().close().unwrap();
+    assert!(open(&older, &mark).is_ok());
 }

@@ -82,6 +82,17 @@ impl Process {
         self.config.with_file_name(format!("bookahead-{}", self.name))
     }
 
+    /// Copies its private keys to another process of the same service, as an operator does.
+    pub(crate) fn share_keys(&self, other: &Process) {
+        std::fs::create_dir_all(other.folder()).unwrap();
+        for name in ["identity", "calls-key.pem", "sessions-key"] {
+            let path = self.folder().join(name);
+            if path.exists() {
+                std::fs::copy(path, other.folder().join(name)).unwrap();
+            }
+        }
+    }
+
     /// Its journal, for `bookahead journal`.
     pub(crate) fn journal(&self) -> PathBuf {
         match &self.database {

@@ -54,6 +54,7 @@ impl Pair {
         });
         let mut pair = Pair { processes, urls, server, name: name.to_owned(), _folder: folder };
         pair.processes[0].start(None).await;
+        pair.processes[0].share_keys(&pair.processes[1]);
         pair.stand_by(1).await;
         pair
     }

@@ -16,11 +16,12 @@ mod tables;
 pub use database::Database;
 pub(crate) use reading::Reader;
 pub(crate) use tables::{CallerEpochs, Document, fill};
-pub use tables::{SharedFile, shared_file};
+pub use tables::{SharedFile, remove_shared_file, shared_file};
 
 use super::error::{Damage, JournalError};
 use super::format::{Chain, Meta};
 use super::lease::{self, DatabaseTime, Lease};
+use super::mark::Mark;
 use super::replay::Tail;
 use super::verify::{RawSnapshot, SeeRecord, SeeSnapshot, Source};
 use super::writer::{Line, Storage, compactable};
@@ -54,6 +55,7 @@ pub(crate) struct Held {
     /// [`lease::now`] of the last renewal.
     renewed: u64,
     meta: Meta,
+    mark: Option<Mark>,
     path: PathBuf,
 }
 
@@ -73,16 +75,20 @@ pub struct Active {
     pub address: Option<String>,
 }
 
-/// Takes the lease of a party, and creates what is missing in the database.
+/// Takes the lease of a party, and creates what is missing in the database. Before it changes anything, it refuses a
+/// database that does not have the record in `mark`.
 pub(crate) fn take(
     database: &Database,
     kind: &Kind,
     lease: &Lease,
+    mark: Option<&Path>,
     unsafe_settings: bool,
 ) -> Result<Taken, JournalError> {
     let mut session = Session::new(database, unsafe_settings)?;
     let path = database.shown().to_owned();
     let failed = |failure: Failure| failure.into_error(&path, "opening it");
+    let mark = mark.map(|path| Mark::open(path.to_owned())).transpose()?;
+    let mut mark = mark.map(|mark| marked(&mut session, kind, mark)).transpose()?;
     tables::prepare(&mut session)?;
     let id = tables::party(&mut session, kind)?;
     let holder = lease.holder().to_owned();
@@ -134,8 +140,55 @@ pub(crate) fn take(
         DatabaseTime { time: Moment(number(6)?), boot: answered, is_elsewhere: database.is_elsewhere() };
     lease.note_database_time(time);
     lease.taken(epoch.cast_unsigned(), asked);
+    mark.iter_mut().for_each(|mark| mark.set(meta.last()));
     let lease = lease.clone();
-    Ok(Taken::Held(Box::new(Held { session, id, holder, epoch, fresh, lease, renewed: asked, meta, path })))
+    Ok(Taken::Held(Box::new(Held {
+        session,
+        id,
+        holder,
+        epoch,
+        fresh,
+        lease,
+        renewed: asked,
+        meta,
+        mark,
+        path,
+    })))
+}
+
+/// Refuses a database that does not have the marked record: an emptied, older or other one. Otherwise moves the mark to
+/// the last record, so that a stand-by knows it too.
+fn marked(session: &mut Session, kind: &Kind, mut mark: Mark) -> Result<Mark, JournalError> {
+    let path = session.path().to_owned();
+    let failed = |failure: Failure| failure.into_error(&path, "reading it");
+    let mut rows = Vec::new();
+    if tables::exist(session).map_err(failed)? {
+        let query = "SELECT tail, tail_chain, base, base_chain, \
+                     (SELECT checksum FROM bookahead.record WHERE party = id AND sequence = $3) \
+                     FROM bookahead.party WHERE what = $1 AND owner = $2";
+        let sequence = mark.sequence().cast_signed();
+        let values: [Value<'_>; 3] =
+            [(&kind.what, Type::TEXT), (&kind.owner, Type::TEXT), (&sequence, Type::INT8)];
+        rows = session.query(PATIENCE, query, &values).map_err(failed)?;
+    }
+    let Some(row) = rows.first() else {
+        mark.check(&path, None)?;
+        return Ok(mark);
+    };
+    let number = |at: usize| row.try_get::<_, i64>(at).map_err(|why| failed(why.into()));
+    let tail = |at: usize| -> Result<Tail, JournalError> {
+        Ok(Tail { sequence: number(at)?.cast_unsigned(), chain: Chain(number(at + 1)?.cast_unsigned()) })
+    };
+    let (last, base) = (tail(0)?, tail(2)?);
+    mark.check(&path, Some(last.sequence))?;
+    let stored = row.try_get::<_, Option<i64>>(4).map_err(|why| failed(why.into()))?;
+    // A record that was compacted cannot be compared.
+    let found = [last, base].into_iter().find(|tail| tail.sequence == mark.sequence()).map(|tail| tail.chain);
+    mark.check_chain(&path, found.or(stored.map(|chain| Chain(chain.cast_unsigned()))))?;
+    if last.sequence > mark.sequence() {
+        mark.set(last);
+    }
+    Ok(mark)
 }
 
 fn millis(duration: Duration) -> i64 {
@@ -356,6 +409,10 @@ impl Storage for Held {
         self.write("writing events", (from, to), APPEND, &values)?;
         (self.meta.tail, self.meta.tail_chain) = (to.sequence, to.chain);
         Ok(())
+    }
+
+    fn acknowledged(&mut self, tail: Tail) {
+        self.mark.iter_mut().for_each(|mark| mark.set(tail));
     }
 
     fn snapshot(&mut self, raw: &RawSnapshot<'_>) -> Result<(), JournalError> {

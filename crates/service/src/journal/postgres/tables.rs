@@ -113,6 +113,16 @@ pub fn shared_file(
     rows.first().map(|row| row.try_get(0)).transpose().map_err(|why| failed(why.into()))
 }
 
+/// Deletes a shared file.
+pub fn remove_shared_file(file: &SharedFile<'_>) -> Result<(), JournalError> {
+    let SharedFile { database, what, owner, name } = *file;
+    let mut session = Session::new(database, true)?;
+    let delete = "DELETE FROM bookahead.file WHERE what = $1 AND owner = $2 AND name = $3";
+    let key: [Value<'_>; 3] = [(&what, Type::TEXT), (&owner, Type::TEXT), (&name, Type::TEXT)];
+    let deleted = session.query(PATIENCE, delete, &key);
+    deleted.map(drop).map_err(|failure| failure.into_error(database.shown(), "deleting a shared file"))
+}
+
 /// A small file of a party, which only its active process writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
