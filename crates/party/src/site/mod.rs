@@ -12,6 +12,7 @@
 mod binding;
 mod jobs;
 mod keeping;
+mod notices;
 mod orders;
 mod queries;
 mod rerun;
@@ -26,7 +27,7 @@ pub use queries::SiteFacts;
 use crate::batch::{Attracting, BatchReport, OrderId, Sharing};
 use crate::queries::Subject;
 use crate::register::{Changes, Heartbeat};
-use crate::step::{CallId, Input, Missing, NewRules, Notice, Output, Party, Reply};
+use crate::step::{CallId, Input, NewRules, Notice, Output, Party, Reply};
 use bookahead_plan::{Seconds, Span};
 use bookahead_protocol::ledger::{self, Change, Ledger, Rules, RulesError, What};
 use bookahead_protocol::problem::{Problem, Why};
@@ -426,46 +427,6 @@ impl Site {
             self.book(ticked.events, ticked.changes, step);
             step.out.answer(call, answer);
         }
-    }
-
-    fn notice(&mut self, now: Moment, event: &ledger::Event) -> Option<Notice> {
-        let mut notice = self.plain_notice(event)?;
-        if let (Some(missing), Some(id)) = (&mut notice.missing, notice.id)
-            && missing.capacity.0 > 0
-        {
-            missing.could_begin = self.could_begin(now, id);
-        }
-        Some(notice)
-    }
-
-    /// The notice of an event, without alternative starts, which need a search.
-    fn plain_notice(&self, event: &ledger::Event) -> Option<Notice> {
-        let id = event.what.id();
-        let (missing, because) = match &event.what {
-            What::Missing { capacity, .. } => {
-                (Some(Missing { capacity: *capacity, could_begin: Vec::new() }), None)
-            }
-            What::Cancelled { because, .. } | What::Terminated { because, .. } => {
-                (None, Some(because.word()))
-            }
-            What::NotGranted { problem, .. } => (None, Some(problem.why.code())),
-            _ => (None, None),
-        };
-        let told = id.is_some() || matches!(event.what, What::Lost { .. } | What::Restored { .. });
-        let entry = id.and_then(|id| self.ledger.entry(id));
-        told.then(|| Notice {
-            at: event.at,
-            kind: event.what.word(),
-            id,
-            job: None,
-            owner: entry.map(|entry| entry.owner.clone()),
-            shared_with: entry.map(|entry| entry.shared_with().clone()).unwrap_or_default(),
-            state: entry.map(|entry| entry.state),
-            version: entry.map(|entry| entry.version),
-            missing,
-            because,
-            webhook: entry.and_then(|entry| entry.request.webhook.clone()),
-        })
     }
 
     fn on_report(&mut self, report: BatchReport, step: &mut Step) {

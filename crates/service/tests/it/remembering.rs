@@ -3,6 +3,7 @@
 
 use crate::kept_journals::bounded_site;
 use crate::{folder, unsynced};
+use bookahead_party::batch::{BatchOrder, BatchReport};
 use bookahead_party::site::{Site, SiteEvent};
 use bookahead_party::{CallId, Input, Origin, Party};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
@@ -48,8 +49,18 @@ fn reserve(id: ReservationId, text: usize) -> Call {
 /// A hold and its cancellation. Returns the events.
 fn hold_and_cancel(site: &mut Site, number: u128, text: usize) -> Vec<SiteEvent> {
     let (id, now) = (ReservationId(number), Moment(i64::try_from(number).unwrap()));
-    let mut events = site.step(now, call(2 * number, reserve(id, text))).events;
-    events.extend(site.step(now, call(2 * number + 1, Call::Cancel { id })).events);
+    let mut events = Vec::new();
+    for input in [call(2 * number, reserve(id, text)), call(2 * number + 1, Call::Cancel { id })] {
+        let out = site.step(now, input);
+        events.extend(out.events);
+        // The scheduler carries out all orders. Otherwise the site would remember them.
+        for order in out.batch {
+            if let BatchOrder::Keep { order, backing } = order {
+                let report = BatchReport::Kept { order, id: backing.id, outcome: Ok(()) };
+                events.extend(site.step(now, Input::Batch(report)).events);
+            }
+        }
+    }
     events
 }
 
