@@ -24,6 +24,15 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(60);
 const LONGEST_LOG: u64 = 8 << 20;
 /// One in this many kills is followed by a second one during the restart, to test crashes of the recovery.
 const KILLED_AGAIN: u32 = 8;
+/// One in this many restarts is with a wrong clock, if a library for it is given.
+const WRONG_CLOCK: u32 = 3;
+/// Wrong clocks: by more than the bookings are ahead, so that one that was trusted would end all of them.
+const WRONG_BY: [&str; 3] = ["+90d", "-90d", "-2h"];
+/// Least number of bookings at a process that starts with a wrong clock. Without any there is nothing to lose, and the
+/// clock is trusted; clients may cancel some before the start.
+const BOOKED: usize = 5;
+/// How long a clock is wrong after a start: some calls arrive meanwhile.
+const WRONG_FOR: Duration = Duration::from_millis(700);
 /// Timeout of one call to a running daemon.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -40,6 +49,8 @@ pub(super) struct Daemon {
     folder: PathBuf,
     /// Database of its journal, if that is not in a file.
     postgres: Option<String>,
+    /// Library that shifts the clock by the contents of a file.
+    faketime: Option<PathBuf>,
     /// Port 0 before the first start, then the port that the system chose.
     listen: String,
     child: Option<Child>,
@@ -52,7 +63,8 @@ impl Daemon {
         // A lease that is short: after a kill the next process waits for its end.
         let state = |url: &String| format!("state = \"{url}\"\nlease = \"500ms\"\n");
         let config = postgres.as_ref().map(state).unwrap_or_default() + config;
-        let daemon = Daemon { name: name.to_owned(), role, kills: 0, folder, postgres, listen, child: None };
+        let (name, faketime) = (name.to_owned(), None);
+        let daemon = Daemon { name, role, kills: 0, folder, postgres, faketime, listen, child: None };
         let path = daemon.file("toml");
         fs::write(&path, config).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(daemon)
@@ -90,12 +102,22 @@ impl Daemon {
         let mut command = Command::new(program);
         command.arg(role).arg("--config").arg(self.file("toml"));
         command.args(["--listen", &self.listen, "--json", "--log", "warn"]);
+        if let Some(library) = &self.faketime {
+            command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", self.file("clock"));
+            command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
         // In its own process group, so that Ctrl-C in the terminal does not reach it: the final check needs it.
         command.process_group(0).stdin(Stdio::null());
         // Truncated: the line of the killed process must not be taken for that of the new one.
         command.stdout(File::create(self.file("ready"))?).stderr(self.log()?);
         self.child = Some(command.spawn().context("cannot run this executable again")?);
         Ok(())
+    }
+
+    /// Shifts its clock.
+    fn shift_clock(&self, by: &str) -> Result<()> {
+        let path = self.file("clock");
+        fs::write(&path, by).with_context(|| format!("cannot write {}", path.display()))
     }
 
     fn log(&self) -> Result<File> {
@@ -166,6 +188,12 @@ impl Daemon {
         Ok(Book { party: self.name.clone(), capacity, reservations })
     }
 
+    /// Number of its committed reservations; 0 if it does not answer.
+    async fn booked(&self) -> usize {
+        let book = self.book().await.map(|book| book.reservations).unwrap_or_default();
+        book.iter().filter(|listed| listed.state == State::Committed).count()
+    }
+
     /// Runs `journal check` on its journal and returns the error, if any. The daemon must be stopped.
     fn check_journal(&self) -> Result<Option<String>> {
         let mut command = Command::new(std::env::current_exe()?);
@@ -207,11 +235,20 @@ pub(super) fn terms(party: &str, slots: &[bookahead_protocol::Slot]) -> Vec<Term
 /// Sites, an inner broker of the first sites, and an outer broker of the inner broker and the remaining sites.
 pub(super) struct Grid {
     pub(super) daemons: Vec<Daemon>,
+    faketime: Option<PathBuf>,
+    /// Number of starts with a wrong clock.
+    pub(super) wrong_clocks: u64,
 }
 
 impl Grid {
-    pub(super) async fn start(folder: &Path, sites: u32, postgres: Option<&str>) -> Result<Grid> {
-        let mut grid = Grid { daemons: Vec::new() };
+    pub(super) async fn start(
+        folder: &Path,
+        sites: u32,
+        postgres: Option<&str>,
+        faketime: Option<&Path>,
+    ) -> Result<Grid> {
+        let faketime = faketime.map(Path::to_owned);
+        let mut grid = Grid { daemons: Vec::new(), faketime, wrong_clocks: 0 };
         for number in 1..=sites {
             let name = format!("site{number}");
             grid.add(Daemon::new(folder, Role::Site, &name, &site_config(&name), postgres)?).await?;
@@ -227,6 +264,8 @@ impl Grid {
     }
 
     async fn add(&mut self, mut daemon: Daemon) -> Result<()> {
+        daemon.faketime.clone_from(&self.faketime);
+        daemon.shift_clock("+0")?;
         daemon.start().await?;
         self.daemons.push(daemon);
         Ok(())
@@ -258,16 +297,29 @@ impl Grid {
         // Both numbers are drawn in any case, so that later choices do not depend on their use.
         let again = chance.below(KILLED_AGAIN) == 0;
         let pause = Duration::from_millis(chance.below(40).into());
+        let wrong =
+            self.faketime.is_some().then(|| (chance.below(WRONG_CLOCK) == 0, chance.below(3) as usize));
+        let wrong = wrong.and_then(|(is_wrong, by)| is_wrong.then_some(WRONG_BY[by]));
         let Some(victim) = self.daemons.get_mut(at) else { return Ok(()) };
+        let wrong = if wrong.is_some() && victim.booked().await < BOOKED { None } else { wrong };
         victim.kill();
         victim.kills += 1;
+        if let Some(by) = wrong {
+            victim.shift_clock(by)?;
+            self.wrong_clocks += 1;
+        }
         if again {
             victim.spawn()?;
             tokio::time::sleep(pause).await;
             victim.kill();
             victim.kills += 1;
         }
-        victim.start().await
+        victim.start().await?;
+        if wrong.is_some() {
+            tokio::time::sleep(WRONG_FOR).await;
+            victim.shift_clock("+0")?;
+        }
+        Ok(())
     }
 
     pub(super) async fn books(&self) -> Result<Vec<Book>, ClientError> {

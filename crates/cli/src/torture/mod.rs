@@ -82,6 +82,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL")]
     postgres: Option<String>,
 
+    /// Start one in three killed processes with a clock that is wrong by hours or months for a moment, with this library of
+    /// libfaketime
+    #[arg(long, value_name = "LIBRARY")]
+    wrong_clocks: Option<PathBuf>,
+
     /// Print the results as JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -133,6 +138,8 @@ struct Results {
     acknowledged: u64,
     kills: u64,
     kills_of: BTreeMap<String, u64>,
+    /// Starts with a wrong clock.
+    wrong_clocks: u64,
     checks: u64,
     /// Sum over all checks.
     promises_checked: u64,
@@ -154,6 +161,7 @@ impl Results {
             acknowledged: 0,
             kills: 0,
             kills_of: BTreeMap::new(),
+            wrong_clocks: 0,
             checks: 0,
             promises_checked: 0,
             blocks_checked: 0,
@@ -188,6 +196,7 @@ impl Results {
             ("sent again", plural(self.calls.sent_again, "time")),
             ("repeated", plural(self.calls.repeated, "call")),
             ("kills", format!("{} ({})", count(self.kills), kills.join(", "))),
+            ("wrong clocks", plural(self.wrong_clocks, "start")),
             (
                 "checked",
                 format!("{} in {}", plural(self.promises_checked, "promise"), plural(self.checks, "check")),
@@ -216,7 +225,13 @@ struct Torture {
 
 async fn torture(arguments: &Arguments, folder: &Path) -> Result<Results> {
     let mut stopped = stop_signal()?;
-    let grid = Grid::start(folder, arguments.sites, arguments.postgres.as_deref()).await?;
+    let grid = Grid::start(
+        folder,
+        arguments.sites,
+        arguments.postgres.as_deref(),
+        arguments.wrong_clocks.as_deref(),
+    )
+    .await?;
     let parties = grid.daemons.iter().map(Party::new).collect::<Result<Vec<_>, _>>()?;
     let begin = Time(now_ms() / 3_600_000 * 3_600) + AHEAD;
     let window = api::ScheduleQuery {
@@ -314,6 +329,7 @@ impl Torture {
         results.kills_of =
             self.grid.daemons.iter().map(|daemon| (daemon.name.clone(), daemon.kills)).collect();
         results.kills = results.kills_of.values().sum();
+        results.wrong_clocks = self.grid.wrong_clocks;
     }
 
     /// Compares all promises with the lists of sites and brokers, at once and after the brokers have settled.

@@ -100,6 +100,7 @@ impl Grid {
 
     /// Starts a party, at the beginning or after a crash.
     pub(super) fn start(&mut self, at: usize) {
+        self.compare_clock(at);
         let (now, local) = (self.now, self.local(at));
         match &mut self.parties[at].role {
             Role::Site(site) => site.start(now, local),

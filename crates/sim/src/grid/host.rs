@@ -7,7 +7,7 @@ use super::network::About;
 use super::work::Clock;
 use bookahead_party::broker::Broker;
 use bookahead_party::site::{Site, SiteFlaw};
-use bookahead_party::{BatchOrder, CallId, Input, Output, Party, PeerCall, Reply};
+use bookahead_party::{BatchOrder, CallId, Input, JournalTime, Output, Party, PeerCall, Reply};
 use bookahead_protocol::flaw::Flaw as Core;
 use bookahead_protocol::{JobId, Millis, Moment, Problem, ReservationId, Why};
 use std::collections::BTreeMap;
@@ -81,6 +81,12 @@ pub struct Host<P: Party> {
     spent: (u64, u64),
     /// Number of events decided so far, lost ones included.
     events: u64,
+    /// The life in which it was last recovered from the disk.
+    recovered_in: u32,
+    /// Time of the last input.
+    stepped: Moment,
+    /// Time of the newest event on the disk.
+    newest: Option<Moment>,
 }
 
 type Misread<P> = fn(&<P as Party>::Event) -> <P as Party>::Event;
@@ -92,6 +98,13 @@ pub(super) trait Driven {
     /// Passes an input to the party. Returns the orders that an in-process batch system must carry out before the
     /// write.
     fn step(&mut self, now: Moment, input: Input) -> Vec<BatchOrder>;
+    /// Recovers the party from the disk after a crash, and returns what the journal says about the time. None if it is
+    /// empty.
+    fn recovered(&mut self) -> Option<JournalTime>;
+    /// Tells the party whether its clock is in doubt.
+    fn doubt_clock(&mut self, in_doubt: bool);
+    /// The clock of the party leaps by this much: calls in progress have not waited longer for that.
+    fn time_leaps(&mut self, by: Millis);
     /// Starts the party; after a crash it is first recovered from the disk.
     fn start(&mut self, now: Moment) -> Vec<BatchOrder>;
     /// Begins to write the decided events and returns how long that takes. None if there are none, or if another group
@@ -139,6 +152,9 @@ impl<P: Party> Host<P> {
             clock: None,
             spent: (0, 0),
             events: 0,
+            recovered_in: 0,
+            stepped: Moment(0),
+            newest: None,
         }
     }
 
@@ -160,7 +176,7 @@ impl<P: Party> Host<P> {
     }
 
     pub(super) fn lose_disk(&mut self) {
-        (self.journal, self.snapshot) = (Vec::new(), None);
+        (self.journal, self.snapshot, self.newest) = (Vec::new(), None, None);
     }
 
     /// The party that results from replaying all events.
@@ -191,6 +207,14 @@ impl<P: Party> Host<P> {
         self.stopped = self.stopped.take().or(stop);
         remarks.iter().for_each(|remark| self.remarks.count(remark.event));
         batch_now
+    }
+
+    /// Recovers the party, unless it has not crashed or is recovered already.
+    fn recover_once(&mut self) {
+        if self.recovered_in < self.life {
+            self.recovered_in = self.life;
+            self.recover();
+        }
     }
 
     /// Rebuilds the party from the snapshot and the later events.
@@ -231,6 +255,7 @@ where
     P::Event: Worded,
 {
     fn step(&mut self, now: Moment, input: Input) -> Vec<BatchOrder> {
+        self.stepped = now;
         let before = self.clock.map(|clock| (clock.now)());
         let output = self.party.step(now, input);
         if let Some((clock, before)) = self.clock.zip(before) {
@@ -240,10 +265,22 @@ where
         self.absorb(output)
     }
 
+    fn recovered(&mut self) -> Option<JournalTime> {
+        self.recover_once();
+        self.newest.map(|newest| JournalTime { newest, due: self.party.next_change() })
+    }
+
+    fn doubt_clock(&mut self, in_doubt: bool) {
+        self.party.doubt_clock(in_doubt);
+    }
+
+    fn time_leaps(&mut self, by: Millis) {
+        self.calls.values_mut().for_each(|asker| asker.since = asker.since + by);
+    }
+
     fn start(&mut self, now: Moment) -> Vec<BatchOrder> {
-        if self.life > 0 {
-            self.recover();
-        }
+        self.stepped = now;
+        self.recover_once();
         match self.party.start(now) {
             Ok(output) => self.absorb(output),
             Err(why) => {
@@ -270,6 +307,9 @@ where
             return if unsafe_send { leaving } else { Leaving::default() };
         }
         let written = events.iter().map(Worded::written).collect();
+        if !events.is_empty() {
+            self.newest = self.newest.max(Some(self.stepped));
+        }
         self.journal.extend(events);
         self.take_snapshot();
         match crash {
@@ -360,6 +400,8 @@ pub enum Flaw {
     ForgetDeadlines,
     /// A site treats a repeated reservation as a new one.
     RepeatsAreNew,
+    /// A clock that is wrong at a start is followed.
+    TrustClocks,
 }
 
 impl Flaw {

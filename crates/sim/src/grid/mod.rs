@@ -4,6 +4,7 @@
 //!
 //! - [`site`], [`client`]: the parties; [`host`]: runs a party like the daemon's threads, and deliberate defects
 //! - [`batch`], [`external`], [`cluster`], `guests`: the batch system of a site, and its jobs
+//! - `clocks`: system clocks that are wrong at a start
 //! - [`network`], [`drive`]: messages and their delivery; [`trouble`]: faults
 //! - [`work`]: the time that parties need for their decisions, none by default
 //! - [`log`]: rows and counts for diagrams and tables
@@ -14,6 +15,7 @@
 
 pub mod batch;
 pub mod client;
+mod clocks;
 pub mod cluster;
 pub mod drive;
 pub mod external;
@@ -42,6 +44,7 @@ pub use witness::{Violation, Witness};
 pub use work::{Clock, Cost, Load, PerInput, Spent};
 
 use bookahead_protocol::{Millis, Moment, Name};
+use clocks::WrongClock;
 use external::Work;
 use host::Driven;
 use network::{Network, Packet};
@@ -73,6 +76,8 @@ pub struct Party {
     ahead: Millis,
     /// Latest time that its clock has shown.
     latest: Moment,
+    /// Its system clock, if it was wrong at a start and is not followed again.
+    wrong: Option<Box<WrongClock>>,
     /// Its waiting inputs, if inputs take time.
     server: Server,
 }
@@ -89,6 +94,8 @@ enum Happening {
     Beat(usize),
     /// A broker gets the heartbeat of one peer, and the next one after this interval.
     Heartbeat(usize, usize, Millis),
+    /// A party looks at its system clock.
+    Clock(usize),
     Trouble(Trouble),
 }
 
@@ -130,6 +137,7 @@ impl Party {
             wakes: None,
             ahead: Millis(0),
             latest: Moment(0),
+            wrong: None,
             server: Server::default(),
         }
     }
@@ -319,6 +327,7 @@ impl Grid {
             Happening::Batch(at, work) => self.batch_works(at, *work),
             Happening::Beat(at) => self.beat(at),
             Happening::Heartbeat(at, peer, every) => self.heartbeat(at, peer, every),
+            Happening::Clock(at) => self.look_at_clock(at),
             Happening::Trouble(trouble) => self.suffer(trouble),
         }
     }

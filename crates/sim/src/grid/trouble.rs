@@ -28,6 +28,10 @@ pub enum Trouble {
     LoseDisk(usize),
     /// The clock of a party jumps by this much, forwards or backwards.
     Clock(usize, Millis),
+    /// A party crashes, and its system clock is ahead by this much when it starts again.
+    WrongClock(usize, Millis),
+    /// The system clock of a party is set right.
+    ClockRight(usize),
     /// A fault in the batch system of a site.
     Batch(usize, BatchTrouble),
     /// A caller asks a site for a fresh poll of its batch system.
@@ -120,6 +124,12 @@ impl Grid {
                 self.parties[at].ahead = Millis(self.parties[at].ahead.0 + by.0);
                 self.arrange_waking(at);
             }
+            Trouble::WrongClock(at, by) => {
+                self.suffer(Trouble::Crash(at, CrashPoint::Idle));
+                self.troubles.count("clocks_wrong_at_starts");
+                self.wrong_at_start(at, by);
+            }
+            Trouble::ClockRight(at) => self.set_right(at),
             Trouble::Batch(at, trouble) => self.batch_suffers(at, trouble),
             Trouble::WantLook(at) => {
                 if self.parties[at].up {

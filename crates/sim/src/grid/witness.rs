@@ -1,6 +1,7 @@
 //! The invariants of a grid under faults. The witness is outside of the system under test: it sees every message,
 //! ledger and batch system, compares what the parties said with what they have, and decides nothing.
 
+use super::clocks::completed_early;
 use super::cluster::covers;
 use super::host::Written;
 use super::network::Message;
@@ -17,6 +18,9 @@ use std::fmt;
 /// Slack beyond the site's own limit for answering a call that waits for a batch system: clocks jump by up to 3 s at a time,
 /// and writing takes time.
 const MARGIN: Millis = Millis(6_000);
+
+/// More than a clock that is followed differs from the time of the grid: up to three jumps of 3 s.
+const CLOCKS_DIFFER: Millis = Millis(10_000);
 
 /// Upper bound of the time from a crash until the site has restarted and polled its batch system: faults end after 40
 /// s.
@@ -324,6 +328,16 @@ impl Witness {
         // A site without a journal adopts its backings only with the first poll.
         if !self.lost_disks.contains(&at) {
             self.check_promises(now, party, at);
+        }
+    }
+
+    /// Checks that nothing was completed long before its end.
+    pub(super) fn ended_early(&mut self, now: Moment, party: &Party, at: usize) {
+        for what in completed_early(party, now, CLOCKS_DIFFER) {
+            let interfered = self.failed.contains(&at) || self.lost_disks.contains(&at);
+            if !interfered {
+                self.violated(Rule::KeptPromises, now, format!("{}: {what}", party.name));
+            }
         }
     }
 

@@ -51,7 +51,7 @@ fn ten_thousand_random_fault_schedules_violate_nothing() {
 }
 
 /// Faults that must occur in the schedules.
-const INJECTED: [&str; 32] = [
+const INJECTED: [&str; 34] = [
     "lost",
     "doubled",
     "delayed",
@@ -62,6 +62,8 @@ const INJECTED: [&str; 32] = [
     "crashes_while_sending",
     "capacity_failures",
     "clock_jumps",
+    "clocks_wrong_at_starts",
+    "clocks_in_doubt",
     "commands_behind_the_broker",
     "lies",
     "batch_slow",
@@ -191,6 +193,11 @@ fn forgetting_deadlines_in_a_crash_is_caught() {
 #[test]
 fn answering_before_writing_is_caught() {
     assert_caught(Flaw::AnswerBeforeWriting, Rule::KeptPromises);
+}
+
+#[test]
+fn following_a_clock_that_is_wrong_at_a_start_is_caught() {
+    assert_caught(Flaw::TrustClocks, Rule::KeptPromises);
 }
 
 #[test]

@@ -27,6 +27,10 @@ const SETTLED: Moment = Moment(3_600_000);
 /// something is due.
 const AGREED_AFTER: Millis = Millis(25_000);
 
+/// Clocks that are wrong by minutes or by days, as after a boot without a battery.
+const WRONG_BY: [Millis; 4] =
+    [Millis::seconds(360), Millis::seconds(259_200), Millis::seconds(-60), Millis::seconds(-259_200)];
+
 /// More than any resource has.
 const ALL_NODES: Capacity = Capacity(u32::MAX);
 
@@ -86,6 +90,7 @@ fn grid(seed: u64, flaw: Option<Flaw>) -> (Grid, Kinds) {
         grid.break_by(flaw);
     }
     grid.begin_beating();
+    arrange_wrong_clocks(seed, &mut grid);
     arrange_troubles(&mut draw, &kinds, &mut grid);
     (grid, kinds)
 }
@@ -225,6 +230,25 @@ fn arrange_troubles(draw: &mut Draw, kinds: &Kinds, grid: &mut Grid) {
         restart_without_nodes(draw, grid, at);
     }
     heal(grid, &fallible, &asked, &hung);
+}
+
+/// Some parties start with a clock that is wrong by minutes or days, which is set right later. From an own stream:
+/// everything else in the schedule of a seed is the same.
+fn arrange_wrong_clocks(seed: u64, grid: &mut Grid) {
+    let mut draw = Draw { chance: Stream::new(seed, "clocks at starts") };
+    if !draw.percent(15) {
+        return;
+    }
+    let is_client = |at: &usize| matches!(grid.parties()[*at].role, Role::Client(_));
+    let fallible: Vec<usize> = (0..grid.parties().len()).filter(|at| !is_client(at)).collect();
+    let at = fallible[draw.place(fallible.len())];
+    let by = WRONG_BY[draw.place(WRONG_BY.len())];
+    let when = moment(&mut draw);
+    let back = (when + Millis(draw.whole(10, 5_000))).min(HEALED);
+    let right = (back + Millis(draw.whole(10, 20_000))).min(HEALED);
+    grid.arrange(when, Trouble::WrongClock(at, by));
+    grid.arrange(back, Trouble::Restart(at));
+    grid.arrange(right, Trouble::ClockRight(at));
 }
 
 fn moment(draw: &mut Draw) -> Moment {
