@@ -28,12 +28,11 @@ impl Site {
         self.ledger.entry(id).map(Entry::kept_tres).unwrap_or_default()
     }
 
-    /// After a change of requests: users and amounts beside the capacity may change without the spans.
+    /// After a change of requests: users and amounts beside the capacity may change without the promised spans, and a
+    /// pending release changes what the batch system should keep.
     pub(super) fn order_changed(&mut self, ids: Vec<ReservationId>, step: &mut Step) {
-        for id in ids {
-            if self.asks() && self.is_kept_otherwise(id) {
-                self.order_keep(id, step);
-            }
+        if self.asks() {
+            ids.into_iter().for_each(|id| self.order_keep(id, step));
         }
     }
 }

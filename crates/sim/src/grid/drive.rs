@@ -225,7 +225,8 @@ impl Grid {
         let Role::Site(site) = &mut self.parties[at].role else { return };
         self.log.row(now, || What::Ordered { site: at, word: order_word(&order) });
         if let BatchOrder::Keep { backing, .. } = &order {
-            let promised = site.ledger().entry(backing.id).map_or(&[][..], |entry| entry.promised());
+            // What a pending release leaves out is given up on purpose.
+            let promised = site.ledger().entry(backing.id).map_or(&[][..], |entry| entry.backed());
             if site.batch.is_given_away(backing, promised) {
                 let what = format!("{}: {} gives up nodes that are away", self.parties[at].name, backing.id);
                 self.witness.violated(Rule::NothingGivenAway, now, what);

@@ -218,7 +218,8 @@ impl Bench {
         let mut bench = Bench::met();
         bench.held(1, 1_010, 8);
         bench.call(20, Call::Commit { id: ReservationId(1), jobs: Vec::new() });
-        bench.pass(10);
+        let look = look_of(&bench.pass(10));
+        bench.looked(look, seen(&[(1, span(1_010, 1_110, 8))]));
         assert_eq!(bench.state(1), Some(State::Active));
         let inside = JobRequest { reservation: Some(ReservationId(1)), capacity: Capacity(8), ..job(false) };
         bench.calls += 1;
@@ -276,6 +277,10 @@ fn a_release_that_ends_jobs_waits_until_the_batch_system_has_ended_them() {
     let look = look_of(&bench.pass(1));
     let out = bench.looked(look, Look { jobs: vec![running(5, 1_010)], ..seen(&[(1, kept)]) });
     assert_eq!((keeps(&out), bench.capacity()), (0, 8));
+    // So it is ended once more.
+    for order in out.batch.iter().filter(|order| matches!(order, BatchOrder::Cancel { .. })) {
+        bench.job_done(order.order(), 5, Ok(()));
+    }
     let look = look_of(&bench.pass(1));
     let out = bench.looked(look, seen(&[(1, kept)]));
     let (order, spans) = keep_of(&out, 1);
