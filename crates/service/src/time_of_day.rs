@@ -74,8 +74,7 @@ pub(crate) fn problem(state: ClockState) -> Option<String> {
 }
 
 fn length(by: Millis) -> String {
-    // The sign of a length of less than a second would be that of zero.
-    bookahead_plan::Seconds(by.0 / 1_000).in_words()
+    bookahead_plan::Seconds((by.0 + 500).div_euclid(1_000)).in_words()
 }
 
 fn with<T>(work: impl FnOnce(&mut TimeOfDay) -> T) -> T {
