@@ -24,7 +24,8 @@ const AUTHORITIES: [&str; 2] = ["first", "second"];
 fn config(capacity: u32, certificate: &str, count: u32) -> String {
     format!(
         "name = \"north\"\nlisten = \"127.0.0.1:0\"\n\n[[resource]]\nname = \"cluster\"\nkind = \"processors\"\n\
-         capacity = {capacity}\n\n[user_limits.eve]\ncount = {count}\n\n[security]\nkeys = \"secret.key\"\n\n\
+         capacity = {capacity}\n\n[user_limits.eve]\ncount = {count}\n\n\
+         [server]\nrequests_per_second = 0\n\n[security]\nkeys = \"secret.key\"\n\n\
          [security.tls]\ncertificate = \"{certificate}.pem\"\nkey = \"{certificate}.key\"\n"
     )
 }

@@ -63,7 +63,9 @@ impl Process {
     ) -> Process {
         let config = folder.join(format!("{name}.toml"));
         let state = database.as_ref().map(|database| format!("state = \"{}\"\n", database.url()));
-        std::fs::write(&config, state.unwrap_or_default() + text).unwrap();
+        // Tests call as fast as they can, with few users.
+        let limits = if text.contains("[server]") { "" } else { "\n[server]\nrequests_per_second = 0\n" };
+        std::fs::write(&config, state.unwrap_or_default() + text + limits).unwrap();
         let (name, said_before) = (name.to_owned(), String::new());
         Process { role, name, config, database, url: None, life: None, said_before }
     }
