@@ -13,8 +13,8 @@ use bookahead_plan::Seconds;
 use bookahead_protocol::{Call, ReservationId, State};
 use bookahead_service::thread::Point;
 use bookahead_tests::polling::until_async;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
 
@@ -107,10 +107,13 @@ async fn crash_at(cluster: &Cluster, point: Point, count: u32) -> Option<Found> 
         crash = Some(kill_and_restart(cluster, &mut grid, &name).await);
     }
     let errand = Errand { cluster, site: &name, ada: grid.asker(&name) };
-    tokio::select! {
-        () = errand.run() => {}
-        never = kill_when_stopped(cluster, &mut grid, &name, &mut crash) => match never {},
-    }
+    // The last restart is waited for, also if the errand ends before it.
+    let done = Cell::new(false);
+    let run = async {
+        errand.run().await;
+        done.set(true);
+    };
+    tokio::join!(run, kill_when_stopped(cluster, &mut grid, &name, &mut crash, &done));
     if grid.of(&name).is_stopped() {
         // It stopped in its very last step.
         crash = Some(kill_and_restart(cluster, &mut grid, &name).await);
@@ -125,8 +128,9 @@ async fn kill_when_stopped(
     grid: &mut Grid,
     name: &str,
     crash: &mut Option<Found>,
-) -> Infallible {
-    loop {
+    done: &Cell<bool>,
+) {
+    while !done.get() {
         if grid.of(name).is_stopped() {
             *crash = Some(kill_and_restart(cluster, grid, name).await);
         }
