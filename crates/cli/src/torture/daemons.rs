@@ -117,7 +117,11 @@ impl Daemon {
     /// Shifts its clock.
     fn shift_clock(&self, by: &str) -> Result<()> {
         let path = self.file("clock");
-        fs::write(&path, by).with_context(|| format!("cannot write {}", path.display()))
+        // Written in place it would be empty for a moment, and the clock right.
+        let new = self.file("clock-new");
+        fs::write(&new, by)
+            .and_then(|()| fs::rename(&new, &path))
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 
     fn log(&self) -> Result<File> {

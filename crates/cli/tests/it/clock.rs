@@ -40,10 +40,16 @@ fn start_line(folder: &Folder, line: &str) -> Service {
     Service::of(command)
 }
 
+/// Shifts the clock. A file that is written in place is empty for a moment, and the clock is right in that moment.
+fn shift(folder: &Folder, offset: &str) {
+    folder.write("offset.new", offset);
+    std::fs::rename(folder.path("offset.new"), folder.path("offset")).unwrap();
+}
+
 /// Shifts the clock, and waits until the health of the site meets a condition.
 #[track_caller]
 fn set(asking: &Asking, offset: &str, status: &str) -> Value {
-    asking.folder.write("offset", offset);
+    shift(&asking.folder, offset);
     until(|| {
         let answer = asking.service.ask("GET", "/v1/health", "", "");
         let health: Value = serde_json::from_str(&answer.body).unwrap();
@@ -84,7 +90,7 @@ fn restarted(offset: &str, line: &str, also: impl FnOnce(&Folder)) -> (Asking, S
     let promised = asking.hold("32");
     asking.document(&["commit", &promised]);
     asking.service.stop();
-    asking.folder.write("offset", offset);
+    shift(&asking.folder, offset);
     also(&asking.folder);
     (Asking { service: start_line(&asking.folder, line), folder: asking.folder }, promised)
 }
@@ -164,7 +170,7 @@ fn a_stand_by_whose_clock_is_days_ahead_takes_over_and_ends_nothing() {
     let site = SITE.replacen('\n', &format!("\nstate = \"{state}\"\nlease = \"1s\"\n"), 1);
     let process = |offset: &str| {
         let folder = Folder::with("site.toml", &site);
-        folder.write("offset", offset);
+        shift(&folder, offset);
         // It becomes ready when it has taken over.
         Asking { service: start_line(&folder, "site --config site.toml --listen 127.0.0.1:0"), folder }
     };
@@ -192,7 +198,7 @@ fn a_clock_that_is_behind_the_journal_at_the_start_is_reported_until_it_is_past_
     let promised = asking.hold("32");
     asking.document(&["commit", &promised]);
     asking.service.stop();
-    asking.folder.write("offset", "-1d");
+    shift(&asking.folder, "-1d");
     let asking = Asking { service: start(&asking.folder), folder: asking.folder };
     let health = set(&asking, "-1d", "failed");
     let problem = health["problem"].as_str().unwrap();
