@@ -56,7 +56,6 @@ converted!(
     Name = Name,
     ReservationId = ReservationId,
     JobId = JobId,
-    BTreeMap<String, String> = BTreeMap<String, String>,
 );
 
 impl<Word, T: Wire<Word>> Wire<Option<Word>> for Option<T> {
@@ -88,6 +87,16 @@ impl<Word: Ord, T: Wire<Word>> Wire<BTreeSet<Word>> for Vec<T> {
     fn from_word(words: BTreeSet<Word>) -> Result<Vec<T>, OutOfCalendar> {
         // In the order of the set, so that equal sets give equal documents.
         words.into_iter().map(T::from_word).collect()
+    }
+}
+
+impl<Key: Ord, Word, T: Wire<Word>> Wire<BTreeMap<Key, Word>> for BTreeMap<Key, T> {
+    fn into_word(self) -> BTreeMap<Key, Word> {
+        self.into_iter().map(|(key, value)| (key, value.into_word())).collect()
+    }
+
+    fn from_word(words: BTreeMap<Key, Word>) -> Result<BTreeMap<Key, T>, OutOfCalendar> {
+        words.into_iter().map(|(key, word)| Ok((key, T::from_word(word)?))).collect()
     }
 }
 

@@ -28,6 +28,7 @@ pub mod request;
 pub mod reservation;
 pub mod schedule;
 pub mod session;
+pub mod sharing;
 pub mod site;
 pub mod time;
 pub mod usage;
@@ -56,6 +57,7 @@ pub use session::{
     CalendarAddress, CalendarAddressState, Session, SessionUser, SignIn, SignInWays, TypedKind, TypedText,
     TypedValue,
 };
+pub use sharing::{BlockedUser, BlockedUsers, Consent, InvitationAnswer};
 pub use site::{
     BatchHealth, BatchState, Changes, Health, Heartbeat, IdentityProviderHealth, IdentityProviderState, Load,
     Reachability, Resource, Resources, Role, Site, Sites, Status,

@@ -335,6 +335,10 @@ pub struct Event {
     /// Owner of the reservation or job.
     #[schema(value_type = Option<NameText>, example = "ada")]
     pub owner: Option<Name>,
+    /// Whether the caller is invited to the reservation and has not answered. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub invitation: bool,
     /// State of the reservation after the event. Missing if the event is about a job.
     pub state: Option<State>,
     /// Version of the reservation after the event.
@@ -362,6 +366,7 @@ impl Event {
             job: None,
             job_state: None,
             exit: None,
+            invitation: false,
             owner: None,
             state: None,
             version: None,

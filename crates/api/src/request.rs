@@ -2,6 +2,7 @@
 
 use crate::convert::{converted, same_fields, words};
 use crate::description::{NameText, ReservationIdText};
+use crate::sharing::Consent;
 use crate::time::{OutOfCalendar, Timestamp};
 use bookahead_plan::{Capacity, Seconds, placement};
 use bookahead_protocol as protocol;
@@ -63,8 +64,12 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<NameText>, max_items = 64, example = json!(["bob"]))]
     pub shared_with: Vec<Name>,
-    /// Whether jobs of the owner run in the reservation that do not name it (`MAGNETIC` of Slurm). Only at sites that
-    /// allow it. Fixed when it is reserved. Default: false.
+    /// Answers of these users to the invitation. Only brokers send them; of others they are ignored.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, Consent>)]
+    pub consents: BTreeMap<Name, Consent>,
+    /// Whether jobs of the owner, and of users who accepted the invitation, run in the reservation that do not name it
+    /// (`MAGNETIC` of Slurm). Only at sites that allow it. Fixed when it is reserved. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]
     pub attract: bool,
@@ -277,6 +282,7 @@ impl Request {
             labels: BTreeMap::new(),
             priority: None,
             shared_with: Vec::new(),
+            consents: BTreeMap::new(),
             attract: false,
         }
     }
@@ -500,5 +506,5 @@ impl From<AttributeValue> for protocol::Value {
     }
 }
 
-same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss, webhook, shared_with, attract } in description: Description { name, note, labels, priority });
+same_fields!(Request = protocol::Request { parts, constraints, objective, on_loss, webhook, shared_with, consents, attract } in description: Description { name, note, labels, priority });
 converted!(Part = protocol::Part, Constraint = protocol::Constraint, Requirement = protocol::Requirement);

@@ -6,6 +6,7 @@ use crate::decimal::FineSeconds;
 use crate::description::{ChangeIdText, JobIdText, NameText, ReservationIdText};
 use crate::offer::Slot;
 use crate::request::Request;
+use crate::sharing::Consent;
 use crate::time::Timestamp;
 use bookahead_plan::Capacity;
 use bookahead_protocol as protocol;
@@ -212,10 +213,18 @@ pub struct Reservation {
     pub labels: BTreeMap<String, String>,
     /// Priority class, if it has one.
     pub priority: Option<String>,
-    /// Other users that may see it and run jobs in it.
+    /// Other users that may see it and run jobs in it. For guests only themselves and users of their projects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<NameText>)]
     pub shared_with: Vec<Name>,
+    /// Answers of these users. A user who is missing here is invited and has not answered.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, Consent>)]
+    pub consents: BTreeMap<Name, Consent>,
+    /// Whether the caller is invited and has not answered. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(default = false)]
+    pub invitation: bool,
     /// When it was granted first. Missing if that was before the service recorded it.
     pub created: Option<Timestamp>,
     /// The request as it was made, or as it was last changed. Only in the answer of `GET /v1/reservations/{id}`.
@@ -424,8 +433,8 @@ impl Release {
 
 same_fields!(Reservation = protocol::Reservation {
     id, owner, state, slots, prepared, jobs, missing, condition, losses, replaced, given_up, refused, version, shared_with,
-    created, request
-} { held_for_seconds = held_for } in description: Description { name, note, labels, priority });
+    consents, created, request
+} { held_for_seconds = held_for } in description: Description { name, note, labels, priority } + invitation: false);
 same_fields!(Loss = protocol::Loss { part, since, why, heal_at });
 same_fields!(Replacement = protocol::Replacement { part, at, was, why });
 converted!(AttachedJob = (usize, JobId), RefusalReason = protocol::Refused);

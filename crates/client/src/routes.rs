@@ -10,7 +10,7 @@ use crate::watch::Watch;
 use bookahead_api as api;
 use bookahead_api::operation::Method;
 use bookahead_api::{Offers, Operation, Reservation};
-use bookahead_protocol::{Answer, Envelope, JobId, Key, Problem, ReservationId};
+use bookahead_protocol::{Answer, Envelope, JobId, Key, Name, Problem, ReservationId};
 use serde::de::DeserializeOwned;
 
 impl Client {
@@ -88,6 +88,37 @@ impl Client {
     /// Cancels a reservation.
     pub async fn cancel(&self, id: ReservationId) -> Result<api::Reservation, ClientError> {
         self.change_something(&Operation::Cancel(id)).await
+    }
+
+    /// Answers an invitation: a reservation that another user shares with the caller.
+    pub async fn answer_invitation(
+        &self,
+        id: ReservationId,
+        answer: api::Consent,
+    ) -> Result<api::Reservation, ClientError> {
+        let order = Order::new(Method::Post, format!("/v1/reservations/{id}/invitation"));
+        let order = order.with_body(&api::InvitationAnswer { answer })?.with_own_key(make::key()?)?;
+        self.insist(&order).await?.document()
+    }
+
+    /// Users whose invitations are not shown to the caller.
+    pub async fn blocked_users(&self) -> Result<api::BlockedUsers, ClientError> {
+        self.get(Order::get("/v1/blocked-users")).await
+    }
+
+    /// Hides the invitations of a user from the caller.
+    pub async fn block_user(&self, user: &Name) -> Result<(), ClientError> {
+        self.change_blocked(Method::Put, user).await
+    }
+
+    /// Shows the invitations of a user to the caller again.
+    pub async fn unblock_user(&self, user: &Name) -> Result<(), ClientError> {
+        self.change_blocked(Method::Delete, user).await
+    }
+
+    async fn change_blocked(&self, method: Method, user: &Name) -> Result<(), ClientError> {
+        let query = api::BlockedUser { user: user.clone() };
+        self.done(&Order::new(method, "/v1/blocked-users").with_query(&query)?).await
     }
 
     /// Gets a reservation.

@@ -9,9 +9,10 @@ use bookahead_protocol::deadline::HoldCounts;
 use bookahead_protocol::jobs::JobView;
 use bookahead_protocol::ledger::Maintenance;
 use bookahead_protocol::{
-    Answer, Call, Caller, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
+    Answer, Call, Caller, Guests, JobId, Millis, Moment, Name, Reservation, ReservationId, Resource, State,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Read-only queries of a party.
 pub trait Queries {
@@ -169,6 +170,8 @@ pub struct Filter {
     pub owner: Option<Name>,
     /// Only those that this user owns or that are shared with it.
     pub user: Option<Name>,
+    /// Users whose invitations to `user` are left out.
+    pub blocked: Arc<BTreeSet<Name>>,
     /// Only those whose name contains this text, ignoring case.
     pub name: Option<String>,
     /// Only those with all of these labels.
@@ -208,12 +211,24 @@ pub struct Viewer {
     pub user: Name,
     /// Whether the user may see reservations and jobs of others.
     pub sees_all: bool,
+    /// Users whose invitations are not shown to this user.
+    pub blocked: Arc<BTreeSet<Name>>,
 }
 
 impl Viewer {
-    /// Whether the user may see a reservation of `owner` that is shared with these users.
-    pub fn sees_shared(&self, owner: &Name, shared_with: &BTreeSet<Name>) -> bool {
-        self.sees(owner) || shared_with.contains(&self.user)
+    /// A user who has blocked nobody.
+    pub fn new(user: impl Into<Name>, sees_all: bool) -> Viewer {
+        Viewer { user: user.into(), sees_all, blocked: Arc::default() }
+    }
+
+    /// Whether the user may see a reservation of `owner` with these guests.
+    pub fn sees_shared(&self, owner: &Name, guests: Guests<'_>) -> bool {
+        self.sees(owner) || guests.contains(&self.user) && !self.ignores(owner, guests)
+    }
+
+    /// Whether it is an invitation from a user that this one has blocked.
+    fn ignores(&self, owner: &Name, guests: Guests<'_>) -> bool {
+        self.blocked.contains(owner) && guests.is_invited(&self.user)
     }
 
     /// Whether the user may see reservations and jobs of `owner`.
@@ -246,17 +261,19 @@ impl Filter {
         Page { reservations: first.into_values().collect(), next, total }
     }
 
-    /// Whether a reservation of this owner and these other users may match. Cheaper than [`Filter::wants`].
-    pub(crate) fn may_want(&self, owner: &Name, shared_with: &BTreeSet<Name>) -> bool {
+    /// Whether a reservation of this owner with these guests may match. Cheaper than [`Filter::wants`].
+    pub(crate) fn may_want(&self, owner: &Name, guests: Guests<'_>) -> bool {
+        let is_shown =
+            |user: &Name| guests.contains(user) && !(self.blocked.contains(owner) && guests.is_invited(user));
         self.owner.as_ref().is_none_or(|wanted| wanted == owner)
-            && self.user.as_ref().is_none_or(|user| user == owner || shared_with.contains(user))
+            && self.user.as_ref().is_none_or(|user| user == owner || is_shown(user))
     }
 
     /// Whether a reservation matches.
     pub fn wants(&self, reservation: &Reservation) -> bool {
         let begin = reservation.slots.iter().map(|slot| slot.interval.begin).min();
         let end = reservation.slots.iter().map(|slot| slot.interval.end).max();
-        self.may_want(&reservation.owner, &reservation.shared_with)
+        self.may_want(&reservation.owner, reservation.guests())
             && self.name.as_ref().is_none_or(|name| reservation.description.is_named_like(name))
             && reservation.description.has_labels(&self.labels)
             && self.id.as_ref().is_none_or(|prefix| reservation.id.to_string().starts_with(prefix))

@@ -8,7 +8,9 @@ use crate::register::Heartbeat;
 use bookahead_plan::{Capacity, Time};
 use bookahead_protocol::jobs::{JobAnswer, JobRequest, JobView, JobWord};
 use bookahead_protocol::problem::Problem;
-use bookahead_protocol::{Answer, Caller, Envelope, JobId, Key, Moment, Name, ReservationId, State};
+use bookahead_protocol::{
+    Answer, Caller, Consents, Envelope, Guests, JobId, Key, Moment, Name, ReservationId, State,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -180,6 +182,8 @@ pub struct Notice {
     pub owner: Option<Name>,
     /// Other users that may see it.
     pub shared_with: BTreeSet<Name>,
+    /// Answers of these users.
+    pub consents: Consents,
     /// State of the reservation afterwards.
     pub state: Option<State>,
     /// Its version afterwards.
@@ -352,6 +356,11 @@ impl<E> Output<E> {
 }
 
 impl Notice {
+    /// The users that the reservation is shared with.
+    pub fn guests(&self) -> Guests<'_> {
+        Guests { shared_with: &self.shared_with, consents: &self.consents }
+    }
+
     /// About a reservation, without details.
     pub fn about(at: Moment, kind: &'static str, id: ReservationId) -> Notice {
         Notice {
@@ -361,6 +370,7 @@ impl Notice {
             job: None,
             owner: None,
             shared_with: BTreeSet::new(),
+            consents: Consents::new(),
             state: None,
             version: None,
             missing: None,
@@ -389,6 +399,7 @@ impl Notice {
             job: Some(JobNews { id: job.id, state: job.state, exit: job.exit }),
             owner: Some(job.owner.clone()),
             shared_with: BTreeSet::new(),
+            consents: Consents::new(),
             state: None,
             version: None,
             missing: None,

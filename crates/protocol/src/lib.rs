@@ -36,6 +36,7 @@ pub mod missing;
 pub mod per_user;
 pub mod problem;
 pub mod request;
+pub mod sharing;
 mod shortened;
 mod speed;
 pub mod tres;
@@ -50,5 +51,6 @@ pub use message::{
 };
 pub use problem::{Problem, Why};
 pub use request::{Constraint, Objective, OnLoss, Part, Request, Requirement, Resource, Test, Value};
+pub use sharing::{Consent, Consents, Guests};
 pub use speed::MeasuredOn;
 pub use tres::Tres;

@@ -7,6 +7,7 @@ use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
 use crate::life_cycle::{Because, State};
 use crate::problem::{Problem, Why};
 use crate::request::Request;
+use crate::sharing::{Consents, Guests};
 use crate::tres::Tres;
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
@@ -131,6 +132,7 @@ pub enum Call {
 }
 
 /// New terms of a reservation.
+#[allow(clippy::large_enum_variant, reason = "most are requests")]
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NewTerms {
     /// As in [`Call::Change`].
@@ -173,7 +175,8 @@ impl Answer {
             }
             Answer::Reservation(shown) => {
                 let slots = shown.slots.len() + shown.prepared.len() + shown.replaced.len();
-                let shared = shown.shared_with.iter().map(|user| user.as_str().len()).sum::<usize>();
+                let shared = shown.shared_with.iter().chain(shown.consents.keys());
+                let shared = shared.map(|user| user.as_str().len()).sum::<usize>();
                 slots * SLOT_BYTES
                     + shown.jobs.len() * size_of::<(usize, JobId)>()
                     + shown.description.bytes()
@@ -286,6 +289,9 @@ pub struct Reservation {
     /// Other users that may see it and run jobs in it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub shared_with: BTreeSet<Name>,
+    /// Answers of these users.
+    #[serde(default, skip_serializing_if = "Consents::is_empty")]
+    pub consents: Consents,
     /// When it was granted first. None if a journal of an older version did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<Time>,
@@ -374,13 +380,20 @@ impl Caller {
 
     /// Whether the caller may see a reservation and run jobs in it: as its owner, as one of the users that it is
     /// shared with, or as an operator.
-    pub fn may_use(&self, owner: &Name, shared_with: &BTreeSet<Name>) -> bool {
-        self.may_act_for(owner) || shared_with.contains(&self.user)
+    pub fn may_use(&self, owner: &Name, guests: Guests<'_>) -> bool {
+        self.may_act_for(owner) || guests.contains(&self.user)
     }
 
     /// Whether the caller may act on reservations of `owner`.
     pub fn may_act_for(&self, owner: &Name) -> bool {
         self.user == *owner || self.is_operator()
+    }
+}
+
+impl Reservation {
+    /// The users that it is shared with.
+    pub fn guests(&self) -> Guests<'_> {
+        Guests { shared_with: &self.shared_with, consents: &self.consents }
     }
 }
 

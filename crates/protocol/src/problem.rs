@@ -268,6 +268,8 @@ pub enum Basis {
 pub enum Impossible {
     #[error("jobs can be attached only to a committed reservation; commit it first")]
     JobsOfAHold,
+    #[error("it runs jobs of its guests that do not name it; accept the invitation first")]
+    InvitationOpen,
     #[error("a reservation can have at most 65,536 jobs")]
     TooManyJobs,
     /// No longer used. Kept for old journals.

@@ -5,6 +5,7 @@
 
 use crate::description::{BadDescription, Description};
 use crate::ids::{Name, ReservationId};
+use crate::sharing::Consents;
 use crate::speed::MeasuredOn;
 use crate::tres::{BadTres, Tres};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
@@ -47,7 +48,10 @@ pub struct Request {
     /// Other users that may see the reservation and run jobs in it. At most [`MOST_SHARED`].
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub shared_with: BTreeSet<Name>,
-    /// Whether jobs of the owner run in it that do not name it. Fixed when it is reserved.
+    /// Answers of these users. Only parties set them.
+    #[serde(default, skip_serializing_if = "Consents::is_empty")]
+    pub consents: Consents,
+    /// Whether jobs of the owner and of users who accepted run in it that do not name it. Fixed when it is reserved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub attract: bool,
 }
@@ -210,6 +214,7 @@ impl Request {
             webhook: None,
             description: Description::default(),
             shared_with: BTreeSet::new(),
+            consents: Consents::new(),
             attract: false,
         }
     }
@@ -227,6 +232,8 @@ impl Request {
             on_loss: OnLoss::Keep,
             description: self.description.clone(),
             shared_with: self.shared_with.clone(),
+            // Only batch systems that attract jobs need them. A peer of an earlier version would refuse the member.
+            consents: if self.attract { self.consents.clone() } else { Consents::new() },
             attract: self.attract,
             ..Request::single(part)
         }
@@ -260,12 +267,6 @@ impl Request {
     pub fn has_same_terms(&self, other: &Request) -> bool {
         (&self.parts, &self.constraints, self.objective)
             == (&other.parts, &other.constraints, other.objective)
-    }
-
-    /// Whether it differs in what does not concern placement: the description and the users that it is shared
-    /// with.
-    pub fn says_other_than(&self, other: &Request) -> bool {
-        (&self.description, &self.shared_with) != (&other.description, &other.shared_with)
     }
 
     /// Its constraints without equivalent ones, sorted.

@@ -23,7 +23,12 @@ impl Request {
     /// Approximate memory use of what [`Request::shortened`] drops.
     pub(crate) fn text_bytes(&self) -> usize {
         let requirements = self.parts.iter().flat_map(|part| &part.requirements);
-        let shared = self.shared_with.iter().map(|user| WORD_BYTES + user.as_str().len()).sum::<usize>();
+        let shared = self
+            .shared_with
+            .iter()
+            .chain(self.consents.keys())
+            .map(|user| WORD_BYTES + user.as_str().len())
+            .sum::<usize>();
         let constraints = self.constraints.len() * CONSTRAINT_BYTES;
         let webhook = self.webhook.as_ref().map_or(0, |url| url.len());
         requirements.map(Requirement::bytes).sum::<usize>()

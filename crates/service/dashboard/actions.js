@@ -17,7 +17,8 @@ function requestOf(reservation) {
 export function actionsFor(reservation, reload, fault) {
   const { id, state: now, version, slots, owner } = reservation;
   const mine = state.user?.operator || state.user?.name === owner;
-  if (!mine || !slots.length) return [];
+  const isGuest = owner !== state.user?.name && (reservation.shared_with || []).includes(state.user?.name);
+  if ((!mine && !isGuest) || !slots.length) return [];
   const last = Math.max(...slots.map((slot) => seconds(slot.end)));
 
   // Runs an action: the dialog, the call, the reload; a refusal is shown with what would fit.
@@ -140,6 +141,20 @@ export function actionsFor(reservation, reload, fault) {
     return 'cancelled';
   };
 
+  const decline = async () => {
+    const choices = [['', 'Close'], ['block', `Decline and block ${owner}`], ['decline', 'Decline', 'primary']];
+    const chosen = await ask('Decline the invitation?', h('p', null, `It is no longer shown to you. If you block ${owner}, further invitations are not shown either.`), choices);
+    if (!chosen) return '';
+    await api.answerInvitation(id, 'declined');
+    if (chosen === 'block') await api.block(owner);
+    return 'declined';
+  };
+
+  if (!mine) {
+    const isOver = ['completed', 'cancelled', 'terminated', 'expired', 'rejected'].includes(now);
+    const accept = async () => { await api.answerInvitation(id, 'accepted'); return 'accepted'; };
+    return isOver ? [] : [reservation.invitation && button('accept', 'Accept', 'primary', accept), button('decline', 'Decline …', '', decline)].filter(Boolean);
+  }
   const isBooked = ['committed', 'active', 'change-requested'].includes(now);
   return [
     now === 'held' && button('commit', 'Commit', 'primary', async () => { await api.commit(id); return 'committed'; }),

@@ -19,7 +19,8 @@ export function badge(word, tone = TONE[word] || 'quiet') {
 }
 
 export function stateBadge(reservation) {
-  const { condition, refused } = reservation;
+  const { condition, refused, invitation } = reservation;
+  if (invitation) return h('span', null, badge(reservation.state), ' ', badge('invitation', 'held'));
   const broken = condition && condition !== 'whole' && !['cancelled', 'completed', 'terminated', 'expired', 'rejected'].includes(reservation.state);
   if (broken) return h('span', null, badge(reservation.state), ' ', badge(condition, 'bad'));
   return refused ? badge(`rejected: ${refused.code}`, 'bad') : badge(reservation.state);

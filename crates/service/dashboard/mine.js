@@ -24,11 +24,12 @@ export function showMine(main) {
   const list = h('div.list', { id: 'bookings' });
   const total = h('span.soft', { id: 'bookings-total', role: 'status' });
   const address = h('section.card', { id: 'address', hidden: true });
+  const blocked = h('p.soft', { id: 'blocked', hidden: true });
   let cursor, number = 0;
   fill(main, h('div.page', null, h('div.page-head', null, h('h1', null, 'My bookings'), total, h('span.spring'),
     h('a.button', { href: 'v1/calendar.ics', id: 'calendar' }, 'Calendar'), state.user && h('button.button', { type: 'button', id: 'calendar-address', onclick: () => showAddress() }, 'Calendar address'),
     h('a.button.primary', { href: '#/timeline' }, 'Ask')),
-  address, holds, h('form.filters', { role: 'search', onsubmit: (event) => { event.preventDefault(); load(); } }, search, states, state.user?.operator && owner), list));
+  address, blocked, holds, h('form.filters', { role: 'search', onsubmit: (event) => { event.preventDefault(); load(); } }, search, states, state.user?.operator && owner), list));
 
   // The address is shown once, when it is made: the service keeps only a digest.
   async function showAddress(made) {
@@ -47,6 +48,13 @@ export function showMine(main) {
     }
   }
 
+  async function showBlocked() {
+    const { users } = state.user ? await api.blocked().catch(() => ({ users: [] })) : { users: [] };
+    const unblock = (user) => async () => { await api.unblock(user); showBlocked(); load(); };
+    blocked.hidden = !users.length;
+    fill(blocked, 'Invitations of these users are not shown: ', users.map((user) => [user, ' ', h('button.button', { type: 'button', 'data-unblock': user, onclick: unblock(user) }, 'Unblock'), ' ']));
+  }
+
   async function load(more) {
     const mine = ++number;
     const text = search.value.trim();
@@ -58,7 +66,8 @@ export function showMine(main) {
       return;
     }
     const wanted = {
-      owner: owner.value === 'all' ? undefined : state.user?.name, state: states.value === 'all' ? undefined : states.value || (owner.value === 'all' ? `held,${OPEN}` : OPEN),
+      // Without an owner the service lists what the user may see: also what others share.
+      owner: owner.value === 'all' || !state.user?.operator ? undefined : state.user.name, state: states.value === 'all' ? undefined : states.value || (owner.value === 'all' ? `held,${OPEN}` : OPEN),
       [isLabel ? 'label' : 'name']: text, limit: 50, cursor: more ? cursor : undefined,
     };
     try {
@@ -89,8 +98,9 @@ export function showMine(main) {
   states.addEventListener('change', () => load());
   owner.addEventListener('change', () => load());
   load();
+  showBlocked();
   const stops = [on('event', (event) => {
-    if (event.kind === 'reset' || event.owner === state.user?.name || owner.value === 'all') later();
+    if (event.kind === 'reset' || event.reservation) later();
   }), on('session', load)];
   return () => {
     clearTimeout(timer);

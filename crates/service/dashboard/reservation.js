@@ -55,7 +55,7 @@ export function showReservation(main, id) {
     const labels = Object.entries(reservation.labels || {}).map(([key, value]) => h('span.label', null, `${key}=${value}`));
     const cost = slots.reduce((sum, slot) => sum + (slot.cost || 0), 0);
     const from = Math.min(...slots.map((slot) => seconds(slot.begin))), until = Math.max(...slots.map((slot) => seconds(slot.end)));
-    const facts = [['Owner', reservation.owner], ['Shared with', (reservation.shared_with || []).join(', ')], ['Priority', reservation.priority], ['Note', reservation.note], ['Labels', labels.length && labels],
+    const facts = [['Owner', reservation.owner], ['Shared with', sharedWith(reservation)], ['Priority', reservation.priority], ['Note', reservation.note], ['Labels', labels.length && labels],
       ['Created', reservation.created && moment(seconds(reservation.created))], ['Cost', cost > 0 && slots.length > 1 && cost.toFixed(2)], ['Version', reservation.version > 1 && String(reservation.version)],
       ['Reason', reservation.refused?.detail], ['Id', h('code', null, reservation.id)]];
     const hold = reservation.state === 'held' && timed(reservation);
@@ -115,6 +115,10 @@ export function showReservation(main, id) {
     clearInterval(clock);
     stop();
   };
+}
+
+function sharedWith({ shared_with: users = [], consents = {} }) {
+  return users.map((user) => (consents[user] === 'accepted' ? user : `${user} (${consents[user] || 'invited'})`)).join(', ');
 }
 
 // All times of the table have seconds, also those at a full minute.

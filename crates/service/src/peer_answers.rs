@@ -98,7 +98,7 @@ fn reservation(shown: &mut Reservation) -> Result<(), Unfit> {
         refused.detail = plain(&refused.detail);
     }
     let Reservation { owner, slots, prepared, jobs, missing, losses, replaced, .. } = shown;
-    let Reservation { description, shared_with, .. } = shown;
+    let Reservation { description, shared_with, consents, .. } = shown;
     name("the owner of a reservation", owner)?;
     at_most("slots", slots.len(), MOST_PARTS)?;
     at_most("prepared slots", prepared.len(), MOST_PARTS)?;
@@ -107,7 +107,9 @@ fn reservation(shown: &mut Reservation) -> Result<(), Unfit> {
     at_most("replacements", replaced.len(), MOST_LISTED)?;
     at_most("jobs", jobs.len(), MOST_JOBS)?;
     at_most("users that it is shared with", shared_with.len(), MOST_SHARED)?;
-    shared_with.iter().try_for_each(|user| name("a user that it is shared with", user))?;
+    at_most("answers to its invitations", consents.len(), MOST_SHARED)?;
+    let users = shared_with.iter().chain(consents.keys());
+    users.into_iter().try_for_each(|user| name("a user that it is shared with", user))?;
     limits::check_description(description)?;
     let was = replaced.iter().map(|Replacement { was, .. }| was);
     slots.iter().chain(prepared.iter()).chain(was).try_for_each(slot)
@@ -242,6 +244,7 @@ mod tests {
             version: 1,
             description: Default::default(),
             shared_with: Default::default(),
+            consents: Default::default(),
             created: None,
             request: None,
         }

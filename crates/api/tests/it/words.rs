@@ -9,9 +9,10 @@ use bookahead_protocol::missing::Missing;
 use bookahead_protocol::problem::{Basis, Blocker, BlockerKind, Impossible, Limit, NotReleased};
 use bookahead_protocol::request::Malformed;
 use bookahead_protocol::{
-    Call, ChangeId, Condition, Constraint, Description, IllegalMove, Impact, JobId, Key, Loss, Lost, Millis,
-    Move, Name, NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Refused, Replacement, Request,
-    Requirement, Reservation, ReservationId, Resource, Slot, State, Test, Tres, Value, Why,
+    Call, ChangeId, Condition, Consent, Consents, Constraint, Description, IllegalMove, Impact, JobId, Key,
+    Loss, Lost, Millis, Move, Name, NewTerms, Objective, Offer, OnLoss, Part, Problem, Rating, Refused,
+    Replacement, Request, Requirement, Reservation, ReservationId, Resource, Slot, State, Test, Tres, Value,
+    Why,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -148,19 +149,26 @@ fn request() -> impl Strategy<Value = Request> {
     ];
     let on_loss = select(vec![OnLoss::Heal, OnLoss::HealAnyTime, OnLoss::Keep, OnLoss::Cancel]);
     let webhook = option::of("https://[a-z]{1,8}/[a-z]{0,8}".prop_map(Into::into));
-    let said = (description(), btree_set(name(), 0..3), any::<bool>());
+    let said = (description(), btree_set(name(), 0..3), consents(), any::<bool>());
     (vec(part(), 0..4), vec(constraint(), 0..4), select(objectives), on_loss, webhook, said).prop_map(
-        |(parts, constraints, objective, on_loss, webhook, (description, shared_with, attract))| Request {
-            parts,
-            constraints,
-            objective,
-            on_loss,
-            webhook,
-            description,
-            shared_with,
-            attract,
+        |(parts, constraints, objective, on_loss, webhook, (description, shared_with, consents, attract))| {
+            Request {
+                parts,
+                constraints,
+                objective,
+                on_loss,
+                webhook,
+                description,
+                shared_with,
+                consents,
+                attract,
+            }
         },
     )
+}
+
+fn consents() -> impl Strategy<Value = Consents> {
+    prop::collection::btree_map(name(), select(vec![Consent::Accepted, Consent::Declined]), 0..3)
 }
 
 fn change() -> impl Strategy<Value = ChangeId> {
@@ -282,9 +290,10 @@ pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
     let by = select(vec![Because::Owner, Because::Operator, Because::Lost]);
     let refused = (name(), any::<String>()).prop_map(|(code, detail)| Refused { code, detail });
     let lost = (vec(loss, 0..3), vec(replacement, 0..3), option::of(by), option::of(refused));
-    let said = (description(), btree_set(name(), 0..3), option::of(time()), option::of(request()));
+    let guests = (btree_set(name(), 0..3), consents());
+    let said = (description(), guests, option::of(time()), option::of(request()));
     (who, rest, lost, said).prop_map(|(who, rest, (losses, replaced, given_up, refused), said)| {
-        let (description, shared_with, created, request) = said;
+        let (description, (shared_with, consents), created, request) = said;
         let (id, owner, state, slots, prepared) = who;
         let (held_for, jobs, missing, condition, version) = rest;
         Reservation {
@@ -304,6 +313,7 @@ pub(crate) fn reservation() -> impl Strategy<Value = Reservation> {
             version,
             description,
             shared_with,
+            consents,
             created,
             request: request.map(Box::new),
         }
@@ -491,6 +501,7 @@ fn too_late_or_wrong() -> impl Strategy<Value = Why> {
         Impossible::JobsOfSeveralParts,
         Impossible::Sharing,
         Impossible::SharingLater,
+        Impossible::InvitationOpen,
     ];
     prop_oneof![
         id().prop_map(Why::Unknown),

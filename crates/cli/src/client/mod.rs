@@ -13,6 +13,7 @@ mod dates;
 pub(crate) mod export;
 mod holding;
 mod ids;
+mod invitation;
 mod list;
 mod logs;
 mod looking;
@@ -60,6 +61,18 @@ pub(crate) enum Command {
     /// Cancel reservations or jobs
     #[command(after_help = EXIT_CODES)]
     Cancel(Box<looking::Arguments>),
+    /// Accept an invitation: a reservation that another user shares with you
+    #[command(after_help = EXIT_CODES)]
+    Accept(Box<invitation::AcceptArguments>),
+    /// Decline an invitation; the reservation is no longer shown to you
+    #[command(after_help = EXIT_CODES)]
+    Decline(Box<invitation::DeclineArguments>),
+    /// Hide the invitations of a user
+    #[command(after_help = EXIT_CODES)]
+    Block(Box<invitation::BlockArguments>),
+    /// Show the invitations of a user again
+    #[command(after_help = EXIT_CODES)]
+    Unblock(Box<invitation::UnblockArguments>),
     /// Show reservations or jobs in detail
     #[command(after_help = EXIT_CODES)]
     Show(Box<looking::ShowArguments>),
@@ -111,6 +124,10 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Change(arguments) => holding::change(arguments),
         Command::Release(arguments) => holding::release(arguments),
         Command::Cancel(arguments) => looking::cancel(arguments),
+        Command::Accept(arguments) => invitation::accept(arguments),
+        Command::Decline(arguments) => invitation::decline(arguments),
+        Command::Block(arguments) => invitation::block(arguments),
+        Command::Unblock(arguments) => invitation::unblock(arguments),
         Command::Show(arguments) => looking::show(arguments),
         Command::List(arguments) => list::run(arguments),
         Command::Watch(arguments) => watch::run(arguments),

@@ -135,7 +135,7 @@ fn state_colour(word: &str) -> Option<&'static str> {
     let first = word.split([' ', ',', ':']).next().unwrap_or("");
     match first {
         _ if word.contains("broken") || word.contains("degraded") => Some(RED),
-        _ if word.contains("batch system") => Some(YELLOW),
+        _ if word.contains("batch system") || word.contains("invitation") => Some(YELLOW),
         "committed" | "active" | "running" | "up" => Some(GREEN),
         "held" | "requested" | "change-requested" | "waiting" | "placing" => Some(YELLOW),
         "rejected" | "terminated" | "lost" | "silent" | "could" | "out" => Some(RED),
@@ -148,6 +148,9 @@ fn state_colour(word: &str) -> Option<&'static str> {
 fn state(reservation: &Reservation, left: impl Fn(FineSeconds) -> i64) -> String {
     if let Some(refused) = &reservation.refused {
         return format!("{}: {}", state_word(reservation.state), refused.code);
+    }
+    if reservation.invitation {
+        return format!("{}, invitation", state_word(reservation.state));
     }
     match reservation.held_for_seconds {
         Some(held) => format!("held for {}", countdown(left(held))),
@@ -210,7 +213,7 @@ pub(crate) fn print_reservation(reservation: &Reservation, session: &Session) ->
     let mut lines =
         described(&reservation.name, &reservation.note, &reservation.labels, &reservation.priority);
     lines.push(("owner", reservation.owner.to_string()));
-    lines.push(("shared with", names(&reservation.shared_with)));
+    lines.push(("shared with", super::invitation::guests(reservation)));
     let jobs = |part: usize| {
         let jobs = reservation.jobs.iter().filter(|job| job.part == part).map(|job| session.short(job.job));
         jobs.collect::<Vec<_>>().join(", ")
@@ -275,10 +278,6 @@ fn described(
     lines.push(("labels", labels.join(", ")));
     lines.push(("priority", priority.clone().unwrap_or_default()));
     lines
-}
-
-fn names(names: &[Name]) -> String {
-    names.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// `64 processors for 2h, between 2026-11-16 09:00 and 18:00`.

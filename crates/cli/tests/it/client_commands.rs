@@ -117,7 +117,7 @@ fn reservations_and_jobs_have_names_notes_and_labels_and_are_shared() {
         "MPI course",
         "room 5",
         "course=mpi",
-        "bob, eve",
+        "bob (invited), eve (invited)",
         "created",
         "asked for",
         "8 processors for 1h",
@@ -172,6 +172,38 @@ fn a_reservation_is_shared_with_the_users_of_a_project() {
         let refused = asking.ends(3, &[&reserve[..], &[project]].concat());
         assert!(refused.err.contains("; you are in: chem, physics"), "{refused:?}");
     }
+}
+
+#[test]
+fn an_invitation_is_marked_accepted_declined_and_blocked() {
+    let asking = Asking::site(SITE);
+    let reserve = |name: &str| {
+        let reserve = ["reserve", "--book", "--capacity", "4", "--duration", "1h", "--until", "+9h"];
+        let booked = asking
+            .document(&[&reserve[..], &["--user", "ada", "--name", name, "--with", "bob,eve"]].concat());
+        booked["id"].as_str().unwrap().to_owned()
+    };
+    let (first, second) = (reserve("course"), reserve("spam"));
+    let listed = |user: &str| asking.ends(0, &["list", "--user", user]).out;
+    assert_eq!(listed("bob").matches("committed, invitation").count(), 2);
+    assert!(asking.ends(0, &["show", &first, "--user", "ada"]).out.contains("bob (invited), eve (invited)"));
+    assert!(!asking.ends(0, &["accept", &first, "--user", "bob"]).out.contains("invitation"));
+    let declined = asking.ends(0, &["decline", &second, "--block", "--user", "bob"]);
+    assert!(
+        declined.err.contains("is declined")
+            && declined.err.contains("invitations of ada are no longer shown")
+    );
+    let third = reserve("more spam");
+    assert!(listed("bob").contains("course") && !listed("bob").contains("spam"));
+    assert_eq!(asking.ends(0, &["block", "--user", "bob"]).out, "ada\n");
+    asking.ends(0, &["unblock", "ada", "--user", "bob"]);
+    assert!(listed("bob").contains("more spam"));
+    assert!(
+        asking.ends(0, &["show", &second, "--user", "ada"]).out.contains("bob (declined), eve (invited)")
+    );
+    // What is only held cannot be answered, and whose it is cannot accept it.
+    asking.ends(3, &["accept", &third, "--user", "ada"]);
+    assert_eq!(asking.document(&["decline", &third, "--user", "eve"])["consents"]["eve"], "declined");
 }
 
 #[test]

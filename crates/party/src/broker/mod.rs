@@ -248,7 +248,8 @@ impl Broker {
         let kind = told_as(event, booking.map(|booking| booking.state))?;
         Some(Notice {
             owner: booking.map(Booking::owner),
-            shared_with: booking.map(|booking| booking.shared_with().clone()).unwrap_or_default(),
+            shared_with: booking.map(|booking| booking.guests().shared_with.clone()).unwrap_or_default(),
+            consents: booking.map(|booking| booking.guests().consents.clone()).unwrap_or_default(),
             state: booking.map(|booking| booking.state),
             version: booking.map(|booking| booking.version),
             because: because(event),

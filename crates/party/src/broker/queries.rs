@@ -34,7 +34,7 @@ impl Queries for Broker {
 
     fn list(&self, now: Moment, filter: &Filter) -> Page {
         let known = self.head.bookings().filter(|booking| booking.asked.is_some());
-        let seen = known.filter(|booking| filter.may_want(&booking.owner(), booking.shared_with()));
+        let seen = known.filter(|booking| filter.may_want(&booking.owner(), booking.guests()));
         filter.page(seen.map(|booking| booking.view(now)))
     }
 
@@ -148,12 +148,13 @@ impl Queries for Broker {
 
 fn block(booking: &Booking, slot: &Slot, missing: Capacity, viewer: &Viewer) -> Block {
     let owner = booking.owner();
-    let seen = viewer.sees_shared(&owner, booking.shared_with());
+    let seen = viewer.sees_shared(&owner, booking.guests());
+    let is_named = seen && !booking.guests().is_invited(&viewer.user);
     Block {
         kind: if booking.state == State::Held { BlockKind::Hold } else { BlockKind::Reservation },
         span: Span { interval: slot.interval, capacity: Capacity(slot.capacity.0 - missing.0) },
         reservation: seen.then_some((booking.id, owner, booking.state)),
-        name: booking.request().and_then(|request| request.description.name.clone()).filter(|_| seen),
+        name: booking.request().and_then(|request| request.description.name.clone()).filter(|_| is_named),
         missing,
     }
 }

@@ -40,7 +40,7 @@ impl Site {
             self.check_attract(new, entry)?;
         }
         let same = match entry {
-            Some(entry) => *entry.shared_with() == request.shared_with,
+            Some(entry) => *entry.guests().shared_with == request.shared_with,
             None => request.shared_with.is_empty(),
         };
         let impossible = match self.options.sharing {
@@ -75,8 +75,11 @@ impl Site {
             return refused("is not known here".into());
         }
         let record = self.owned_job(caller, job)?;
-        if record.job.user != entry.owner && !entry.shared_with().contains(&record.job.user) {
+        if record.job.user != entry.owner && !entry.guests().contains(&record.job.user) {
             return Err(Problem::new(Why::NotJobOwner(job)));
+        }
+        if entry.request.attract && entry.guests().is_invited(&record.job.user) {
+            return Err(Problem::new(Why::Unsupported(Impossible::InvitationOpen)));
         }
         let instead = "cancel it and submit it with the reservation";
         if record.over.is_some() || record.started.is_some() {
@@ -145,5 +148,5 @@ impl Site {
 }
 
 fn may_use(caller: &Caller, entry: &Entry) -> bool {
-    caller.may_use(&entry.owner, entry.shared_with())
+    caller.may_use(&entry.owner, entry.guests())
 }

@@ -273,9 +273,10 @@ impl Site {
             let entry = self.ledger.entry(id)?;
             let held = matches!(entry.state, State::Held | State::Requested);
             let kind = if held { BlockKind::Hold } else { BlockKind::Reservation };
-            let seen = viewer.sees_shared(&entry.owner, entry.shared_with());
+            let seen = viewer.sees_shared(&entry.owner, entry.guests());
             let reservation = seen.then(|| (id, entry.owner.clone(), entry.state));
-            let name = entry.current_request().description.name.clone().filter(|_| seen);
+            let name = entry.current_request().description.name.clone();
+            let name = name.filter(|_| seen && !entry.guests().is_invited(&viewer.user));
             Some(Block { kind, span, reservation, name, missing: entry.missing })
         });
         drawn.collect()
@@ -304,8 +305,7 @@ impl Queries for Site {
     }
 
     fn list(&self, now: Moment, filter: &Filter) -> Page {
-        let seen =
-            self.ledger.entries().filter(|(_, entry)| filter.may_want(&entry.owner, entry.shared_with()));
+        let seen = self.ledger.entries().filter(|(_, entry)| filter.may_want(&entry.owner, entry.guests()));
         filter.page(seen.filter_map(|(id, _)| self.ledger.reservation(now, id)))
     }
 

@@ -36,7 +36,7 @@ impl Site {
         let entry = self.ledger.entry(id);
         // A reservation that the ledger does not have is only released, which needs no owner.
         let owner = entry.map_or_else(|| "".into(), |entry| entry.owner.clone());
-        let shared_with = entry.map(|entry| entry.shared_with().clone()).unwrap_or_default();
+        let shared_with = entry.map(ledger::Entry::let_in).unwrap_or_default();
         let tres = entry.map(ledger::Entry::kept_tres).unwrap_or_default();
         let attract = entry.is_some_and(|entry| entry.request.attract);
         Backing { resource: resource.clone(), id, owner, shared_with, attract, spans, tres, replaces: false }

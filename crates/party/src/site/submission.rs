@@ -113,7 +113,7 @@ impl Site {
     fn resource_for(&self, caller: &Caller, asked: &JobRequest) -> Result<Name, Problem> {
         if let Some(id) = asked.reservation {
             let entry = self.ledger.entry(id).ok_or_else(|| Problem::new(Why::Unknown(id)))?;
-            if !caller.may_use(&entry.owner, entry.shared_with()) {
+            if !caller.may_use(&entry.owner, entry.guests()) {
                 return Err(Problem::new(Why::NotOwner(id)));
             }
             return Ok(entry.resource.clone());

@@ -8,9 +8,9 @@ use crate::life_cycle::{Because, Move, State};
 use crate::message::{Answer, Call, Condition, Loss, Lost, Replacement, Reservation, Slot};
 use crate::problem::{Problem, Why};
 use crate::request::Request;
+use crate::sharing::Guests;
 use bookahead_plan::{Capacity, Seconds, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 
 /// Most answers remembered for one booking. A client repeats a call soon, not after this many others.
 const MOST_ANSWERED: usize = 64;
@@ -375,7 +375,8 @@ impl Booking {
             },
             version: self.version,
             description: self.request().map(|request| request.description.clone()).unwrap_or_default(),
-            shared_with: self.shared_with().clone(),
+            shared_with: self.guests().shared_with.clone(),
+            consents: self.guests().consents.clone(),
             created: self.created.map(Moment::second),
             request: None,
         }
@@ -413,10 +414,9 @@ impl Booking {
         self.asked.as_ref().map_or_else(|| Name::from(""), |asked| asked.caller.user.clone())
     }
 
-    /// Other users that may see it and run jobs in it.
-    pub fn shared_with(&self) -> &BTreeSet<Name> {
-        static NOBODY: BTreeSet<Name> = BTreeSet::new();
-        self.request().map_or(&NOBODY, |request| &request.shared_with)
+    /// The users that it is shared with.
+    pub fn guests(&self) -> Guests<'_> {
+        self.request().map_or(Guests::NONE, Request::guests)
     }
 
     /// Key of the call whose answer the next one replaces.

@@ -8,6 +8,7 @@ use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Call, NewTerms, Slot};
 use crate::problem::{Impossible, Why};
 use crate::request::Request;
+use crate::sharing::merged;
 use crate::tres::Tres;
 use bookahead_plan::{Interval, Seconds, Time};
 
@@ -161,10 +162,11 @@ impl Booking {
         self.request.as_ref().or(self.asked.as_ref().map(|asked| &asked.request))
     }
 
-    /// A new request with the webhook of the current one, which cannot be changed.
-    pub(super) fn with_webhook(&self, request: &Request) -> Box<Request> {
+    /// A new request with the webhook of the current one, which cannot be changed, and with earlier answers of guests.
+    pub(super) fn kept_with(&self, request: &Request) -> Box<Request> {
         let webhook = self.request().and_then(|before| before.webhook.clone());
-        Box::new(Request { webhook, ..request.clone() })
+        let consents = merged(&request.shared_with, self.guests().consents, &request.consents);
+        Box::new(Request { webhook, consents, ..request.clone() })
     }
 
     /// The version counts changes of the description and of sharing, too.
@@ -186,8 +188,7 @@ impl Booking {
         if request.constraints.is_empty() {
             request.constraints.clone_from(&before.constraints);
         }
-        request.webhook.clone_from(&before.webhook);
-        request.has_same_terms(before).then_some(request)
+        request.has_same_terms(before).then(|| *self.kept_with(&request))
     }
 
     pub(super) fn apply_change(&mut self, event: &Event) {

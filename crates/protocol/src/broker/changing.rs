@@ -149,7 +149,7 @@ impl Broker {
         let parts = request.parts.into_iter().zip(before);
         let parts =
             parts.map(|(part, before)| Part { changes: None, resource: before.resource.clone(), ..part });
-        let changed = booking.with_webhook(&Request { parts: parts.collect(), ..request });
+        let changed = booking.kept_with(&Request { parts: parts.collect(), ..request });
         let request = renamed.unwrap_or(*changed);
         let change = match call {
             Call::PrepareChange { change, .. } => change,

@@ -92,7 +92,7 @@ impl Broker {
     /// A booking that the caller may see and run jobs in.
     fn usable(&self, id: ReservationId, caller: &Caller) -> Result<&Booking, Why> {
         let booking = self.bookings.get(&id).filter(|booking| booking.asked.is_some());
-        let booking = booking.filter(|booking| caller.may_use(&booking.owner(), booking.shared_with()));
+        let booking = booking.filter(|booking| caller.may_use(&booking.owner(), booking.guests()));
         booking.map_or_else(|| self.owned(id, caller), Ok)
     }
 
@@ -406,7 +406,7 @@ impl Broker {
                     self.note(Event::Changed { id, part, slot: slot.clone() }, step);
                 }
                 if let Call::Change { request, .. } = call {
-                    let request = self.bookings.get(&id).map(|booking| booking.with_webhook(request));
+                    let request = self.bookings.get(&id).map(|booking| booking.kept_with(request));
                     let changed = request.map(|request| Event::RequestChanged { id, request });
                     changed.into_iter().for_each(|changed| self.note(changed, step));
                 }

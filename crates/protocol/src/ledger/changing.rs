@@ -14,6 +14,7 @@ use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Call, Caller, Envelope, NewTerms};
 use crate::problem::{Impossible, Problem, Why};
 use crate::request::Request;
+use crate::sharing::merged;
 use crate::tres::Tres;
 use bookahead_plan::{Capacity, Interval, Span, Time, placement};
 
@@ -151,14 +152,14 @@ impl Ledger {
             // Only the description or the sharing changes. Searched again, a flexible request might move.
             request.check()?;
             self.check_class(ctx, entry.current_request(), request)?;
-            let (spans, kept) = (entry.spans.clone(), entry.with_webhook(request));
+            let (spans, kept) = (entry.spans.clone(), entry.kept_with(request));
             return Ok(Wanted { spans, extends: true, request: Some(kept) });
         }
         let (resource, roles) = (entry.resource.clone(), ctx.caller.roles.clone());
         // The owner's limits apply, even if an operator makes the change.
         let owner = Caller { user: entry.owner.clone(), roles };
         let wish = self.wish(Context { caller: &owner, ..ctx }, request, true)?;
-        let kept = entry.with_webhook(request);
+        let kept = entry.kept_with(request);
         let wish = Wish { stays_on: Some(resource), ..self.wish_instead(ctx, id, wish)? };
         let best = self.best(&wish)?;
         Ok(Wanted { spans: vec![best.span(&wish.part.wanted)], extends: false, request: Some(kept) })
@@ -196,7 +197,7 @@ impl Ledger {
         request.check()?;
         self.check_class(ctx, entry.current_request(), request)?;
         if request.has_same_terms(entry.current_request()) {
-            let (spans, kept) = (entry.spans.clone(), entry.with_webhook(request));
+            let (spans, kept) = (entry.spans.clone(), entry.kept_with(request));
             return Ok(Wanted { spans, extends: true, request: Some(kept) });
         }
         let [part] = request.parts.as_slice() else {
@@ -223,7 +224,7 @@ impl Ledger {
             return impossible(Impossible::MoreOfActive);
         }
         let spans = until(&lowered(&entry.spans, rest, wanted.capacity), end);
-        let kept = Some(entry.with_webhook(request));
+        let kept = Some(entry.kept_with(request));
         if end > entry.end() {
             return Ok(Wanted { request: kept, ..self.lengthened(ctx, id, &spans, end)? });
         }
@@ -349,9 +350,10 @@ impl Ledger {
 }
 
 impl Entry {
-    /// A new request with the webhook of the original one, which cannot be changed.
-    fn with_webhook(&self, request: &Request) -> Box<Request> {
-        Box::new(Request { webhook: self.request.webhook.clone(), ..request.clone() })
+    /// A new request with the webhook of the original one, which cannot be changed, and with earlier answers of guests.
+    fn kept_with(&self, request: &Request) -> Box<Request> {
+        let consents = merged(&request.shared_with, self.guests().consents, &request.consents);
+        Box::new(Request { webhook: self.request.webhook.clone(), consents, ..request.clone() })
     }
 }
 

@@ -14,6 +14,7 @@ use crate::life_cycle::{IllegalMove, Move, State};
 use crate::message::{Answer, Call, Caller, Condition, Reservation};
 use crate::problem::{Impossible, NotReleased, Problem, Why};
 use crate::request::{Objective, Request};
+use crate::sharing::Consents;
 use bookahead_plan::{Capacity, Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -191,6 +192,9 @@ impl Ledger {
     fn attach(&self, caller: &Caller, id: ReservationId, part: usize, job: JobId) -> Decided {
         let entry = self.usable(id, caller)?;
         only_part(part)?;
+        if entry.request.attract && entry.guests().is_invited(&caller.user) {
+            return Err(Problem::new(Why::Unsupported(Impossible::InvitationOpen)));
+        }
         if entry.state == State::ChangeRequested {
             return Err(entry.busy());
         }
@@ -296,7 +300,7 @@ impl Ledger {
 
     /// A reservation that the caller may see and run jobs in.
     fn usable(&self, id: ReservationId, caller: &Caller) -> Result<&Entry, Problem> {
-        let entry = self.entries.get(&id).filter(|entry| caller.may_use(&entry.owner, entry.shared_with()));
+        let entry = self.entries.get(&id).filter(|entry| caller.may_use(&entry.owner, entry.guests()));
         entry.map_or_else(|| self.owned(id, caller), Ok)
     }
 
@@ -351,6 +355,7 @@ fn rejected(id: ReservationId, owner: Name) -> Reservation {
         version: 0,
         description: Description::default(),
         shared_with: BTreeSet::new(),
+        consents: Consents::new(),
         created: None,
         request: None,
     }

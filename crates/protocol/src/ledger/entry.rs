@@ -11,6 +11,7 @@ use crate::life_cycle::{Because, State};
 use crate::message::{Answer, Caller, Envelope};
 use crate::problem::{Problem, Why};
 use crate::request::Request;
+use crate::sharing::Guests;
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -133,9 +134,14 @@ impl Entry {
         self.changed_to.as_deref().unwrap_or(&self.request)
     }
 
-    /// Other users that may see it and run jobs in it.
-    pub fn shared_with(&self) -> &BTreeSet<Name> {
-        &self.current_request().shared_with
+    /// The users that it is shared with.
+    pub fn guests(&self) -> Guests<'_> {
+        self.current_request().guests()
+    }
+
+    /// The users, besides the owner, that the batch system lets in.
+    pub fn let_in(&self) -> BTreeSet<Name> {
+        self.guests().let_in(self.request.attract)
     }
 
     /// Start of its first span; [`Time::MIN`] without spans.

@@ -326,7 +326,8 @@ impl Ledger {
             refused: None,
             version,
             description: entry.current_request().description.clone(),
-            shared_with: entry.shared_with().clone(),
+            shared_with: entry.current_request().shared_with.clone(),
+            consents: entry.current_request().consents.clone(),
             created: Some(entry.accepted.second()),
             request: None,
         }

@@ -369,7 +369,7 @@ impl History {
                 break;
             }
         }
-        let viewer = Viewer { user: self.party.clone(), sees_all: true };
+        let viewer = Viewer::new(self.party.clone(), true);
         let jobs = party.read(ReadKind::Long, |queries, _| queries.jobs(&viewer));
         let mut waiting = self.waiting();
         waiting.jobs.extend(jobs.iter().map(|job| job.id));

@@ -2,6 +2,7 @@
 //! party types to API types. The entity tag of a reservation begins with its version, so that a change can name the
 //! version it was based on, and ends with a digest of the document. Decides nothing.
 
+use super::invitations::Seen;
 use crate::security::{CHALLENGE, ProviderHealth, ProviderState};
 use crate::thread::NoReply;
 use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -31,13 +32,13 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Serializes a reservation as its owner may see it.
-    pub(super) fn new(mut reservation: Reservation) -> Result<Written, Refusal> {
+    /// Serializes a reservation as its reader may see it.
+    pub(super) fn new(Seen { mut reservation, invitation }: Seen) -> Result<Written, Refusal> {
         let location = format!("/v1/reservations/{}", reservation.id);
         let version = reservation.version;
         let request = reservation.request.take().map(|request| api::Request::try_from(*request));
         let request = request.transpose().map_err(out_of_calendar)?;
-        let mut shown = api::Reservation::try_from(reservation).map_err(out_of_calendar)?;
+        let mut shown = Seen { reservation, invitation }.document()?;
         // Without the request, which only some answers have: all answers about one state have the same tag.
         let without = json(&shown)?;
         let digest = digest(&SHA256, &without);
@@ -48,7 +49,7 @@ impl Written {
     }
 
     pub(super) fn shown(self) -> Response {
-        let mut response = document(StatusCode::OK, self.document);
+        let mut response = json_body(StatusCode::OK, self.document);
         set(&mut response, ETAG, &self.tag);
         response
     }
@@ -67,6 +68,10 @@ impl Written {
         set(&mut response, ETAG, &self.tag);
         response
     }
+}
+
+pub(super) fn document(reservation: Reservation) -> Result<api::Reservation, Refusal> {
+    api::Reservation::try_from(reservation).map_err(out_of_calendar)
 }
 
 /// The reservation in an answer.
@@ -98,12 +103,12 @@ pub(super) fn offers(
 
 /// A document with status 200.
 pub(super) fn written(value: &impl Serialize) -> Result<Response, Refusal> {
-    Ok(document(StatusCode::OK, json(value)?))
+    Ok(json_body(StatusCode::OK, json(value)?))
 }
 
 /// A new document with its path.
 pub(super) fn created(value: &impl Serialize, location: &str) -> Result<Response, Refusal> {
-    let mut response = document(StatusCode::CREATED, json(value)?);
+    let mut response = json_body(StatusCode::CREATED, json(value)?);
     set(&mut response, LOCATION, location);
     Ok(response)
 }
@@ -117,7 +122,7 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
     serde_json::to_vec(value).map_err(|why| Refusal::internal(format!("cannot serialize the answer: {why}")))
 }
 
-fn document(status: StatusCode, document: Vec<u8>) -> Response {
+fn json_body(status: StatusCode, document: Vec<u8>) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], document).into_response()
 }
 

@@ -155,7 +155,7 @@ impl Shared {
         let changed = tokio::task::spawn_blocking(move || change(&lists)).await;
         let changed = changed.map_err(|_| Refusal::internal("a task ended unexpectedly"))?;
         changed.map_err(|why| {
-            if !matches!(why, NotChanged::Full) {
+            if !matches!(why, NotChanged::Full | NotChanged::BlocksTooMany) {
                 tracing::error!(event = "user_list_not_written", "{why}");
             }
             Refusal::new(Code::Unavailable, why.to_string())
@@ -172,6 +172,7 @@ async fn calendar_of(
     let mut filter = Filter {
         owner,
         user,
+        blocked: requester.blocked(),
         states: SHOWN.into_iter().collect(),
         limit: shared.limits.most_page,
         ..Filter::default()
@@ -183,9 +184,9 @@ async fn calendar_of(
         let wanted = Filter { limit: filter.limit.min(MOST_EVENTS - events), ..filter.clone() };
         let seen = shared.read_long(move |queries, now| (queries.list(now, &wanted), now));
         let (page, now) = seen.await?;
-        page.reservations
-            .iter()
-            .for_each(|reservation| event(&mut calendar, &shared.about.name, now, reservation));
+        page.reservations.iter().for_each(|reservation| {
+            event(&mut calendar, &shared.about.name, now, reservation, requester.user());
+        });
         events += page.reservations.len();
         filter.after = page.next;
         if page.next.is_none() || events >= MOST_EVENTS {
@@ -207,7 +208,7 @@ async fn calendar_of(
 }
 
 /// One event per reservation, from its first start to its last end.
-fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reservation) {
+fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reservation, reader: &Name) {
     let begin = reservation.slots.iter().map(|slot| slot.interval.begin).min();
     let end = reservation.slots.iter().map(|slot| slot.interval.end).max();
     let (Some(begin), Some(end)) = (begin.and_then(date_time), end.and_then(date_time)) else { return };
@@ -220,9 +221,15 @@ fn event(calendar: &mut Calendar, party: &Name, now: Moment, reservation: &Reser
     calendar.line("DTEND", &end);
     // Programs may ignore an event with a lower number than the one they have; a version only grows.
     calendar.line("SEQUENCE", &reservation.version.to_string());
-    calendar.line("STATUS", status(reservation.state));
+    let is_invited = reservation.owner != *reader && reservation.guests().is_invited(reader);
+    calendar.line("STATUS", if is_invited { "TENTATIVE" } else { status(reservation.state) });
+    if is_invited {
+        // It does not make the reader busy.
+        calendar.line("TRANSP", "TRANSPARENT");
+    }
     let capacities = || slots.iter().map(summary).collect::<Vec<_>>().join(", ");
     let summary = reservation.description.name.clone().unwrap_or_else(capacities);
+    let summary = if is_invited { format!("Invitation: {summary}") } else { summary };
     calendar.text(
         "SUMMARY",
         &match reservation.condition {
@@ -419,11 +426,12 @@ mod tests {
             version: 3,
             description: Default::default(),
             shared_with: Default::default(),
+            consents: Default::default(),
             created: None,
             request: None,
         };
         let mut calendar = Calendar::begin(&"north".into(), "0.1.0");
-        event(&mut calendar, &"north".into(), Moment::of(Time(nine)), &reservation);
+        event(&mut calendar, &"north".into(), Moment::of(Time(nine)), &reservation, &"ada".into());
         let text = calendar.end();
         for line in [
             "UID:rsv_4f@north",

@@ -81,10 +81,21 @@ impl Shared {
         key: Key,
         call: Call,
     ) -> Result<Answer, Refusal> {
+        self.command_of(requester, requester.caller(), key, call).await
+    }
+
+    /// Executes a call for another user than the requester: a guest answers an invitation in the name of the owner.
+    pub(super) async fn command_of(
+        self: &Arc<Self>,
+        requester: &Requester,
+        caller: Caller,
+        key: Key,
+        call: Call,
+    ) -> Result<Answer, Refusal> {
         if let Some(id) = call.id() {
             requester.is_about(&id);
         }
-        let envelope = Envelope { key, caller: requester.caller(), call };
+        let envelope = Envelope { key, caller, call };
         let (shared, asks) = (self.clone(), requester.clone());
         let answer = self.finish(requester, key, async move {
             let answer = shared.answer(&asks, envelope).await;

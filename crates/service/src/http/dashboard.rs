@@ -127,7 +127,8 @@ async fn view(shared: &Shared, viewer: Identity) -> Option<View> {
     let (from, until) = (api::Timestamp::nearest(now - BEFORE_NOW), api::Timestamp::nearest(now + AFTER_NOW));
     let query =
         api::ScheduleQuery { resource: None, from: Some(from), until: Some(until), pixels: Some(PIXELS) };
-    let requester = Requester::new(viewer, Origin::default(), None);
+    let blocked = shared.authenticator.lists().blocked_by(&viewer.user);
+    let requester = Requester::new(viewer, blocked, Origin::default(), None);
     let schedule = shared.schedule(&requester, query).await.ok()?;
     let (resources, sites) = shared.read(|queries, now| (queries.resources(), queries.sites(now)));
     Some(View {

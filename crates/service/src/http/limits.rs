@@ -7,8 +7,9 @@ use crate::config::{Length, Wrong};
 use crate::security::name::is_visible;
 use bookahead_api::{
     Attach, AttributeValue, CalendarQuery, Change, Code, Commit, Extend, FineSeconds, FinishChange,
-    Heartbeat, Hold, JobsQuery, Labels, ListQuery, OutputQuery, Part, PrepareChange, Probe, Release, Request,
-    Requirement, Reserve, Resource, ScheduleQuery, SignIn, SubmitJob, TrySlot, TypedText, UsageQuery,
+    Heartbeat, Hold, InvitationAnswer, JobsQuery, Labels, ListQuery, OutputQuery, Part, PrepareChange, Probe,
+    Release, Request, Requirement, Reserve, Resource, ScheduleQuery, SignIn, SubmitJob, TrySlot, TypedText,
+    UsageQuery,
 };
 use bookahead_plan::Seconds;
 use bookahead_protocol::request::{MOST_PARTS, MOST_SHARED, most_constraints};
@@ -176,7 +177,7 @@ macro_rules! as_it_is {
     };
 }
 
-as_it_is!(Attach, Release, Extend, FinishChange, OutputQuery);
+as_it_is!(Attach, Release, Extend, FinishChange, InvitationAnswer, OutputQuery);
 
 impl Checked for Commit {
     fn check(&self, _: &Limits) -> Result<(), Refusal> {
@@ -197,8 +198,12 @@ impl Checked for Request {
         at_most("the request", "constraints", self.constraints.len(), MOST_CONSTRAINTS)?;
         let (name, note, labels) = (self.name.clone(), self.note.clone(), self.labels.clone());
         described(&Description { name, note, labels, priority: self.priority.clone() })?;
-        at_most("the request", "users to share with", self.shared_with.len(), MOST_SHARED)?;
-        self.shared_with.iter().try_for_each(shared_with)?;
+        let users = self.shared_with.len().max(self.consents.len());
+        at_most("the request", "users to share with", users, MOST_SHARED)?;
+        self.shared_with
+            .iter()
+            .chain(self.consents.keys())
+            .try_for_each(|user| self::name("a user to share with", user))?;
         self.parts.iter().enumerate().try_for_each(|(at, wanted)| part(at, wanted, limits))
     }
 }
@@ -224,10 +229,6 @@ fn plain_text(what: &str, text: &str) -> Result<(), String> {
     hidden.map_or(Ok(()), |character| {
         Err(format!("{what} contains {}, which cannot be seen; remove it", character.escape_unicode()))
     })
-}
-
-fn shared_with(user: &Name) -> Result<(), Refusal> {
-    name("a user to share with", user)
 }
 
 fn part(at: usize, part: &Part, limits: &Limits) -> Result<(), Refusal> {

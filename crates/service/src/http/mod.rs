@@ -17,6 +17,7 @@ pub(crate) mod epochs;
 mod figures;
 mod flexible;
 mod health;
+mod invitations;
 mod jobs;
 pub(crate) mod limits;
 pub mod listener;

@@ -1,7 +1,9 @@
 //! The routes and their OpenAPI document: both come from the attributes of the handlers, so that every route is
 //! described. Headers and refusals that several routes share are described here.
 
-use super::{Shared, calendar, health, jobs, output, queries, reservations, session, usage, watch};
+use super::{
+    Shared, calendar, health, invitations, jobs, output, queries, reservations, session, usage, watch,
+};
 use bookahead_api as api;
 use bookahead_api::openapi::complete;
 use bookahead_api::problem::MEDIA_TYPE;
@@ -32,6 +34,8 @@ pub(super) fn guarded_routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(reservations::commit))
         .routes(routes!(reservations::attach))
         .routes(routes!(reservations::release))
+        .routes(routes!(invitations::answer_invitation))
+        .routes(routes!(invitations::blocked, invitations::block, invitations::unblock))
         .routes(routes!(watch::one))
         .routes(routes!(watch::everything))
         .routes(routes!(watch::job))

@@ -4,6 +4,7 @@
 //! all others it does not exist.
 
 use super::answer::Refusal;
+use crate::security::Role;
 use bookahead_api as api;
 use bookahead_protocol::{Caller, Name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,8 @@ const PREFIX: &str = "project:";
 /// The users of each project.
 pub type Projects = BTreeMap<Name, BTreeSet<Name>>;
 
-/// Replaces projects by their users, except the one who asks. The protocol bounds their number.
+/// Replaces projects by their users, except the one who asks, and notes the consent of users in a common project with
+/// that one. Answers in the request are believed only from brokers. The protocol bounds the number of users.
 pub(super) fn replace(
     projects: &Projects,
     caller: &Caller,
@@ -32,7 +34,18 @@ pub(super) fn replace(
         }
     }
     request.shared_with = users.into_iter().collect();
+    let is_broker = caller.roles.iter().any(|role| role.as_str() == Role::Broker.word());
+    let answers = std::mem::take(&mut request.consents).into_iter();
+    request.consents = answers.filter(|(user, _)| is_broker && request.shared_with.contains(user)).collect();
+    for user in request.shared_with.iter().filter(|user| are_in_one(projects, &caller.user, user)) {
+        request.consents.entry(user.clone()).or_insert(api::Consent::Accepted);
+    }
     Ok(())
+}
+
+/// Whether two users are in a common project.
+pub(super) fn are_in_one(projects: &Projects, one: &Name, other: &Name) -> bool {
+    projects.values().any(|members| members.contains(one) && members.contains(other))
 }
 
 fn may_name(caller: &Caller, members: &BTreeSet<Name>) -> bool {
@@ -54,6 +67,15 @@ mod tests {
     use super::*;
 
     fn shared_by(user: &str, roles: &[&str], names: &[&str]) -> Result<Vec<Name>, String> {
+        answered_by(user, roles, names, &[]).map(|request| request.shared_with)
+    }
+
+    fn answered_by(
+        user: &str,
+        roles: &[&str],
+        names: &[&str],
+        answered: &[&str],
+    ) -> Result<api::Request, String> {
         let projects = [("chem", &["eve", "ada"][..]), ("physics", &["ada", "bob"]), ("secret", &["eve"])];
         let projects: Projects = projects
             .into_iter()
@@ -61,10 +83,25 @@ mod tests {
             .collect();
         let mut request = api::Request::new(Vec::new(), Vec::new());
         request.shared_with = names.iter().map(|name| Name::from(*name)).collect();
+        request.consents = answered.iter().map(|name| (Name::from(*name), api::Consent::Declined)).collect();
         let caller =
             Caller { user: user.into(), roles: roles.iter().map(|role| Name::from(*role)).collect() };
         replace(&projects, &caller, &mut request).map_err(|refusal| format!("{refusal:?}"))?;
-        Ok(request.shared_with)
+        Ok(request)
+    }
+
+    #[test]
+    fn users_of_a_common_project_have_accepted_and_only_brokers_tell_other_answers() {
+        let consents = |roles: &[&str]| {
+            let request =
+                answered_by("ada", roles, &["zoe", "project:physics", "eve"], &["zoe", "eve", "kim"]);
+            let consents = request.unwrap().consents.into_iter();
+            consents.map(|(user, consent)| (user.to_string(), consent)).collect::<Vec<_>>()
+        };
+        let (accepted, declined) = (api::Consent::Accepted, api::Consent::Declined);
+        assert_eq!(consents(&["user"]), [("bob".into(), accepted), ("eve".into(), accepted)]);
+        let all = [("bob".into(), accepted), ("eve".into(), declined), ("zoe".into(), declined)];
+        assert_eq!(consents(&["broker"]), all, "an answer is stronger than a project");
     }
 
     #[test]

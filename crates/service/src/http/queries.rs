@@ -1,6 +1,7 @@
 //! Queries: lists of reservations, resources, schedules, and the register of sites. Also registration.
 
-use super::answer::{Refusal, out_of_calendar, written};
+use super::answer::{Refusal, written};
+use super::invitations::Seen;
 use super::limits::over_limit;
 use super::listener::{PeerAddress, UNIX};
 use super::openapi::{OfBody, Refused};
@@ -47,8 +48,8 @@ pub(super) async fn list(
     // A page needs a scan of the whole ledger, which would block a worker thread of the runtime.
     let Page { reservations, next, total } =
         shared.read_long(move |queries, now| queries.list(now, &filter)).await?;
-    let reservations = reservations.into_iter().map(api::Reservation::try_from).collect::<Result<_, _>>();
-    let reservations = reservations.map_err(out_of_calendar)?;
+    let seen = reservations.into_iter().map(|reservation| shared.as_seen(&requester, reservation));
+    let reservations = seen.map(Seen::document).collect::<Result<_, _>>()?;
     written(&api::Reservations { reservations, next: next.map(cursor), total: Some(total) })
 }
 
@@ -72,6 +73,7 @@ fn filter(shared: &Shared, requester: &Requester, query: api::ListQuery) -> Resu
         id: query.id,
         owner,
         user,
+        blocked: requester.blocked(),
         name: query.name,
         labels: query.label.unwrap_or_default().0,
         states: query.state.unwrap_or_default().0.into_iter().map(Into::into).collect(),

@@ -23,7 +23,7 @@ use bookahead_api::{Code, Problem, Timestamp, header};
 use bookahead_party::{Origin, Viewer};
 use bookahead_protocol as protocol;
 use bookahead_protocol::{Caller, Name, Why};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,6 +33,8 @@ pub(super) struct Requester(Arc<Inner>);
 
 struct Inner {
     identity: Identity,
+    /// Users whose invitations the caller does not want to see.
+    blocked: Arc<BTreeSet<Name>>,
     origin: Origin,
     line: Option<Arc<Line>>,
 }
@@ -44,8 +46,17 @@ pub(super) struct Changing(pub(super) Requester);
 pub(super) struct Registering(pub(super) Requester);
 
 impl Requester {
-    pub(super) fn new(identity: Identity, origin: Origin, line: Option<Arc<Line>>) -> Requester {
-        Requester(Arc::new(Inner { identity, origin, line }))
+    pub(super) fn new(
+        identity: Identity,
+        blocked: Arc<BTreeSet<Name>>,
+        origin: Origin,
+        line: Option<Arc<Line>>,
+    ) -> Requester {
+        Requester(Arc::new(Inner { identity, blocked, origin, line }))
+    }
+
+    pub(super) fn blocked(&self) -> Arc<BTreeSet<Name>> {
+        self.0.blocked.clone()
     }
 
     pub(super) fn user(&self) -> &Name {
@@ -72,7 +83,7 @@ impl Requester {
     }
 
     pub(super) fn viewer(&self) -> Viewer {
-        self.0.identity.viewer()
+        Viewer { blocked: self.blocked(), ..self.0.identity.viewer() }
     }
 
     /// Owner to filter by. Callers who may not see everything are limited to their own.
@@ -213,8 +224,9 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
     };
     let line = Arc::new(Line::new(&identity, &request));
     let logged = changes(&request).then(|| line.clone());
+    let blocked = shared.authenticator.lists().blocked_by(&identity.user);
     let trace = request.extensions().get::<Traced>().cloned().unwrap_or_default().trace;
-    request.extensions_mut().insert(Requester::new(identity, Origin { trace, via }, logged));
+    request.extensions_mut().insert(Requester::new(identity, blocked, Origin { trace, via }, logged));
     let response = next.run(request).await;
     let told = response.extensions().get::<ToldCode>().map(|told| told.0.as_str());
     // Handlers have noted a more specific outcome, if they know one.

@@ -64,7 +64,7 @@ pub(super) async fn reserve(
     let mut party_key = key.key;
     if !reserve.request.up_to().is_empty() {
         if let Some(made) = shared.made_before(&requester, Call::Show { id }).await {
-            return Ok(Written::new(answer::reservation(made)?)?.created());
+            return Ok(Written::new(shared.as_seen(&requester, answer::reservation(made)?))?.created());
         }
         shared.settle(&requester, &mut reserve.request).await?;
         party_key = key.with_terms(&reserve.request);
@@ -73,7 +73,7 @@ pub(super) async fn reserve(
     projects::replace(&shared.projects, &requester.caller(), &mut reserve.request)?;
     let answer = shared.command(&requester, party_key, reserve.call(id)).await?;
     let reserved = answer::reservation(answer).map_err(|refusal| refusal.for_request(&request))?;
-    Ok(Written::new(reserved)?.created())
+    Ok(Written::new(shared.as_seen(&requester, reserved))?.created())
 }
 
 /// Show one reservation
@@ -103,7 +103,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Answered {
     let answer = shared.show(&requester, Call::Show { id }).await?;
-    let written = Written::new(answer::reservation(answer)?)?;
+    let written = Written::new(shared.as_seen(&requester, answer::reservation(answer)?))?;
     let known = has_already(&headers, &written.tag)?;
     Ok(if known { written.not_modified() } else { written.shown() })
 }
@@ -284,7 +284,7 @@ impl Command<ReservationId> {
     /// Executes a change and returns the reservation.
     async fn change(self, call: Call) -> Answered {
         let answer = self.shared.command(&self.requester, self.key, call).await?;
-        Ok(Written::new(answer::reservation(answer)?)?.shown())
+        Ok(Written::new(self.shared.as_seen(&self.requester, answer::reservation(answer)?))?.shown())
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn everything(
     let seen = last_seen(&headers)?;
     let begun = shared.begin_watching(seen);
     let first = begun.anew.then(|| Line::reset(&shared, begun.up_to)).transpose()?;
-    Ok(begun.go_on(&shared, place, seen, first, Sees::Viewer(requester.viewer())))
+    Ok(begun.go_on(&shared, (place, requester.user()), seen, first, Sees::Viewer(requester.viewer())))
 }
 
 /// Watch one reservation
@@ -99,7 +99,7 @@ pub(super) async fn one(
         },
         None => Some(Line::state(&shared, begun.up_to, &shown)?),
     };
-    Ok(begun.go_on(&shared, place, seen, first, Sees::One(shown.id)))
+    Ok(begun.go_on(&shared, (place, requester.user()), seen, first, Sees::One(shown.id)))
 }
 
 /// Watch one job
@@ -132,7 +132,7 @@ pub(super) async fn job(
     let goes_on = seen.is_some() && !begun.anew;
     begun.anew |= !goes_on;
     let first = (!goes_on).then(|| Line::job_state(&shared, begun.up_to, &job)).transpose()?;
-    Ok(begun.go_on(&shared, place, seen, first, Sees::Job(id)))
+    Ok(begun.go_on(&shared, (place, requester.user()), seen, first, Sees::Job(id)))
 }
 
 enum Sees {
@@ -147,7 +147,7 @@ impl Sees {
     fn sees(&self, notice: &Notice) -> bool {
         match self {
             Sees::Viewer(viewer) => match &notice.owner {
-                Some(owner) => viewer.sees_shared(owner, &notice.shared_with),
+                Some(owner) => viewer.sees_shared(owner, notice.guests()),
                 None => viewer.sees_all,
             },
             Sees::One(id) => notice.id == Some(*id),
@@ -179,7 +179,7 @@ impl Begun {
     fn go_on(
         self,
         shared: &Arc<Shared>,
-        place: Place<Name>,
+        (place, user): (Place<Name>, &Name),
         seen: Option<u64>,
         first: Option<Line>,
         sees: Sees,
@@ -189,7 +189,8 @@ impl Begun {
         // `reset` or `state` first.
         let from = (!self.anew).then(|| seen.unwrap_or(self.up_to));
         let Watching { missed, receiver, .. } = self.watching;
-        Watcher { shared: shared.clone(), sees, after, from }.begin(place, first, missed, receiver)
+        Watcher { shared: shared.clone(), user: user.clone(), sees, after, from }
+            .begin(place, first, missed, receiver)
     }
 }
 
@@ -246,6 +247,8 @@ const WAITING: usize = 16;
 
 struct Watcher {
     shared: Arc<Shared>,
+    /// Who watches.
+    user: Name,
     sees: Sees,
     /// The client knows all events up to this one.
     after: u64,
@@ -286,8 +289,11 @@ impl Line {
         }))
     }
 
-    fn happened(numbered: &Numbered) -> Result<Line, Refusal> {
-        numbered.event().map(|event| Line::of(&event)).map_err(out_of_calendar)
+    fn happened(numbered: &Numbered, user: &Name) -> Result<Line, Refusal> {
+        let event = numbered.event().map_err(out_of_calendar)?;
+        let notice = &numbered.notice;
+        let invitation = notice.owner.as_ref() != Some(user) && notice.guests().is_invited(user);
+        Ok(Line::of(&api::Event { invitation, ..event }))
     }
 
     fn of(event: &api::Event) -> Line {
@@ -372,7 +378,7 @@ impl Watcher {
         sender: &mpsc::Sender<Bytes>,
     ) -> Result<(), mpsc::error::SendError<Bytes>> {
         let news = numbered.sequence > self.after && self.sees.sees(&numbered.notice);
-        match Line::happened(&numbered) {
+        match Line::happened(&numbered, &self.user) {
             Ok(Line(line)) if news => sender.send(line).await,
             _ => Ok(()),
         }

@@ -75,6 +75,6 @@ impl Identity {
     /// The viewer for queries.
     pub fn viewer(&self) -> Viewer {
         let sees_all = self.roles.contains(&Role::Operator) || self.roles.contains(&Role::Reader);
-        Viewer { user: self.user.clone(), sees_all }
+        Viewer::new(self.user.clone(), sees_all)
     }
 }

@@ -1,5 +1,5 @@
-//! What users have decided about their own access, and operators for them: sign-outs that ended all tokens until then,
-//! and secret addresses of calendars. Small lists that outlive a restart and a take-over.
+//! What users have decided for themselves: sign-outs that ended all tokens until then, secret addresses of calendars, and
+//! users whose invitations they do not want. Small lists that outlive a restart and a take-over.
 
 use crate::journal::{Lease, Store};
 use crate::state_file::StateFile;
@@ -10,7 +10,7 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -19,6 +19,10 @@ use thiserror::Error;
 
 /// Most users in one list. A full list has about 1 MB, which is written with each change.
 const MOST_USERS: usize = 10_000;
+
+/// Most users that one user blocks: more than anybody is invited by. All users together block at most [`MOST_USERS`],
+/// so that this list is not larger than the others.
+const MOST_BLOCKED: usize = 100;
 
 /// Length of the secret in the address of a calendar: 256 bits cannot be guessed.
 const SECRET_BYTES: usize = 32;
@@ -36,6 +40,8 @@ pub(crate) struct UserList<V> {
 pub(crate) enum NotChanged {
     #[error("the list has {MOST} users, the most it can have; ask the operator of this service", MOST = MOST_USERS)]
     Full,
+    #[error("you have blocked {MOST} users, the most that is possible; unblock one first", MOST = MOST_BLOCKED)]
+    BlocksTooMany,
     #[error("cannot write {file}: {why}")]
     Unwritable { file: String, why: String },
     #[error("the system provides no random numbers")]
@@ -99,6 +105,8 @@ pub(crate) struct UserLists {
     /// Until when tokens are ended, in seconds since 1970.
     sign_outs: UserList<i64>,
     feeds: UserList<Feed>,
+    /// The users that each user has blocked.
+    blocks: UserList<Arc<BTreeSet<Name>>>,
 }
 
 impl UserLists {
@@ -110,7 +118,8 @@ impl UserLists {
     ) -> io::Result<UserLists> {
         let sign_outs = UserList::open(StateFile::new("sign-outs.json", whose, state, journal))?;
         let feeds = UserList::open(StateFile::new("calendar-addresses.json", whose, state, journal))?;
-        Ok(UserLists { sign_outs, feeds })
+        let blocks = UserList::open(StateFile::new("blocked-users.json", whose, state, journal))?;
+        Ok(UserLists { sign_outs, feeds, blocks })
     }
 
     /// Empty lists that are kept nowhere.
@@ -118,7 +127,7 @@ impl UserLists {
         fn list<V>() -> UserList<V> {
             UserList { file: StateFile::Memory, known: RwLock::default(), writing: Mutex::default() }
         }
-        UserLists { sign_outs: list(), feeds: list() }
+        UserLists { sign_outs: list(), feeds: list(), blocks: list() }
     }
 
     /// Ends all sessions and tokens of a user that were issued up to now. Blocks.
@@ -151,6 +160,36 @@ impl UserLists {
     /// When the address of a user's calendar was made, if there is one.
     pub(crate) fn feed_made(&self, user: &Name) -> Option<i64> {
         self.feeds.known().get(user).map(|feed| feed.made)
+    }
+
+    /// The users whose invitations this user does not want.
+    pub(crate) fn blocked_by(&self, user: &Name) -> Arc<BTreeSet<Name>> {
+        self.blocks.known().get(user).cloned().unwrap_or_default()
+    }
+
+    /// Hides the invitations of `other` from `user`. Blocks.
+    pub(crate) fn block(&self, user: &Name, other: &Name) -> Result<(), NotChanged> {
+        let mut blocked = BTreeSet::clone(&self.blocked_by(user));
+        if blocked.contains(other) {
+            return Ok(());
+        }
+        if blocked.len() >= MOST_BLOCKED {
+            return Err(NotChanged::BlocksTooMany);
+        }
+        if self.blocks.known().values().map(|blocked| blocked.len()).sum::<usize>() >= MOST_USERS {
+            return Err(NotChanged::Full);
+        }
+        blocked.insert(other.clone());
+        self.blocks.set(user, Some(Arc::new(blocked)))
+    }
+
+    /// Shows the invitations of `other` to `user` again. Blocks.
+    pub(crate) fn unblock(&self, user: &Name, other: &Name) -> Result<(), NotChanged> {
+        let mut blocked = BTreeSet::clone(&self.blocked_by(user));
+        if !blocked.remove(other) {
+            return Ok(());
+        }
+        self.blocks.set(user, Some(Arc::new(blocked)).filter(|blocked| !blocked.is_empty()))
     }
 
     /// The user whose calendar has this secret in its address.
@@ -218,6 +257,29 @@ mod tests {
             assert_eq!(again.has_ended(&ada, issued), ended, "{issued:?}");
         }
         assert!(!again.has_ended(&"eve".into(), None));
+    }
+
+    #[test]
+    fn blocked_users_are_remembered_and_their_number_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let [ada, eve, bob] = ["ada", "eve", "bob"].map(Name::from);
+        let first = lists(folder.path());
+        first.block(&ada, &eve).unwrap();
+        first.block(&ada, &eve).unwrap();
+        first.block(&ada, &bob).unwrap();
+        first.unblock(&ada, &bob).unwrap();
+        first.unblock(&eve, &ada).unwrap();
+        let again = lists(folder.path());
+        assert_eq!(*again.blocked_by(&ada), [eve.clone()].into());
+        assert!(again.blocked_by(&eve).is_empty());
+        for number in 1..MOST_BLOCKED {
+            again.block(&ada, &format!("user{number}").into()).unwrap();
+        }
+        assert!(matches!(again.block(&ada, &bob), Err(NotChanged::BlocksTooMany)));
+        again.block(&ada, &eve).unwrap();
+        again.block(&bob, &eve).unwrap();
+        again.unblock(&bob, &eve).unwrap();
+        assert!(!again.blocks.known().contains_key(&bob), "an empty list is not kept");
     }
 
     #[test]

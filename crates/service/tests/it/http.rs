@@ -108,7 +108,7 @@ impl North {
             look_every,
             outbox: None,
             outputs: JobOutputs::None,
-            projects: Default::default(),
+            projects: [("physics".into(), ["ada", "kim"].map(Into::into).into())].into(),
             epochs: Default::default(),
         };
         let router = router(served, stop.clone());

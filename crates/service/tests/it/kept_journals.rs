@@ -284,7 +284,7 @@ fn shown<P: Party>(party: &P, now: i64) -> Value {
     // The builds that wrote them listed by id, and did not show these.
     all.sort_by_key(|reservation| reservation.id);
     all.iter_mut().for_each(|reservation| (reservation.created, reservation.refused) = (None, None));
-    let viewer = Viewer { user: "ada".into(), sees_all: true };
+    let viewer = Viewer::new("ada", true);
     let counts: BTreeMap<&str, usize> =
         party.counts().iter().map(|(state, count)| (state.word(), *count)).collect();
     json!({ "reservations": all, "jobs": party.jobs(&viewer), "counts": counts })

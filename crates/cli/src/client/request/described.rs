@@ -152,6 +152,7 @@ impl Described {
             labels,
             priority: self.priority.clone(),
             shared_with,
+            consents: Default::default(),
             attract: self.attract,
         };
         // The same check as on the server, so that a contradiction is reported before anything is sent.

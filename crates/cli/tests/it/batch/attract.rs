@@ -5,6 +5,8 @@ use super::cluster::Cluster;
 use crate::services::asking::{Asker, book, new_id, now, part, soon, together};
 use crate::services::grid::Grid;
 use crate::services::runtime;
+use bookahead_api::Consent;
+use bookahead_client::{Client, Options};
 use bookahead_plan::Seconds;
 use bookahead_protocol::problem::{Impossible, Why};
 use bookahead_protocol::{Call, Request, Reservation, State};
@@ -83,6 +85,48 @@ fn plain_jobs_and_an_array_of_the_owner_run_in_a_reservation_that_attracts_and_t
         });
         grid.check_journals();
     });
+}
+
+#[test]
+fn plain_jobs_of_a_guest_are_attracted_only_after_the_guest_has_accepted() {
+    runtime().block_on(async {
+        let cluster = Cluster::of(2, 2);
+        cluster.open_to_others();
+        let mut grid = Grid::new();
+        let as_users = "become = [\"runuser\", \"-u\", \"{user}\", \"--\"]\nattract = true\n";
+        let accounts = format!("accounts = {{ ada = \"{ADA}\", bob = \"{BOB}\" }}\n");
+        let site = cluster.site("north", &format!("{as_users}{accounts}"), "");
+        grid.start("site", "north", &site, None).await;
+        let ada = grid.asker("north");
+        let request =
+            Request { attract: true, shared_with: ["bob".into()].into(), ..together(vec![soon(4, 300)]) };
+        let booked = ada.get(book(new_id(), request)).await;
+        let name = cluster.one_for("north", booked.id).name;
+        let users = || cluster.tell(&["scontrol", "-o", "show", "res", &name]);
+        assert!(users().contains(&format!(" Users={ADA} ")), "{}", users());
+        cluster.submit_as(BOB, 1, 4);
+        until(|| match is_active(&cluster, &name) {
+            true => Ok(()),
+            false => Err(users()),
+        });
+        let waits = jobs(&cluster);
+        assert!(waits.iter().all(|job| job[2] == "PENDING" && job[3] == "(null)"), "{waits:?}");
+        let options = Options { user: Some("bob".into()), roles: vec!["user".into()], ..Options::default() };
+        let bob = Client::new(&grid.of("north").url(), options).unwrap();
+        let accepted = bob.answer_invitation(booked.id, Consent::Accepted).await.unwrap();
+        assert!(!accepted.invitation && accepted.version > booked.version);
+        until(|| {
+            let jobs = jobs(&cluster);
+            let inside = jobs.iter().all(|job| job[2] == "RUNNING" && job[3] == name);
+            if inside { Ok(()) } else { Err(format!("{jobs:?} {}", users())) }
+        });
+        grid.check_journals();
+    });
+}
+
+/// Whether a reservation of Slurm has begun.
+fn is_active(cluster: &Cluster, name: &str) -> bool {
+    cluster.tell(&["scontrol", "-o", "show", "res", name]).contains("State=ACTIVE")
 }
 
 #[test]

@@ -118,8 +118,11 @@ fn standing<'a>(
 ) -> Result<&'a Booking, Why> {
     // Without a request it was cancelled before it was received, and has no owner or parts.
     let booking = booking.filter(|booking| booking.asked.is_some()).ok_or(Why::Unknown(id))?;
-    if !caller.may_use(&booking.owner(), booking.shared_with()) {
+    if !caller.may_use(&booking.owner(), booking.guests()) {
         return Err(Why::NotOwner(id));
+    }
+    if booking.request().is_some_and(|request| request.attract) && booking.guests().is_invited(&caller.user) {
+        return Err(Why::Unsupported(Impossible::InvitationOpen));
     }
     if matches!(booking.state, State::Requested | State::Held | State::Rejected) {
         return Err(Why::Unsupported(Impossible::JobsOfAHold));

@@ -73,6 +73,7 @@ pub(super) fn granted(site: &Name, envelope: &Envelope) -> Answer {
         version: 1,
         description: Default::default(),
         shared_with: Default::default(),
+        consents: Default::default(),
         created: None,
         request: None,
     })
@@ -177,7 +178,7 @@ fn what_is_only_tried_takes_no_room_in_schedules() {
     let mut desk = Desk::with(&["north"]);
     desk.call(0, 1, reserve(ID));
     grant(&mut desk, 10);
-    let viewer = Viewer { user: name("ada"), sees_all: false };
+    let viewer = Viewer::new(name("ada"), false);
     let blocks = |desk: &Desk, viewer: &Viewer| {
         let schedule = desk.broker.schedule(Moment(0), viewer, &WINDOW, None);
         assert_eq!((schedule.len(), schedule[0].resource.as_str()), (1, "north/cluster"));
@@ -189,7 +190,7 @@ fn what_is_only_tried_takes_no_room_in_schedules() {
     let [block] = &blocks(&desk, &viewer)[..] else { panic!() };
     assert_eq!((block.kind, block.span.capacity), (BlockKind::Hold, Capacity(4)));
     assert_eq!(block.reservation, Some((ID, name("ada"), State::Held)));
-    let other = Viewer { user: name("bob"), sees_all: false };
+    let other = Viewer::new(name("bob"), false);
     assert_eq!(blocks(&desk, &other)[0].reservation, None);
     assert!(desk.broker.schedule(Moment(0), &viewer, &WINDOW, Some(&name("other"))).is_empty());
 }

@@ -290,7 +290,7 @@ fn a_copy_for_readers_shows_what_the_broker_shows() {
     let mut desk = Desk::with(&["north", "south"]);
     let mut reader = desk.broker.read_copy();
     let mut facts = desk.broker.facts().0;
-    let viewer = Viewer { user: name("ada"), sees_all: false };
+    let viewer = Viewer::new(name("ada"), false);
     let script: [(i64, &str, Ask, JobWord, Option<i64>); 4] = [
         (100, "north", Ask::Submit, JobWord::Waiting, None),
         (200, "south", Ask::Submit, JobWord::Claiming, None),
@@ -312,7 +312,7 @@ fn a_copy_for_readers_shows_what_the_broker_shows() {
         assert_eq!(reader.jobs(&viewer), desk.broker.jobs(&viewer));
     }
     assert_eq!(reader.job(ID).unwrap().state, JobWord::Done);
-    assert!(reader.jobs(&Viewer { user: name("bob"), sees_all: false }).is_empty());
+    assert!(reader.jobs(&Viewer::new(name("bob"), false)).is_empty());
     // Old jobs are dropped there too.
     let mut reader = desk.broker.read_copy();
     let elsewhere = JobRequest { resource: Some(name("nowhere")), ..flooded() };

@@ -60,6 +60,7 @@ fn granted(site: &str, envelope: &Envelope, begin: i64) -> Answer {
         version: 1,
         description: Default::default(),
         shared_with: Default::default(),
+        consents: Default::default(),
         created: None,
         request: None,
     })

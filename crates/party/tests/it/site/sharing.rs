@@ -5,9 +5,11 @@ use bookahead_party::schedule::ScheduleWindow;
 use bookahead_party::{Attracting, BatchOrder, Filter, Input, OrderId, Origin, Queries, Sharing, Viewer};
 use bookahead_plan::{Interval, Time};
 use bookahead_protocol::{
-    Call, Caller, Description, Envelope, JobId, Key, Millis, Moment, Name, Request, Reservation,
-    ReservationId,
+    Call, Caller, Consent, Consents, Description, Envelope, JobId, Key, Millis, Moment, Name, Request,
+    Reservation, ReservationId,
 };
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 fn described(call: Call, name: &str, users: &[&str]) -> Call {
     let Call::Reserve { id, request, hold_for, book } = call else { unreachable!() };
@@ -66,7 +68,7 @@ fn a_shared_reservation_is_seen_in_schedules_and_notices_and_used_by_others() {
     let out = desk.call(0, 1, described(book(1, 100, true), "course", &["bob"]));
     assert!(out.notices.iter().all(|(_, notice)| notice.shared_with.contains(&Name::from("bob"))));
     let named = |user: &str| {
-        let viewer = Viewer { user: user.into(), sees_all: false };
+        let viewer = Viewer::new(user, false);
         let window = ScheduleWindow { interval: Interval::new(Time(0), Time(1_000)), pixels: None };
         desk.site.schedule(Moment(0), &viewer, &window, None)[0].blocks[0].reservation.is_some()
     };
@@ -137,6 +139,76 @@ fn a_batch_system_that_cannot_share_refuses_it() {
     let other = change_of(described(book(1, 200, true), "course", &[]));
     assert_eq!(words(&desk.call(0, 3, other)), ["unsupported"]);
     assert_eq!(ada().user.as_str(), "ada");
+}
+
+#[test]
+fn a_reservation_that_attracts_lets_in_only_guests_who_accepted() {
+    let mut desk = Desk::new(Some(Millis::seconds(60))).attracting(Attracting::Allowed);
+    let order = look(&desk.start(0));
+    desk.looked(0, order, &[]);
+    let booked = || attracting(described(book(1, 100, true), "course", &["bob", "eve", "kim"]));
+    let orders = shared(&desk.call(0, 1, booked()).batch);
+    assert!(orders[0].1.is_empty(), "nobody was asked yet");
+    assert_eq!(words(&desk.kept(1, orders[0].0, 1)), ["committed"]);
+    let consents: Consents = [("bob".into(), Consent::Accepted), ("kim".into(), Consent::Declined)].into();
+    let Call::Change { id, version, request } = change_of(booked()) else { unreachable!() };
+    let answered = Call::Change { id, version, request: Request { consents, ..request } };
+    let orders = shared(&desk.call(2, 2, answered).batch);
+    assert_eq!(orders[0].1, ["bob"]);
+    desk.kept(3, orders[0].0, 1);
+    let attach = |job| Call::Attach { id: ReservationId(1), part: 0, job: JobId(job) };
+    let mut submits = |user: &str, id| {
+        let call = desk.next_call();
+        let mut job = None;
+        desk.submit_with(4, JobId(99), |asked| {
+            asked.reservation = Some(ReservationId(1));
+            job = Some(asked.clone());
+        });
+        let caller = Caller { user: user.into(), roles: Vec::new() };
+        let (job, origin) = (Box::new(job.unwrap()), Origin::default());
+        let out = desk.step(4, Input::Submit { call, caller, key: Key(id), id: JobId(id), job, origin });
+        out.batch.iter().any(|order| matches!(order, BatchOrder::Submit { .. }))
+    };
+    assert_eq!((submits("bob", 11), submits("eve", 12), submits("kim", 13)), (true, false, false));
+    assert_eq!(words(&as_user(&mut desk, "eve", attach(11))), ["unsupported"]);
+    let order = look(&desk.restart(5));
+    let out = desk.looked(5, order, &[(1, vec![span(100, 110, 4)])]);
+    assert_eq!(shared(&out.batch)[0].1, ["bob"], "also after a restart");
+}
+
+#[test]
+fn invitations_of_blocked_users_are_not_shown_and_accepted_ones_are() {
+    let mut desk = Desk::new(None);
+    desk.start(0);
+    for (id, consents) in [
+        (1, Consents::new()),
+        (2, [("bob".into(), Consent::Accepted)].into()),
+        (3, [("bob".into(), Consent::Declined)].into()),
+    ] {
+        let Call::Reserve { id, request, hold_for, book } =
+            described(book(id, 100, true), "course", &["bob"])
+        else {
+            unreachable!()
+        };
+        desk.call(0, id.0, Call::Reserve { id, request: Request { consents, ..request }, hold_for, book });
+    }
+    let seen = |blocked: &[&str]| {
+        let blocked: Arc<BTreeSet<Name>> = Arc::new(blocked.iter().map(|user| Name::from(*user)).collect());
+        let viewer = Viewer { blocked: blocked.clone(), ..Viewer::new("bob", false) };
+        let window = ScheduleWindow { interval: Interval::new(Time(0), Time(1_000)), pixels: None };
+        let blocks = &desk.site.schedule(Moment(0), &viewer, &window, None)[0].blocks;
+        let drawn =
+            blocks.iter().filter_map(|block| Some((block.reservation.as_ref()?.0.0, block.name.is_some())));
+        let filter = Filter { user: Some("bob".into()), blocked, limit: 9, ..Filter::default() };
+        (drawn.collect::<BTreeSet<_>>(), ids(&desk.site.list(Moment(0), &filter).reservations))
+    };
+    assert_eq!(
+        seen(&[]),
+        ([(1, false), (2, true)].into(), vec![1, 2]),
+        "an invitation has no name in the picture"
+    );
+    assert_eq!(seen(&["ada"]), ([(2, true)].into(), vec![2]));
+    assert_eq!(seen(&["eve"]).1, [1, 2]);
 }
 
 fn attracting(call: Call) -> Call {

@@ -98,6 +98,7 @@ impl PlainSite {
             version: 0,
             description: Default::default(),
             shared_with: Default::default(),
+            consents: Default::default(),
             created: None,
             request: None,
         };
@@ -136,6 +137,7 @@ impl PlainSite {
             version: 0,
             description: Default::default(),
             shared_with: Default::default(),
+            consents: Default::default(),
             created: None,
             request: None,
         };

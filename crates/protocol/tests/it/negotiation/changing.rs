@@ -4,8 +4,8 @@
 use super::town::{Town, name, part, reservation, together, why};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use bookahead_protocol::{
-    Answer, Call, ChangeId, Condition, Constraint, Description, Lost, Millis, NewTerms, Request, Reservation,
-    ReservationId, State, Why,
+    Answer, Call, ChangeId, Condition, Consent, Constraint, Description, Lost, Millis, NewTerms, Request,
+    Reservation, ReservationId, State, Why,
 };
 
 const ID: ReservationId = ReservationId(1);
@@ -369,6 +369,43 @@ fn a_name_is_passed_on_to_all_sites_and_a_new_one_moves_nothing() {
     assert_eq!(names_at_sites(&town), [Some("third".to_owned()), Some("third".to_owned())]);
 }
 
+/// Bob's answers at the sites.
+fn consents_at_sites(town: &Town) -> Vec<Option<Consent>> {
+    let entries = SITES.iter().flat_map(|site| town.sites[&name(site)].entries());
+    entries.map(|(_, entry)| entry.guests().consents.get(&name("bob")).copied()).collect()
+}
+
+#[test]
+fn the_answer_to_an_invitation_stays_and_reaches_sites_where_the_booking_attracts_jobs() {
+    for attract in [false, true] {
+        let mut town = Town::new();
+        SITES.iter().for_each(|site| town.cluster(site, 8));
+        town.broker("broker", &SITES);
+        let request = || Request { attract, ..named("course", pair(300, 900)) };
+        let booked = reservation(town.reserve("broker", 1, request(), true));
+        assert!(booked.guests().is_invited(&name("bob")) && booked.guests().contains(&name("bob")));
+        let answered = |consent| Request { consents: [(name("bob"), consent)].into(), ..request() };
+        let accepted = reservation(town.call("broker", change(answered(Consent::Accepted))));
+        assert_eq!(intervals(&accepted), intervals(&booked));
+        assert!(accepted.version > booked.version && !accepted.guests().is_invited(&name("bob")));
+        let told = attract.then_some(Consent::Accepted);
+        assert_eq!(consents_at_sites(&town), [told, told]);
+        // A change by the owner, whose program may know nothing of answers.
+        let moved = Request { attract, ..named("moved", pair(500, 600)) };
+        let moved = reservation(town.call("broker", change(moved)));
+        assert_eq!((intervals(&moved)[0], &moved.consents), (interval(500, 600), &accepted.consents));
+        assert_eq!(consents_at_sites(&town), [told, told]);
+        let again =
+            Request { consents: [(name("bob"), Consent::Declined)].into(), ..named("moved", pair(500, 600)) };
+        let declined = reservation(town.call("broker", change(Request { attract, ..again })));
+        assert!(!declined.guests().contains(&name("bob")) && declined.shared_with.contains(&name("bob")));
+        let alone = Request { shared_with: Default::default(), attract, ..named("moved", pair(500, 600)) };
+        let alone = reservation(town.call("broker", change(alone)));
+        assert!(alone.consents.is_empty(), "an answer without an invitation");
+        assert!(town.head("broker").is_settled());
+    }
+}
+
 #[test]
 fn the_only_part_of_a_booking_gets_a_new_name_and_stays_where_it_is() {
     let mut town = Town::new();
@@ -386,7 +423,7 @@ fn the_only_part_of_a_booking_gets_a_new_name_and_stays_where_it_is() {
     assert_eq!(renamed.description.name.as_deref(), Some("second"));
     let entries: Vec<_> = town.sites[&name("north")].entries().filter(|(_, entry)| entry.is_live()).collect();
     assert_eq!(entries[0].1.current_request().description.name.as_deref(), Some("second"));
-    assert!(entries[0].1.shared_with().contains(&name("bob")));
+    assert!(entries[0].1.guests().contains(&name("bob")));
     let maker = 7;
     town.restart("broker", &["north"], maker);
     assert_eq!(shown(&mut town, "broker").description.name.as_deref(), Some("second"));

@@ -147,6 +147,7 @@ fn held(id: ReservationId, state: State, call: &Outgoing) -> Answer {
         version: 1,
         description: Default::default(),
         shared_with: Default::default(),
+        consents: Default::default(),
         created: None,
         request: None,
     })

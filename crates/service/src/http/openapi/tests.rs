@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The routes that there are.
-const ROUTES: [(&str, &[&str]); 34] = [
+const ROUTES: [(&str, &[&str]); 36] = [
     ("/docs", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.json", &["get"]),
+    ("/v1/blocked-users", &["delete", "get", "put"]),
     ("/v1/calendar-address", &["delete", "get", "post"]),
     ("/v1/calendar.ics", &["get"]),
     ("/v1/calendars/{address}", &["get"]),
@@ -30,6 +31,7 @@ const ROUTES: [(&str, &[&str]); 34] = [
     ("/v1/reservations/{id}/finish", &["post"]),
     ("/v1/reservations/{id}/history", &["get"]),
     ("/v1/reservations/{id}/hold", &["post"]),
+    ("/v1/reservations/{id}/invitation", &["post"]),
     ("/v1/reservations/{id}/jobs", &["post"]),
     ("/v1/reservations/{id}/prepare", &["post"]),
     ("/v1/reservations/{id}/release", &["post"]),

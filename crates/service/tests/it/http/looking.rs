@@ -3,6 +3,7 @@
 use super::{North, Wire, ahead, request, reserve};
 use bookahead_service::security::Role;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_come_in_pages_that_leave_nothing_out() {
@@ -144,6 +145,115 @@ async fn other_users_see_a_shared_reservation_and_cannot_change_it() {
         let found = bob.get(&format!("/v1/jobs?{query}")).await.document(200);
         assert_eq!(found["jobs"].as_array().unwrap().len(), many, "{query}");
     }
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_reservation_is_an_invitation_until_it_is_accepted_and_guests_see_only_users_of_their_projects()
+ {
+    let north = North::start().await;
+    let [ada, bob, eve, kim, zoe] =
+        ["ada", "bob", "eve", "kim", "zoe"].map(|user| north.wire(user, Role::User));
+    let made = described(2, "Course", &["bob", "eve", "kim"]);
+    let made = ada.post_once("/v1/reservations", "1", &made).await.document(201);
+    assert_eq!(made["consents"], json!({"kim": "accepted"}), "she is in a project with the owner");
+    assert!(made.get("invitation").is_none());
+    let path = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
+    let shown = bob.get(&path).await.document(200);
+    assert_eq!((&shown["invitation"], &shown["shared_with"]), (&json!(true), &json!(["bob"])));
+    assert_eq!(shown["request"]["shared_with"], json!(["bob"]), "also in the request");
+    let of_kim = kim.get(&path).await.document(200);
+    assert_eq!((of_kim.get("invitation"), &of_kim["shared_with"]), (None, &json!(["kim"])));
+    let calendar = events(&bob.get("/v1/calendar.ics").await.body);
+    for property in
+        [("STATUS", "TENTATIVE"), ("SUMMARY", "Invitation: Course (ada)"), ("TRANSP", "TRANSPARENT")]
+    {
+        assert!(calendar[0].contains(&(property.0.into(), property.1.into())), "{calendar:?}");
+    }
+    // A key that the owner uses, too, and an answer that is repeated.
+    let answer = |answer: &str| json!({"answer": answer});
+    let invitation = format!("{path}/invitation");
+    for _ in 0..2 {
+        let accepted = bob.post_once(&invitation, "1", &answer("accepted")).await.document(200);
+        assert_eq!((accepted.get("invitation"), &accepted["version"]), (None, &json!(2)));
+    }
+    assert!(bob.get("/v1/calendar.ics").await.body.contains("STATUS:CONFIRMED"));
+    assert_eq!(
+        zoe.post_once(&invitation, "1", &answer("accepted")).await.problem(),
+        (403, "not-owner".into())
+    );
+    assert_eq!(ada.post_once(&invitation, "2", &answer("accepted")).await.problem().0, 400);
+    let unknown =
+        bob.post_once("/v1/reservations/rsv_77/invitation", "3", &answer("accepted")).await.problem();
+    assert_eq!(unknown, (404, "unknown".into()));
+    // Answers in a request are those of brokers only.
+    let mut forged = described(1, "Other", &["zoe"]);
+    forged["request"]["consents"] = json!({"zoe": "accepted"});
+    let forged = ada.post_once("/v1/reservations", "forged", &forged).await.document(201);
+    assert!(forged.get("consents").is_none(), "{forged}");
+
+    eve.post_once(&invitation, "1", &answer("declined")).await.document(200);
+    assert_eq!(
+        (eve.get(&path).await.problem().0, eve.get("/v1/reservations").await.document(200)["total"].clone()),
+        (403, json!(0))
+    );
+    // The owner changes the name and sees the answers.
+    let mut change = ada.get(&path).await.document(200)["request"].clone();
+    change.as_object_mut().unwrap().remove("consents");
+    change["name"] = json!("Course 2");
+    let change = json!({"request": change}).to_string();
+    let changed = ada.send("PUT", &path, &[("If-Match", "*")], &change).await.document(200);
+    assert_eq!(changed["consents"], json!({"bob": "accepted", "eve": "declined", "kim": "accepted"}));
+    assert_eq!(eve.post_once(&invitation, "2", &answer("accepted")).await.document(200)["name"], "Course 2");
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_guests_answer_at_once_and_no_answer_is_lost() {
+    let north = North::start().await;
+    let guests: Vec<String> = (0..16).map(|number| format!("guest+{number}")).collect();
+    let names: Vec<&str> = guests.iter().map(String::as_str).collect();
+    let made =
+        north.ada().post_once("/v1/reservations", "1", &described(2, "Course", &names)).await.document(201);
+    let path = format!("/v1/reservations/{}", made["id"].as_str().unwrap());
+    let mut answers = JoinSet::new();
+    for user in &names {
+        let (wire, invitation) = (north.wire(user, Role::User), format!("{path}/invitation"));
+        answers.spawn(async move {
+            wire.post_once(&invitation, "1", &json!({"answer": "accepted"})).await.document(200)
+        });
+    }
+    answers.join_all().await;
+    let shown = north.ada().get(&path).await.document(200);
+    assert_eq!((shown["consents"].as_object().unwrap().len(), &shown["version"]), (16, &json!(17)));
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invitations_of_a_blocked_user_are_not_shown_until_the_user_is_unblocked() {
+    let north = North::start().await;
+    let (ada, bob) = (north.wire("ada+x@uni.org", Role::User), north.wire("bob", Role::User));
+    let first = ada.post_once("/v1/reservations", "1", &described(1, "First", &["bob"])).await.document(201);
+    ada.post_once("/v1/reservations", "2", &described(1, "Second", &["bob"])).await.document(201);
+    let invitation = format!("/v1/reservations/{}/invitation", first["id"].as_str().unwrap());
+    bob.post_once(&invitation, "1", &json!({"answer": "accepted"})).await.document(200);
+    let total = || async { bob.get("/v1/reservations").await.document(200)["total"].clone() };
+    assert_eq!(total().await, 2);
+    let blocked = "/v1/blocked-users?user=ada%2Bx@uni.org";
+    assert_eq!(bob.send("PUT", blocked, &[], "").await.status, 204);
+    let listed = bob.get("/v1/blocked-users").await.document(200);
+    assert_eq!((listed, total().await), (json!({"users": ["ada+x@uni.org"]}), json!(1)));
+    assert_eq!(events(&bob.get("/v1/calendar.ics").await.body).len(), 1, "what was accepted stays");
+    let drawn = bob.get("/v1/schedule").await.document(200);
+    let owners = drawn["resources"][0]["blocks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|block| block.get("owner").is_some());
+    assert_eq!(owners.count(), 1);
+    assert_eq!(bob.send("PUT", "/v1/blocked-users", &[], "").await.problem().0, 400);
+    assert_eq!(bob.send("DELETE", blocked, &[], "").await.status, 204);
+    assert_eq!(total().await, 2);
     north.end().await;
 }
 

@@ -50,6 +50,28 @@ async fn each_is_told_what_happens_to_what_he_may_see() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn events_of_an_invitation_are_marked_for_the_guest_until_it_is_accepted() {
+    let north = North::start().await;
+    let guest = north.client("bob", Role::User);
+    let mut own = north.client("ada", Role::User).watch(None, None).await.unwrap();
+    let mut invited = guest.watch(None, None).await.unwrap();
+    let mut reserve = reserve(1);
+    reserve["request"]["shared_with"] = json!(["ada", "bob"]);
+    reserve["book"] = json!(true);
+    let made = north.ada().post_once("/v1/reservations", "1", &reserve).await.document(201);
+    let id = made["id"].as_str().unwrap().parse().unwrap();
+    guest.answer_invitation(id, api::Consent::Accepted).await.unwrap();
+    let mut last = next(&mut invited).await;
+    assert!(last.invitation && last.reservation == Some(id));
+    while last.invitation {
+        last = next(&mut invited).await;
+    }
+    assert_eq!((last.kind.as_str(), last.version), ("request-changed", Some(2)));
+    assert!(!next(&mut own).await.invitation, "an owner is not invited");
+    north.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_comes_back_goes_on_where_he_was() {
     let north = North::start().await;
     let client = north.client("ada", Role::User);
