@@ -147,7 +147,10 @@ export function actionsFor(reservation, reload, fault) {
     if (!chosen) return '';
     await api.answerInvitation(id, 'declined');
     if (chosen === 'block') await api.block(owner);
-    return 'declined';
+    // It cannot be shown any more.
+    announce('declined');
+    window.location.hash = '#/mine';
+    return '';
   };
 
   if (!mine) {

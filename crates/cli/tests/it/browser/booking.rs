@@ -145,6 +145,42 @@ fn what_another_client_does_is_seen_at_once() {
 }
 
 #[test]
+fn an_invitation_is_accepted_or_declined_in_the_page_and_its_owner_blocked() {
+    let folder = Folder::with("site.toml", site(0, ""));
+    let service = Service::start(&folder, "site --config site.toml");
+    let url = service.url();
+    let book = |name: &str| {
+        let reserve =
+            format!("reserve --book --capacity 1 --duration 1h --from +2h --until +20h --name {name}");
+        let booked = folder.succeed(&format!("{reserve} --with bob --server {url} --user ada --json"));
+        booked.json()["id"].as_str().unwrap().to_owned()
+    };
+    let (first, second) = (book("course"), book("unwanted"));
+    let browser = Browser::start();
+    browser.be(&url, "bob");
+    browser.open(&format!("{url}/#/mine"));
+    browser.until_there(&format!("[data-reservation='{first}'] [data-state=invitation]"));
+    browser.open(&format!("{url}/#/reservation/{first}"));
+    browser.click("[data-action=accept]");
+    browser
+        .until("document.querySelector('.page-head') && !document.querySelector('[data-state=invitation]')");
+    assert_eq!(state(&folder, &url, &first)["consents"], json!({"bob": "accepted"}));
+    browser.open(&format!("{url}/#/reservation/{second}"));
+    browser.click("[data-action=decline]");
+    browser.click("dialog [data-action=block]");
+    browser.until_there("[data-unblock=ada]");
+    assert_eq!(state(&folder, &url, &second)["consents"], json!({"bob": "declined"}));
+    let third = book("later");
+    browser.until_there(&format!(".booking[data-reservation='{first}']"));
+    for hidden in [&second, &third] {
+        browser.until(&format!("!document.querySelector(\"[data-reservation='{hidden}']\")"));
+    }
+    browser.click("[data-unblock=ada]");
+    browser.until_there(&format!(".booking[data-reservation='{third}']"));
+    browser.quit();
+}
+
+#[test]
 fn all_of_it_works_with_the_keyboard_alone() {
     let folder = Folder::new();
     let (_demo, url) = demo(&folder);
