@@ -1,5 +1,5 @@
 //! Name, note, labels and priority class of a reservation or job. The texts are for people and their tools:
-//! placement ignores them.
+//! placement only looks at the class.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -112,6 +112,12 @@ impl Description {
             return Err(BadDescription::TooManyLabels(self.labels.len()));
         }
         self.labels.iter().try_for_each(|(key, value)| check_label(key, value))
+    }
+
+    /// What placement looks at: the priority class.
+    pub fn for_placement(&self) -> Description {
+        let Description { name: _, note: _, labels: _, priority } = self;
+        Description { priority: priority.clone(), ..Description::default() }
     }
 
     /// Whether the name contains a text, ignoring case. False without a name.

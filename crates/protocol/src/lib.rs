@@ -26,6 +26,7 @@ pub mod description;
 pub mod digest;
 pub mod flaw;
 pub mod flexible;
+mod for_peer;
 pub mod ids;
 pub mod jobs;
 pub mod ledger;

@@ -11,6 +11,7 @@ use crate::tres::{BadTres, Tres};
 use bookahead_plan::{Capacity, Seconds, Time, placement};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use thiserror::Error;
 
 /// Most parts of a request. The search for candidates is exact, so its size must be bounded.
@@ -27,7 +28,7 @@ pub const fn most_constraints(parts: usize) -> usize {
 pub const MOST_SHARED: usize = 64;
 
 /// A request, satisfied as a whole or not at all.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// At least one, at most [`MOST_PARTS`].
     pub parts: Vec<Part>,
@@ -54,6 +55,18 @@ pub struct Request {
     /// Whether jobs of the owner and of users who accepted run in it that do not name it. Fixed when it is reserved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub attract: bool,
+}
+
+/// Written by hand, so that digests of requests without answers to invitations stay as they were: journals contain them.
+impl Hash for Request {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Request { parts, constraints, objective, on_loss, webhook, description, .. } = self;
+        let Request { shared_with, consents, attract, .. } = self;
+        (parts, constraints, objective, on_loss, webhook, description, shared_with, attract).hash(state);
+        if !consents.is_empty() {
+            consents.hash(state);
+        }
+    }
 }
 
 /// One resource for one interval.
@@ -222,21 +235,6 @@ impl Request {
     /// A plain reservation: one part, no constraints.
     pub fn single(part: Part) -> Request {
         Request::new(vec![part], Vec::new())
-    }
-
-    /// The request for one of its parts at a peer. The peer must not replace a lost part itself: only the broker
-    /// knows the constraints with the other parts.
-    pub(crate) fn for_part(&self, part: Part) -> Request {
-        Request {
-            objective: self.objective,
-            on_loss: OnLoss::Keep,
-            description: self.description.clone(),
-            shared_with: self.shared_with.clone(),
-            // Only batch systems that attract jobs need them. A peer of an earlier version would refuse the member.
-            consents: if self.attract { self.consents.clone() } else { Consents::new() },
-            attract: self.attract,
-            ..Request::single(part)
-        }
     }
 
     /// Finds the first contradiction, independent of schedules.

@@ -176,6 +176,7 @@ fn task() -> Task {
         files: Vec::new(),
         kind: KIND.into(),
         requirements: Vec::new(),
+        description: Default::default(),
     }
 }
 

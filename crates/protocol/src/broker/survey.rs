@@ -163,9 +163,7 @@ impl Broker {
             let mut there = there.into_owned();
             there.replaces = replaced_at(&self.bookings, there.replaces);
             there.changes = replaced_at(&self.bookings, there.changes);
-            let (objective, attract) = (survey.request.objective, survey.request.attract);
-            let shared_with = survey.request.shared_with.clone();
-            let request = Request { objective, shared_with, attract, ..Request::single(there) };
+            let request = survey.request.for_probe(there);
             let Some(known) = self.peers.get(&peer) else { continue };
             let slots = known.slots_for(&request.parts[0], &self.rules);
             let until = survey.since + known.survey_time(&self.rules);

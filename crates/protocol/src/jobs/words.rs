@@ -251,6 +251,9 @@ pub struct Task {
     pub kind: Name,
     /// Required attributes of the resource.
     pub requirements: Vec<Requirement>,
+    /// Of the job. Only what decides about its place.
+    #[serde(default, skip_serializing_if = "Description::is_empty")]
+    pub description: Description,
 }
 
 /// Expected time until a job is done at a site, by cause.

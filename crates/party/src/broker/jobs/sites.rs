@@ -21,6 +21,7 @@ pub(super) fn ranked(job: &JobRequest, around: Around<'_>, rules: &JobRules) -> 
         files: job.input_bytes.into_iter().collect(),
         kind: job.kind.clone(),
         requirements: job.requirements.clone(),
+        description: job.description.for_placement(),
     };
     let sites = around.register.up().flat_map(|known| sites_of(known, job, around, rules));
     let ranked = rank(&task, &sites.collect::<Vec<_>>());

@@ -168,7 +168,8 @@ pub(super) fn call(
             let part = order.task.part(ready, order.latest_end, ranked.delay.duration());
             let part = Part { resource: Some(ranked.resource.clone()), ..part };
             // The job's broker searches another place itself if this one is lost.
-            let request = Request { on_loss: OnLoss::Keep, ..Request::single(part) };
+            let description = order.task.description.for_placement();
+            let request = Request { on_loss: OnLoss::Keep, description, ..Request::single(part) };
             (reserve, permission.reserve(id, request, order.hold_for))
         }
         Stand::Committing(_) =>

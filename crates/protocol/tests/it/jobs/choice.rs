@@ -4,6 +4,7 @@ use super::sites::PlainSite;
 use super::{site, task};
 use bookahead_plan::Time;
 use bookahead_plan::placement::Reason;
+use bookahead_protocol::Description;
 use bookahead_protocol::ids::Identities;
 use bookahead_protocol::jobs::choice::{Effects, Event, Outcome, Outgoing};
 use bookahead_protocol::jobs::{Choice, Order, Patience, Site, Task, rank};
@@ -101,6 +102,16 @@ fn a_site_has_time_to_hold_and_to_commit_before_the_reservation_begins() {
     let order = Order { ranked: rank(&task(), &[slow]), ..order(task()) };
     let effects = choice.start(Moment(500), order, &mut Identities::new(7, 0));
     assert_eq!(earliest_start(&effects), Time(4), "3.5 s, in whole seconds");
+}
+
+#[test]
+fn a_reservation_for_a_job_has_the_class_of_the_job() {
+    let description = Description { priority: Some("urgent".into()), ..Description::default() };
+    let task = Task { description: description.clone(), ..task() };
+    let order = Order { ranked: rank(&task, &[site("near", 8, 2_000)]), ..order(task) };
+    let effects = Choice::new(permission()).start(Moment(500), order, &mut Identities::new(7, 0));
+    let Call::Reserve { request, .. } = &effects.send[0].envelope.call else { panic!() };
+    assert_eq!(request.description, description);
 }
 
 /// Earliest start requested from the first site.

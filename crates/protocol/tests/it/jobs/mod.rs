@@ -59,5 +59,6 @@ fn task() -> Task {
         files: Vec::new(),
         kind: "processors".into(),
         requirements: Vec::new(),
+        description: Default::default(),
     }
 }

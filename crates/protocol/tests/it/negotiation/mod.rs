@@ -2,6 +2,7 @@
 //! test says otherwise. Random faults are tested with the simulated grid.
 
 mod changing;
+mod classes;
 mod course;
 mod ended;
 mod healing;
