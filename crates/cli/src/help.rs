@@ -10,7 +10,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
         "Book",
         &[
             "probe", "reserve", "commit", "hold", "extend", "change", "release", "cancel", "show", "list",
-            "schedule", "watch", "wait", "sites", "calendar", "usage", "sign-out",
+            "schedule", "watch", "wait", "sites", "accept", "decline", "block", "unblock", "calendar",
+            "usage", "sign-out",
         ],
     ),
     ("Jobs", &["submit", "jobs", "logs"]),

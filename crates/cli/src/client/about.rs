@@ -54,12 +54,21 @@ fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-fn class(text: &str) -> Result<String, String> {
+pub(super) fn class(text: &str) -> Result<String, String> {
     check_class(text).map_err(|wrong| wrong.to_string())?;
     Ok(text.to_owned())
 }
 
 impl About {
+    /// The options as they were given.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let About { name, note, labels, priority } = self;
+        let labels = labels.iter().map(|(key, value)| ("--label", format!("{key}={value}")));
+        let given = [("--name", name), ("--note", note), ("--priority", priority)];
+        let given = given.into_iter().filter_map(|(option, value)| Some((option, value.clone()?)));
+        given.chain(labels).flat_map(|(option, value)| [option.to_owned(), value]).collect()
+    }
+
     pub(crate) fn is_given(&self) -> bool {
         self.priority.is_some() || self.name.is_some() || self.note.is_some() || !self.labels.is_empty()
     }
@@ -97,6 +106,11 @@ impl About {
 }
 
 impl Sharing {
+    /// The option as it was given.
+    pub(crate) fn words(&self) -> Vec<String> {
+        self.with.iter().flat_map(|users| ["--with".to_owned(), users.join(",")]).collect()
+    }
+
     /// Replaces the users that a request is shared with, if some are given. An empty list removes all.
     pub(crate) fn share(&self, request: &mut Request) {
         if let Some(users) = &self.with {

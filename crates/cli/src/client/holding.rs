@@ -240,9 +240,11 @@ pub(crate) fn change(arguments: &ChangeArguments) -> Result<()> {
     terms.request.webhook = None;
     let version = version(arguments, &reservation);
     let answer = session.ask("changing", session.timed_client().change(id, version, &terms));
-    let again = |part: &Part| {
-        let change = ["change".to_owned(), id.to_string()];
-        change.into_iter().chain(terms_of(part, &session.dates())).collect()
+    let again = |changed: &Request| {
+        let [part] = changed.parts.as_slice() else { return None };
+        let change =
+            ["change".to_owned(), id.to_string()].into_iter().chain(terms_of(part, &session.dates()));
+        Some(change.chain(arguments.about.words()).chain(arguments.sharing.words()).collect())
     };
     let changed = answer.map_err(|error| with_commands(error, &session, terms.request.parts.len(), again))?;
     show(&session, &changed)

@@ -140,7 +140,7 @@ fn condition(relaxation: &Relaxation, dates: Option<&Dates>) -> String {
 mod tests {
     use super::*;
     use crate::client::request::flags_of;
-    use bookahead_api::{CounterOffer, Objective, Part};
+    use bookahead_api::{CounterOffer, Part};
     use jiff::tz::TimeZone;
 
     fn part() -> Part {
@@ -174,8 +174,7 @@ mod tests {
         .into();
         let problem = problem.for_request(&Request::new(vec![part()], Vec::new()));
         let dates = Dates::new(TimeZone::get("Europe/Berlin").unwrap(), part().earliest_start);
-        let flags = |part: &Part| flags_of(part, Objective::default(), &dates).join(" ");
-        let command = |request: &Request| request.parts.first().map(flags);
+        let command = |request: &Request| flags_of(request, &dates).map(|words| words.join(" "));
         let offered = problem.counter_offers.iter().filter_map(|offer| offer.request.as_ref());
         let lines: Vec<String> = offered.filter_map(command).collect();
         let window = "--from 2026-11-16T09:00:00+01:00 --until";

@@ -1,7 +1,7 @@
 //! `bookahead probe`: shows possible slots and their effect on waiting jobs, without booking. `bookahead reserve`:
 //! holds resources until a deadline, or books them at once.
 
-use super::about::{About, Sharing};
+use super::about::{About, Sharing, class};
 use super::dates::countdown;
 use super::place::Place;
 use super::refusal::{Refused, Usage};
@@ -11,9 +11,7 @@ use super::session::{Session, by_clock, spinner};
 use super::{refusal, view};
 use crate::output::say;
 use anyhow::Result;
-use bookahead_api::{
-    Code, Length, Objective, Offers, Part, Probe, Problem, Request, Reservation, Reserve, State,
-};
+use bookahead_api::{Code, Length, Offers, Part, Probe, Problem, Request, Reservation, Reserve, State};
 use bookahead_client::{ClientError, make};
 use bookahead_plan::Seconds;
 use bookahead_protocol::ReservationId;
@@ -26,6 +24,10 @@ use tokio::time::sleep;
 pub(crate) struct ProbeArguments {
     #[command(flatten)]
     wanted: Wanted,
+
+    /// Priority class of the site [default: the site's own]
+    #[arg(long, value_name = "CLASS", value_parser = class, help_heading = "Request")]
+    priority: Option<String>,
 
     /// Maximum number of offers
     #[arg(long, value_name = "N", help_heading = "Request")]
@@ -41,10 +43,13 @@ pub(crate) fn run_probe(arguments: &ProbeArguments) -> Result<()> {
 }
 
 fn probe(arguments: &ProbeArguments, wanted: &Description, session: &Session) -> Result<()> {
-    let request = wanted.request(session)?;
+    let mut request = wanted.request(session)?;
+    if arguments.priority.is_some() {
+        request.priority.clone_from(&arguments.priority);
+    }
     let probe = Probe { request, most: arguments.most, starts: Vec::new() };
     let answer = session.ask("probing", session.timed_client().probe(&probe));
-    let again = |part: &Part| asking("probe", part, probe.request.objective, session);
+    let again = |changed: &Request| probing(&probe.request, changed, session);
     let parts = probe.request.parts.len();
     let offers = answer.map_err(|error| with_commands(error, session, parts, again))?;
     session.print(&offers, || view::print_offers(&offers, &session.dates()))?;
@@ -58,14 +63,14 @@ fn probe(arguments: &ProbeArguments, wanted: &Description, session: &Session) ->
     Ok(())
 }
 
-/// Adds commands for the alternatives to a refusal; `words` returns the command for a changed part.
+/// Adds commands for the alternatives to a refusal; `words` returns the command for a changed request.
 pub(crate) fn with_commands(
     error: anyhow::Error,
     session: &Session,
     parts: usize,
-    words: impl Fn(&Part) -> Vec<String>,
+    words: impl Fn(&Request) -> Option<Vec<String>>,
 ) -> anyhow::Error {
-    let command = |request: &Request| Some(session.command(&words(request.parts.first()?)));
+    let command = |request: &Request| Some(session.command(&words(request)?));
     match error.downcast::<Refused>() {
         Ok(Refused { problem, .. }) => {
             let text = refusal::with_commands(&problem, Some(&session.dates()), Some(parts), command);
@@ -75,10 +80,21 @@ pub(crate) fn with_commands(
     }
 }
 
-/// The words of a `probe` or `reserve` command for a part.
-pub(crate) fn asking(verb: &str, part: &Part, objective: Objective, session: &Session) -> Vec<String> {
-    let flags = flags_of(part, objective, &session.dates());
-    [verb.to_owned()].into_iter().chain(flags).collect()
+/// The words of a `probe` or `reserve` command for a changed request. A refusal is about fixed terms: the ranges are those
+/// that were asked for.
+fn asking(verb: &str, asked: &Request, changed: &Request, session: &Session) -> Option<Vec<String>> {
+    let mut changed = changed.clone();
+    for (part, asked) in changed.parts.iter_mut().zip(&asked.parts) {
+        part.up_to.clone_from(&asked.up_to);
+    }
+    let flags = flags_of(&changed, &session.dates())?;
+    Some([verb.to_owned()].into_iter().chain(flags).collect())
+}
+
+fn probing(asked: &Request, changed: &Request, session: &Session) -> Option<Vec<String>> {
+    let mut words = asking("probe", asked, changed, session)?;
+    words.extend(changed.priority.iter().flat_map(|class| ["--priority".to_owned(), class.clone()]));
+    Some(words)
 }
 
 /// Prints the command that holds the best offer, because a probe holds nothing. Prints none for several parts: the user
@@ -107,8 +123,11 @@ fn say_how_to_hold(session: &Session, request: &Request, offers: &Offers) {
         measured_on: None,
         ..part.clone()
     };
-    let words = asking("reserve", &fixed, request.objective, session);
-    say!("nothing is held yet; to hold the first offer:\n  {}", session.command(&words));
+    let fixed = Request { parts: vec![fixed], ..request.clone() };
+    if let Some(mut words) = asking("reserve", &fixed, &fixed, session) {
+        words.extend(described(&fixed));
+        say!("nothing is held yet; to hold the first offer:\n  {}", session.command(&words));
+    }
 }
 
 /// Poll interval of `--wait`: short enough for a countdown in seconds.
@@ -185,7 +204,7 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     let reservation = answer.map_err(|error| {
         // Before the error is converted below: its original type tells whether the call was sent.
         say_if_uncertain(&error, session, id);
-        let again = |part: &Part| again(arguments, part, &reserve, session);
+        let again = |changed: &Request| again(arguments, &reserve.request, changed, session);
         with_commands(error, session, reserve.request.parts.len(), again)
     })?;
     show(session, &reservation)?;
@@ -211,10 +230,15 @@ fn reserve(arguments: &Arguments, wanted: &Description, session: &Session) -> Re
     if arguments.wait { wait(session, &reservation) } else { Ok(()) }
 }
 
-/// The words of this command for a changed part.
-fn again(arguments: &Arguments, part: &Part, reserve: &Reserve, session: &Session) -> Vec<String> {
+/// The words of this command for a changed request.
+fn again(
+    arguments: &Arguments,
+    asked: &Request,
+    changed: &Request,
+    session: &Session,
+) -> Option<Vec<String>> {
     // Neither --id nor --key is repeated: another request must not get the answer of the first one.
-    let mut words = asking("reserve", part, reserve.request.objective, session);
+    let mut words = asking("reserve", asked, changed, session)?;
     if arguments.book {
         words.push("--book".to_owned());
     } else if arguments.hold != USUAL_HOLD {
@@ -223,8 +247,8 @@ fn again(arguments: &Arguments, part: &Part, reserve: &Reserve, session: &Sessio
     if let Some(webhook) = &arguments.webhook {
         words.extend(["--webhook".to_owned(), webhook.clone()]);
     }
-    words.extend(described(&reserve.request));
-    words
+    words.extend(described(asked));
+    Some(words)
 }
 
 /// The options for name, note, labels and users of a request.
@@ -283,5 +307,147 @@ fn wait(session: &Session, held: &Reservation) -> Result<()> {
             Err(Refused { problem, text }.into())
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::dates::{Dates, Reader};
+    use bookahead_api::{MeasuredOn, Objective, OnLoss, Prefer, Requirement, Timestamp, UpTo};
+    use bookahead_plan::Time;
+    use clap::Parser;
+    use jiff::tz::TimeZone;
+    use proptest::collection::btree_map;
+    use proptest::option;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[derive(Parser)]
+    struct ProbeLine {
+        #[command(flatten)]
+        arguments: ProbeArguments,
+    }
+
+    /// 2026-11-15T15:30:00Z.
+    const NOW: Time = Time(1_794_756_600);
+
+    fn at(time: Time) -> Timestamp {
+        time.try_into().unwrap()
+    }
+
+    fn zone() -> TimeZone {
+        TimeZone::get("Europe/Berlin").unwrap()
+    }
+
+    fn words(words: &[&str]) -> impl Strategy<Value = String> + use<> {
+        select(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    fn part() -> impl Strategy<Value = Part> {
+        let amounts = (1..1_000u32, option::of(1..1_000u32), 1..100_000i64, option::of(1..100_000i64));
+        let times = (1..1_000_000i64, prop_oneof![Just(0), 1..100_000i64], any::<bool>());
+        let prefer = select(vec![Prefer::Capacity, Prefer::Duration, Prefer::EarliestBegin]);
+        let requirement = Requirement::AtLeast { attribute: "gpus".into(), value: 4 };
+        let machine = MeasuredOn { attribute: "mhz".into(), value: 2_600 };
+        let rest = (
+            words(&["processors", "qpu"]),
+            option::of(words(&["cluster", "north/big one"])),
+            option::of(Just(requirement)),
+            option::of(Just(machine)),
+            btree_map(words(&["gres/gpu:a100", "license/qpu"]).prop_map(Into::into), 1..9u32, 0..2),
+        );
+        (amounts, times, prefer, rest).prop_map(|(amounts, (after, slack, stays), prefer, rest)| {
+            let (capacity, wider, duration, longer) = amounts;
+            let (kind, resource, requirement, measured_on, tres) = rest;
+            let begin = NOW + Seconds(after);
+            let end = begin + Seconds(duration + slack);
+            // Without a latest end the end moves with the duration.
+            let moves = slack == 0 && !stays && measured_on.is_none();
+            let up_to = UpTo {
+                capacity: wider.map(|wider| capacity + wider),
+                duration_seconds: longer.map(|longer| duration + longer),
+                latest_end: longer.filter(|_| moves).map(|longer| at(end + Seconds(longer))),
+                prefer,
+            };
+            Part {
+                kind: kind.as_str().into(),
+                capacity,
+                duration_seconds: duration,
+                earliest_start: at(begin),
+                latest_end: at(end),
+                requirements: requirement.into_iter().collect(),
+                resource: resource.map(|resource| resource.as_str().into()),
+                replaces: None,
+                changes: None,
+                measured_on,
+                tres,
+                up_to: (wider.is_some() || longer.is_some()).then_some(up_to),
+            }
+        })
+    }
+
+    fn request() -> impl Strategy<Value = Request> {
+        let objectives = [
+            Objective::EarliestEnd,
+            Objective::BestAvailability,
+            Objective::LeastImpact,
+            Objective::LowestCost,
+        ];
+        let on_loss = select(vec![OnLoss::Heal, OnLoss::HealAnyTime, OnLoss::Keep, OnLoss::Cancel]);
+        let texts = (
+            option::of(words(&["MPI course", "it's -- odd"])),
+            option::of(words(&["line one\nline two"])),
+            btree_map(words(&["course", "a/b"]), words(&["mpi", "x=y"]), 0..2),
+            option::of(words(&["urgent"])),
+        );
+        let rest = (select(vec![Vec::new(), vec!["bob"], vec!["bob", "project:x"]]), any::<bool>());
+        (part(), select(objectives.to_vec()), on_loss, texts, rest).prop_map(
+            |(part, objective, on_loss, (name, note, labels, priority), (with, attract))| Request {
+                objective,
+                on_loss,
+                name,
+                note,
+                labels,
+                priority,
+                shared_with: with.into_iter().map(Into::into).collect(),
+                attract,
+                ..Request::new(vec![part], Vec::new())
+            },
+        )
+    }
+
+    fn read(wanted: &Wanted) -> Request {
+        let Description::Options(described) = wanted.read().unwrap() else { panic!() };
+        let request = described.request(&Reader::new(at(NOW), zone()));
+        request.unwrap_or_else(|fault| panic!("{}", fault.what))
+    }
+
+    proptest! {
+        #![proptest_config(bookahead_tests::cases::cases(256))]
+
+        #[test]
+        fn a_suggested_command_means_the_request_that_was_asked(asked in request()) {
+            let dates = Dates::new(zone(), at(NOW));
+            let flags = flags_of(&asked, &dates).unwrap();
+            let line = |more: Vec<String>| ["bookahead".to_owned()].into_iter().chain(flags.clone()).chain(more);
+            let Line { arguments } = Line::try_parse_from(line(described(&asked))).unwrap();
+            let mut meant = read(&arguments.wanted);
+            arguments.about.describe(&mut meant);
+            arguments.sharing.share(&mut meant);
+            meant.attract |= arguments.attract;
+            prop_assert_eq!(&meant, &asked);
+            let class = asked.priority.iter().flat_map(|class| ["--priority".to_owned(), class.clone()]);
+            let ProbeLine { arguments } = ProbeLine::try_parse_from(line(class.collect())).unwrap();
+            let probed = read(&arguments.wanted);
+            prop_assert_eq!((probed.parts, probed.objective, probed.on_loss), (asked.parts, asked.objective, asked.on_loss));
+            prop_assert_eq!(arguments.priority, asked.priority);
+        }
     }
 }

@@ -16,6 +16,7 @@ use bookahead_api::{self as api, Objective, OnLoss, Prefer};
 use bookahead_plan::Seconds;
 use clap::Args;
 use described::{Constraint, Described, Fault, Part, Place};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -236,8 +237,9 @@ pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
-/// The `probe` or `reserve` options for a part.
-pub(crate) fn flags_of(part: &api::Part, objective: Objective, dates: &Dates) -> Vec<String> {
+/// The `probe` or `reserve` options for a request of one part. None for several parts.
+pub(crate) fn flags_of(request: &api::Request, dates: &Dates) -> Option<Vec<String>> {
+    let [part] = request.parts.as_slice() else { return None };
     let mut words = terms_of(part, dates);
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
     if part.kind.as_str() != "processors" {
@@ -255,11 +257,21 @@ pub(crate) fn flags_of(part: &api::Part, objective: Objective, dates: &Dates) ->
     if let Some(api::MeasuredOn { attribute, value }) = &part.measured_on {
         add("--measured-on", format!("{attribute}={value}"));
     }
-    if objective != Objective::default() {
-        let name = serde_json::to_value(objective).unwrap_or_default();
-        add("--objective", name.as_str().unwrap_or_default().to_owned());
+    if let Some(up_to) = part.up_to.as_ref().filter(|up_to| up_to.prefer != Prefer::default()) {
+        add("--prefer", name_of(up_to.prefer));
     }
-    words
+    if request.objective != Objective::default() {
+        add("--objective", name_of(request.objective));
+    }
+    if request.on_loss != OnLoss::default() {
+        add("--on-loss", name_of(request.on_loss));
+    }
+    Some(words)
+}
+
+/// The name of an enum value in the API, the inverse of [`word`].
+fn name_of(value: impl Serialize) -> String {
+    serde_json::to_value(value).unwrap_or_default().as_str().unwrap_or_default().to_owned()
 }
 
 /// The options for capacity and times.
@@ -267,11 +279,20 @@ pub(crate) fn terms_of(part: &api::Part, dates: &Dates) -> Vec<String> {
     let duration = Seconds(part.duration_seconds);
     let mut words = Vec::new();
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
-    add("--capacity", part.capacity.to_string());
-    add("--duration", written(duration));
+    let up_to = part.up_to.as_ref();
+    let range =
+        |least: String, most: Option<String>| most.map_or(least.clone(), |most| format!("{least}..{most}"));
+    let longest = up_to.and_then(|up_to| up_to.duration_seconds);
+    let most = up_to.and_then(|up_to| up_to.capacity).filter(|most| *most > part.capacity);
+    add("--capacity", range(part.capacity.to_string(), most.map(|most| most.to_string())));
+    let longer = longest.filter(|longest| *longest > part.duration_seconds);
+    add("--duration", range(written(duration), longer.map(|longest| written(Seconds(longest)))));
     add("--from", dates.written(part.earliest_start));
-    // Without --until the start is exact, which is the same for a window with no slack.
-    if part.earliest_start.time() + duration != part.latest_end.time() || part.measured_on.is_some() {
+    // Without --until the start is exact, which is the same for a window with no slack. If it may last longer, the end
+    // would then move.
+    let ends_there = longer.is_some() && up_to.is_some_and(|up_to| up_to.latest_end.is_none());
+    let has_slack = part.earliest_start.time() + duration != part.latest_end.time();
+    if has_slack || ends_there || part.measured_on.is_some() {
         add("--until", dates.written(part.latest_end));
     }
     words
