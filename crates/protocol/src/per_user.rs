@@ -1,6 +1,7 @@
 //! Values that are remembered for a while, with bounds in bytes for each user and over all users: the oldest of a user
 //! with too many go first, and with too many in all, the oldest of the users with the most. So a user pushes out the
-//! values of others only by having as many as they do.
+//! values of others only by having as many as they do. Users with little are equal, and the oldest of all their values
+//! goes first: otherwise the newest value of a user with four would go before the old ones of a thousand users with three.
 //!
 //! Drops depend only on the values and their order. A replay of the same events drops the same.
 
@@ -8,6 +9,9 @@ use crate::clock::Moment;
 use crate::ids::Name;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A user with at most this part of all bytes has little. With more than so many users, nobody has much.
+const LITTLE: usize = 1_024;
 
 /// Most bytes of the values of each user, and of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,6 +34,8 @@ pub struct PerUser<K, V> {
     /// Users by their bytes to a power of two, so that a few bytes more or less make no difference between users. Of
     /// equal ones the last has the oldest value.
     by_weight: BTreeSet<(u32, Reverse<Moment>, Name)>,
+    /// Users with at most this many bytes are equal. 0 without values.
+    little: usize,
     bytes: usize,
 }
 
@@ -49,6 +55,7 @@ impl<K, V> Default for PerUser<K, V> {
             of_users: BTreeSet::new(),
             bytes_of: BTreeMap::new(),
             by_weight: BTreeSet::new(),
+            little: 0,
             bytes: 0,
         }
     }
@@ -86,7 +93,7 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
     }
 
     /// Stores a value, replacing one with the same key. Then drops others until at most the given numbers of bytes are
-    /// left, and returns their keys. The new one always stays.
+    /// left, and returns their keys. The new one always stays. `most` is the same in all calls.
     pub fn remember(
         &mut self,
         (at, user): (Moment, &Name),
@@ -96,6 +103,7 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
         most: Most,
     ) -> Vec<K> {
         self.forget(key);
+        self.little = most.all / LITTLE;
         self.change(user, |this| {
             this.bytes += bytes;
             *this.bytes_of.entry(user.clone()).or_default() += bytes;
@@ -146,6 +154,9 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
                 *theirs -= bytes;
             }
         });
+        if self.by_key.is_empty() {
+            self.little = 0;
+        }
     }
 
     /// Changes the values of a user, and updates its weight.
@@ -163,7 +174,7 @@ impl<K: Ord + Clone, V> PerUser<K, V> {
 
     fn weight(&self, user: &Name) -> Option<(u32, Reverse<Moment>, Name)> {
         let (oldest, _) = self.oldest_of(user).next()?;
-        let bytes = self.bytes_of.get(user).copied().unwrap_or(0);
+        let bytes = self.bytes_of.get(user).copied().unwrap_or(0).max(self.little);
         Some((bytes.checked_ilog2().map_or(0, |log| log + 1), Reverse(oldest), user.clone()))
     }
 }
@@ -209,6 +220,20 @@ mod tests {
         assert_eq!(known.len(), 100);
     }
 
+    #[test]
+    fn of_users_with_little_the_oldest_value_is_forgotten_first() {
+        const MOST: Most = Most { each: 100_000, all: 400_000 };
+        let mut known = PerUser::default();
+        let user = |number: i64| Name::from(format!("user-{number}"));
+        (0..2_000).for_each(|key| drop(known.remember((Moment(key), &user(key)), &key, (), 100, MOST)));
+        // Three values of one user, more than any other has.
+        (2_000..2_003).for_each(|key| drop(known.remember((Moment(key), &user(-1)), &key, (), 100, MOST)));
+        let more = 2_003..5_000;
+        let dropped: Vec<i64> =
+            more.flat_map(|key| known.remember((Moment(key), &user(key)), &key, (), 100, MOST)).collect();
+        assert_eq!(dropped, (0..1_000).collect::<Vec<_>>());
+    }
+
     /// A value of the plain twin: age, user, key, bytes.
     type Plain = (Moment, Name, u8, usize);
 
@@ -233,7 +258,8 @@ mod tests {
             };
             let next = next.or_else(|| {
                 let too_much = sum(all, &|_| true) > most.all;
-                let weight = |user: &Name| of_user(user).checked_ilog2().map_or(0, |log| log + 1);
+                let little = most.all / LITTLE;
+                let weight = |user: &Name| of_user(user).max(little).checked_ilog2().map_or(0, |log| log + 1);
                 let heaviest = others()
                     .map(|(_, user, ..)| user)
                     .max_by_key(|user| (weight(user), Reverse(oldest_at(user)), (*user).clone()));
@@ -246,14 +272,19 @@ mod tests {
         }
     }
 
+    /// Of all sizes, also so few that several of them are little.
+    fn bytes() -> impl Strategy<Value = usize> {
+        prop_oneof![2 => 0..60_000usize, 1 => 0..120usize]
+    }
+
     proptest! {
         #![proptest_config(bookahead_tests::cases::cases(128))]
 
         #[test]
         fn what_is_dropped_is_what_a_search_finds(
-            values in prop::collection::vec((0..40i64, 0..4u8, 0..30u8, 0..60usize, any::<bool>()), 1..200)
+            values in prop::collection::vec((0..40i64, 0..4u8, 0..30u8, bytes(), any::<bool>()), 1..200)
         ) {
-            let most = Most { each: 100, all: 250 };
+            let most = Most { each: 100_000, all: 250_000 };
             let (mut known, mut plain) = (PerUser::default(), Vec::new());
             for (at, user, key, bytes, forgets) in values {
                 let (at, user) = (Moment(at), Name::from(user.to_string()));
