@@ -6,7 +6,7 @@ pub use bookahead_protocol::jobs::{Rerun, Work};
 
 use bookahead_plan::{Capacity, Seconds, Span, Time};
 use bookahead_protocol::ledger::{Started, View};
-use bookahead_protocol::{Description, JobId, Moment, Name, ReservationId, Tres};
+use bookahead_protocol::{Description, JobId, Moment, Name, Request, ReservationId, Tres};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -106,10 +106,8 @@ pub struct Backing {
     pub id: ReservationId,
     /// The user whose jobs may use it.
     pub owner: Name,
-    /// Other users whose jobs may use it.
-    pub shared_with: BTreeSet<Name>,
-    /// Whether jobs of these users run in it that do not name it.
-    pub attract: bool,
+    /// The terms as they were asked for. Jobs of the users that they [let in](Request::let_in) may use it, too.
+    pub terms: Arc<Request>,
     /// Times and capacities. Overlapping spans add up.
     pub spans: Vec<Span>,
     /// Amounts of things beside the capacity, in all spans.

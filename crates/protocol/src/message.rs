@@ -5,7 +5,7 @@ use crate::clock::Millis;
 use crate::description::Description;
 use crate::ids::{ChangeId, JobId, Key, Name, ReservationId};
 use crate::life_cycle::{Because, State};
-use crate::problem::{Problem, Why};
+use crate::problem::Problem;
 use crate::request::Request;
 use crate::sharing::{Consents, Guests};
 use crate::tres::Tres;
@@ -310,9 +310,10 @@ pub struct Refused {
     pub detail: String,
 }
 
-impl From<&Why> for Refused {
-    fn from(why: &Why) -> Refused {
-        Refused { code: why.code().into(), detail: why.to_string() }
+impl From<&Problem> for Refused {
+    fn from(Problem { why, site, .. }: &Problem) -> Refused {
+        let at = site.as_ref().map(|site| format!("{site}: ")).unwrap_or_default();
+        Refused { code: why.code().into(), detail: format!("{at}{why}") }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Refusals: a code for programs, a sentence for people, and, as far as the site reveals them, the blockers
 //! and the changes that would be granted.
 
+use crate::broker::name_here;
 use crate::clock::Millis;
 use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, State};
@@ -18,11 +19,14 @@ pub struct Problem {
     /// The reason.
     pub why: Why,
     /// What blocks the start of the window, if the site reveals it.
-    pub blockers: Vec<Blocker>,
+    pub blockers: Box<[Blocker]>,
     /// The smallest tried delay with which the request would be granted.
     pub busy_for: Option<Seconds>,
     /// Changes that would be granted, each on its own.
     pub relaxations: Vec<Relaxation>,
+    /// The site whose own rule it is, as the broker names it. None in the answer of a site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<Box<Name>>,
 }
 
 fn usable_classes(usable: &[Name]) -> String {
@@ -37,7 +41,7 @@ fn jobs_inside(jobs: &[JobId], more: u32) -> String {
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!(
         "jobs run or wait in it that have no room in what is kept: {names}{others}; cancel them or let them end first, \
-         or release with --end-jobs (end_jobs)"
+         or release with end_jobs"
     )
 }
 
@@ -293,23 +297,23 @@ pub enum Impossible {
     #[error("it has several parts; attach each job to the part that it should run in")]
     JobsOfSeveralParts,
     #[error(
-        "the batch system of this site cannot share a reservation with other users; reserve without --with, or at another site"
+        "the batch system of this site cannot share a reservation with other users; reserve for yourself only, or at another site"
     )]
     Sharing,
     #[error(
-        "the batch system of this site cannot change who shares a reservation; cancel it and reserve again with --with"
+        "the batch system of this site cannot change who shares a reservation; cancel it and reserve again with these users"
     )]
     SharingLater,
     #[error(
-        "the batch system of this site cannot attract jobs into a reservation; reserve without --attract, and name it in jobs"
+        "the batch system of this site cannot run jobs in a reservation that they do not name; reserve without that, and name it in jobs"
     )]
     Attract,
     #[error(
-        "this site does not let reservations attract jobs; reserve without --attract, and name it in jobs"
+        "this site does not let jobs run in a reservation that they do not name; reserve without that, and name it in jobs"
     )]
     AttractForbidden,
     #[error(
-        "whether a reservation attracts jobs is fixed when it is made; cancel it and reserve again with --attract"
+        "whether jobs run in it that do not name it is fixed when it is reserved; cancel it and reserve again"
     )]
     AttractLater,
 }
@@ -348,7 +352,22 @@ pub enum Limit {
 impl Problem {
     /// Without blockers and alternatives.
     pub fn new(why: impl Into<Why>) -> Problem {
-        Problem { why: why.into(), blockers: Vec::new(), busy_for: None, relaxations: Vec::new() }
+        Problem {
+            why: why.into(),
+            blockers: Box::default(),
+            busy_for: None,
+            relaxations: Vec::new(),
+            site: None,
+        }
+    }
+
+    /// A refusal as the broker of this peer tells it: a rule of one site says which site.
+    pub fn of_peer(mut self, peer: &Name) -> Problem {
+        if self.why.is_rule() {
+            let site = self.site.as_ref().map_or_else(|| peer.clone(), |site| name_here(peer, site));
+            self.site = Some(Box::new(site));
+        }
+        self
     }
 }
 
@@ -412,6 +431,19 @@ impl Why {
         matches!(
             self,
             Why::NoSlot(_) | Why::ShortOf { .. } | Why::Maintenance { .. } | Why::NoCandidate { .. }
+        )
+    }
+
+    /// Whether a rule or a decision of one site forbids it, whatever is free there.
+    pub fn is_rule(&self) -> bool {
+        matches!(
+            self,
+            Why::Limit { .. }
+                | Why::TooSoon { .. }
+                | Why::Priority { .. }
+                | Why::Maintenance { .. }
+                | Why::Unsupported(_)
+                | Why::NotGranted(_)
         )
     }
 

@@ -28,7 +28,7 @@ pub const fn most_constraints(parts: usize) -> usize {
 pub const MOST_SHARED: usize = 64;
 
 /// A request, satisfied as a whole or not at all.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Request {
     /// At least one, at most [`MOST_PARTS`].
     pub parts: Vec<Part>,
@@ -219,17 +219,7 @@ pub(crate) const FURTHEST: i64 = 1_000_000_000_000_000;
 impl Request {
     /// With the earliest end as the objective, and defaults for the rest.
     pub fn new(parts: Vec<Part>, constraints: Vec<Constraint>) -> Request {
-        Request {
-            parts,
-            constraints,
-            objective: Objective::EarliestEnd,
-            on_loss: OnLoss::default(),
-            webhook: None,
-            description: Description::default(),
-            shared_with: BTreeSet::new(),
-            consents: Consents::new(),
-            attract: false,
-        }
+        Request { parts, constraints, ..Request::default() }
     }
 
     /// A plain reservation: one part, no constraints.

@@ -41,19 +41,29 @@ impl Guests<'_> {
     pub fn is_invited(&self, user: &Name) -> bool {
         self.shared_with.contains(user) && !self.consents.contains_key(user)
     }
-
-    /// The users that the batch system lets in. If the reservation attracts jobs, only those who accepted, because
-    /// jobs of all of them would run there. Otherwise all: some batch systems cannot change the users later.
-    pub fn let_in(&self, attract: bool) -> BTreeSet<Name> {
-        let accepted = |user: &&Name| self.consents.get(*user) == Some(&Consent::Accepted);
-        self.shared_with.iter().filter(|user| !attract || accepted(user)).cloned().collect()
-    }
 }
 
 impl Request {
     /// The users that it is shared with.
     pub fn guests(&self) -> Guests<'_> {
         Guests { shared_with: &self.shared_with, consents: &self.consents }
+    }
+
+    /// Whether jobs that do not name the reservation run in it.
+    pub fn attracts(&self) -> bool {
+        self.attract
+    }
+
+    /// Whether a user must accept the invitation before running jobs in it.
+    pub fn must_accept(&self, user: &Name) -> bool {
+        self.attract && self.guests().is_invited(user)
+    }
+
+    /// The users, besides the owner, that the batch system lets in. If it attracts jobs, only those who accepted,
+    /// because jobs of all of them would run there. Otherwise all: some batch systems cannot change the users later.
+    pub fn let_in(&self) -> BTreeSet<Name> {
+        let accepted = |user: &&Name| self.consents.get(*user) == Some(&Consent::Accepted);
+        self.shared_with.iter().filter(|user| !self.attract || accepted(user)).cloned().collect()
     }
 
     /// Whether it differs in what does not concern placement: the description, the users that it is shared

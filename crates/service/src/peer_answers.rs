@@ -129,7 +129,8 @@ fn tres(all: &Tres) -> Result<(), Unfit> {
 }
 
 fn problem(problem: &mut Problem) -> Result<(), Unfit> {
-    let Problem { why, blockers, relaxations, .. } = problem;
+    let Problem { why, blockers, relaxations, site, busy_for: _ } = problem;
+    site.iter().try_for_each(|site| name("the site of a refusal", site))?;
     at_most("blockers", blockers.len(), MOST_LISTED)?;
     at_most("relaxations", relaxations.len(), MOST_LISTED)?;
     match why {

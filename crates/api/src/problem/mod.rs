@@ -59,6 +59,9 @@ pub struct Problem {
     /// `code`. Missing if the call was refused before a decision.
     #[schema(value_type = Option<Object>)]
     pub reason: Option<Value>,
+    /// The site whose own rule forbids it, if a broker tells of one.
+    #[schema(value_type = Option<NameText>, example = "north")]
+    pub site: Option<Name>,
     /// What occupies capacity at the start of the window, as far as the site reveals it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blockers: Vec<Blocker>,
@@ -184,6 +187,7 @@ impl Problem {
             detail: detail.into(),
             code: code.word().into(),
             reason: None,
+            site: None,
             blockers: Vec::new(),
             busy_for_seconds: None,
             not_before: None,
@@ -233,8 +237,13 @@ impl From<protocol::Problem> for Problem {
             Some(start) => format!("not before {start}: {because}"),
             None => because,
         };
+        let detail = match &problem.site {
+            Some(site) => format!("{site}: {detail}"),
+            None => detail,
+        };
         Problem {
             reason: reason(&problem.why),
+            site: problem.site.map(|site| *site),
             blockers: problem.blockers.into_iter().map(Into::into).collect(),
             busy_for_seconds: problem.busy_for.map(|step| step.0),
             counter_offers: problem
@@ -261,6 +270,7 @@ impl TryFrom<Problem> for protocol::Problem {
             blockers: problem.blockers.into_iter().map(Into::into).collect(),
             busy_for: problem.busy_for_seconds.map(Seconds),
             relaxations: problem.counter_offers.into_iter().map(|offer| offer.change.into()).collect(),
+            site: problem.site.map(Box::new),
         })
     }
 }

@@ -143,7 +143,8 @@ fn a_refusal_gets_through_whatever_its_instants_are() {
             kind: BlockerKind::Reservation,
             interval: Interval::new(Time(0), far),
             name: None,
-        }],
+        }]
+        .into(),
         relaxations: vec![Relaxation::Earlier(far), Relaxation::Fewer(Capacity(2))],
         ..Problem::new(Why::Expired)
     };

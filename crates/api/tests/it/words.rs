@@ -571,6 +571,11 @@ fn relaxation() -> impl Strategy<Value = Relaxation> {
 }
 
 pub(crate) fn problem() -> impl Strategy<Value = Problem> {
-    (why(), vec(blocker(), 0..3), option::of(seconds()), vec(relaxation(), 0..4))
-        .prop_map(|(why, blockers, busy_for, relaxations)| Problem { why, blockers, busy_for, relaxations })
+    let site = option::of(name().prop_map(Box::new));
+    (why(), vec(blocker(), 0..3), option::of(seconds()), vec(relaxation(), 0..4), site).prop_map(
+        |(why, blockers, busy_for, relaxations, site)| {
+            let blockers = blockers.into();
+            Problem { why, blockers, busy_for, relaxations, site }
+        },
+    )
 }

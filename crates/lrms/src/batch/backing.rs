@@ -18,7 +18,7 @@ use crate::error::{Kept, LrmsError};
 use bookahead_party::{Backing, Sharing};
 use bookahead_plan::{Seconds, Span, Time};
 use bookahead_protocol::ledger::taken;
-use bookahead_protocol::{Moment, Name, ReservationId, Tres};
+use bookahead_protocol::{Moment, ReservationId, Tres};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
@@ -27,20 +27,14 @@ const MOST_NAMED: usize = 5;
 
 /// Data shared by all steps for one backing.
 pub(super) struct Order {
-    pub(super) id: ReservationId,
-    owner: Name,
+    pub(super) backing: Backing,
     pub(super) place: Place,
-    shared_with: BTreeSet<Name>,
-    attract: bool,
     account: String,
     /// Other accounts that may use it.
     others: Vec<String>,
+    /// The spans that are not over, as the batch system can reserve them.
     pub(super) wanted: Vec<Span>,
-    /// Amounts beside the capacity.
-    tres: Tres,
     now: Moment,
-    /// Whether to replace pieces that have unavailable nodes.
-    pub(super) replaces: bool,
     /// Whether nodes were chosen from the last look, which may have been too old.
     chose: Cell<bool>,
 }
@@ -94,8 +88,9 @@ impl Batch {
     }
 
     fn find_accounts(&self, order: &mut Order) -> Result<(), LrmsError> {
-        order.account = self.settings.accounts.of(&order.owner)?;
-        let others = order.shared_with.iter().map(|user| self.settings.accounts.of(user));
+        order.account = self.settings.accounts.of(&order.backing.owner)?;
+        let users = order.backing.terms.let_in();
+        let others = users.iter().map(|user| self.settings.accounts.of(user));
         let others = others.collect::<Result<BTreeSet<_>, _>>()?;
         order.others = others.into_iter().filter(|account| *account != order.account).collect();
         Ok(())
@@ -111,7 +106,7 @@ impl Batch {
         let wanted: BTreeSet<&String> = order.others.iter().chain([&order.account]).collect();
         let unlike: Vec<Handle> = {
             let state = self.state();
-            let pieces = state.pieces.of(order.id, &order.place.resource, state.terms_now());
+            let pieces = state.pieces.of(order.backing.id, &order.place.resource, state.terms_now());
             let is_unlike = |handle: &Handle| {
                 let known = state.looks.picture.reservations.iter().find(|one| one.handle == *handle);
                 known.is_some_and(|one| one.accounts.iter().collect::<BTreeSet<_>>() != wanted)
@@ -130,13 +125,13 @@ impl Batch {
         {
             let mut state = self.state();
             for (handle, span) in &plan.same {
-                state.pieces.adopt(order.id, handle, *span);
+                state.pieces.adopt(order.backing.id, handle, *span);
             }
             let is_stuck = |(handle, _): &(Handle, Span)| state.is_stuck(order, handle);
             // Nothing else can be done for a piece that lost its nodes and must stay. Reporting success would hide
             // that.
             if plan.only_deletes() && plan.deletes.is_empty() && plan.same.iter().any(is_stuck) {
-                return Err(not_backed(order.id, nodes_failed(order.id), Kept::AsBefore));
+                return Err(not_backed(order.backing.id, nodes_failed(order.backing.id), Kept::AsBefore));
             }
         }
         if plan.only_deletes() { self.give_up(order, plan) } else { self.carry_out(order, plan) }
@@ -149,9 +144,9 @@ impl Batch {
             match self.replace(order, &piece, &plan.same, &mut Vec::new()) {
                 Ok(()) => {}
                 Err(why) if why.is_refusal() => {
-                    failure.get_or_insert_with(|| not_backed(order.id, why, Kept::More));
+                    failure.get_or_insert_with(|| not_backed(order.backing.id, why, Kept::More));
                 }
-                Err(why) => return Err(not_backed(order.id, why, self.doubted(order.id))),
+                Err(why) => return Err(not_backed(order.backing.id, why, self.doubted(order.backing.id))),
             }
         }
         failure.map_or(Ok(()), Err)
@@ -188,7 +183,7 @@ impl Batch {
         let mut there = steps.same;
         for (piece, span) in steps.new {
             if let Some(piece) = piece {
-                if self.change(order, &piece, (span, &order.tres), done)? {
+                if self.change(order, &piece, (span, &order.backing.tres), done)? {
                     continue;
                 }
                 replaced.push(piece);
@@ -218,7 +213,7 @@ impl Batch {
             done.push(Done::MovedJobs { from: from.clone(), to: to.clone() });
             self.move_jobs(&from, to)?;
         }
-        self.delete(order.id, &piece.handle)?;
+        self.delete(order.backing.id, &piece.handle)?;
         done.push(Done::Deleted(piece.clone()));
         Ok(())
     }
@@ -227,7 +222,7 @@ impl Batch {
     fn make_room(&self, order: &Order, done: &mut Vec<Done>) -> Result<(), LrmsError> {
         let plan = self.state().plan(order);
         for piece in plan.old() {
-            self.delete(order.id, &piece.handle)?;
+            self.delete(order.backing.id, &piece.handle)?;
             done.push(Done::Deleted(piece));
         }
         for span in plan.missing() {
@@ -258,7 +253,7 @@ impl Batch {
 
     /// Undoes completed steps and returns the error to report.
     fn undone(&self, order: &Order, why: LrmsError, done: Vec<Done>) -> LrmsError {
-        let mut kept = if why.is_refusal() { Kept::AsBefore } else { self.doubted(order.id) };
+        let mut kept = if why.is_refusal() { Kept::AsBefore } else { self.doubted(order.backing.id) };
         for step in done.into_iter().rev() {
             // After a step without an answer, further steps could do damage.
             if kept == Kept::Unknown {
@@ -267,10 +262,10 @@ impl Batch {
             kept = match self.undo(order, step) {
                 Ok(()) => kept,
                 Err(why) if why.is_refusal() => Kept::Less,
-                Err(_) => self.doubted(order.id),
+                Err(_) => self.doubted(order.backing.id),
             };
         }
-        not_backed(order.id, why, kept)
+        not_backed(order.backing.id, why, kept)
     }
 
     fn undo(&self, order: &Order, step: Done) -> Result<(), LrmsError> {
@@ -281,9 +276,9 @@ impl Batch {
                 if self.change(order, &changed, (before.span, &before.tres), undoing)? {
                     return Ok(());
                 }
-                Err(refused(order.id, "a changed reservation cannot be changed back".into()))
+                Err(refused(order.backing.id, "a changed reservation cannot be changed back".into()))
             }
-            Done::Created(handle) => self.delete(order.id, &handle),
+            Done::Created(handle) => self.delete(order.backing.id, &handle),
             Done::Deleted(piece) => {
                 self.create_as(order, piece.number, (piece.span, &piece.tres), undoing).map(drop)
             }
@@ -312,22 +307,22 @@ impl Batch {
         let changed = self.system.change(&piece.handle, &wanted, &picture)?;
         let mut state = self.state();
         let Some(reserved) = changed else {
-            return if state.has_jobs(&piece.handle) { Err(in_use(order.id)) } else { Ok(false) };
+            return if state.has_jobs(&piece.handle) { Err(in_use(order.backing.id)) } else { Ok(false) };
         };
         let after = reserved.handle.clone();
         if after != piece.handle {
-            state.is_gone(order.id, &piece.handle);
+            state.is_gone(order.backing.id, &piece.handle);
         }
         let changed = Piece { handle: after.clone(), span, tres: tres.clone(), ..piece.clone() };
-        state.is_made(order.id, changed, reserved);
+        state.is_made(order.backing.id, changed, reserved);
         done.push(Done::Changed { before: piece.clone(), after });
         Ok(true)
     }
 
     fn create(&self, order: &Order, span: Span, done: &mut Vec<Done>) -> Result<Handle, LrmsError> {
-        let none_left = || refused(order.id, "it has too many pieces".into());
-        let number = self.state().pieces.free_number(order.id).ok_or_else(none_left)?;
-        self.create_as(order, number, (span, &order.tres), done)
+        let none_left = || refused(order.backing.id, "it has too many pieces".into());
+        let number = self.state().pieces.free_number(order.backing.id).ok_or_else(none_left)?;
+        self.create_as(order, number, (span, &order.backing.tres), done)
     }
 
     fn create_as(
@@ -351,14 +346,14 @@ impl Batch {
         state.looks.chosen.retain(|chosen| chosen.name != wanted.name);
         if created.is_err() && state.looks.numbers() != looks {
             // A look during the attempt may have shown it before it was undone.
-            state.doubt(order.id);
+            state.doubt(order.backing.id);
         }
         let reserved = created?;
-        let (owner, resource) = (Some(order.owner.clone()), order.place.resource.clone());
+        let (owner, resource) = (Some(order.backing.owner.clone()), order.place.resource.clone());
         let handle = reserved.handle.clone();
         let tres = tres.clone();
         let piece = Piece { handle: handle.clone(), number, owner, resource, span, tres };
-        state.is_made(order.id, piece, reserved);
+        state.is_made(order.backing.id, piece, reserved);
         done.push(Done::Created(handle.clone()));
         Ok(handle)
     }
@@ -396,36 +391,31 @@ impl State {
             return Err(refused(backing.id, why));
         }
         Ok(Order {
-            id: backing.id,
-            owner: backing.owner.clone(),
-            shared_with: backing.shared_with.clone(),
-            attract: backing.attract,
+            backing: backing.clone(),
             place,
             account: String::new(),
             others: Vec::new(),
             wanted,
-            tres: backing.tres.clone(),
             now,
-            replaces: backing.replaces,
             chose: Cell::new(false),
         })
     }
 
     fn plan(&self, order: &Order) -> Plan {
         let now = self.terms_now();
-        let pieces = self.pieces.of(order.id, &order.place.resource, now);
+        let pieces = self.pieces.of(order.backing.id, &order.place.resource, now);
         let (degraded, sound) = pieces.into_iter().partition(|piece| self.is_to_be_replaced(order, piece));
-        let mut plan = Plan::of(sound, order.wanted.clone(), &order.tres, now);
+        let mut plan = Plan::of(sound, order.wanted.clone(), &order.backing.tres, now);
         plan.deletes.extend::<Vec<Piece>>(degraded);
         plan
     }
 
     /// Refuses to reserve less than the jobs inside use or wait for: they would keep what they have, or wait forever.
     fn check_jobs_fit(&self, order: &Order) -> Result<(), LrmsError> {
-        if order.wanted.is_empty() || order.replaces {
+        if order.wanted.is_empty() || order.backing.replaces {
             return Ok(());
         }
-        let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now());
+        let pieces = self.pieces.of(order.backing.id, &order.place.resource, self.terms_now());
         let handles: BTreeSet<&Handle> = pieces.iter().map(|piece| &piece.handle).collect();
         let before: Vec<Span> = pieces.iter().map(|piece| piece.span).collect();
         let amount = |job: &&JobFact| u64::from(order.place.unit.amount(job));
@@ -448,7 +438,7 @@ impl State {
                 .take(MOST_NAMED)
                 .collect();
             if !in_the_way.is_empty() {
-                return Err(needed_inside(order.id, &in_the_way));
+                return Err(needed_inside(order.backing.id, &in_the_way));
             }
         }
         Ok(())
@@ -464,9 +454,13 @@ impl State {
     }
 
     fn wanted(&self, order: &Order, number: u32, span: Span, tres: &Tres) -> Result<Wanted, LrmsError> {
-        let tag = Tag { id: order.id, piece: number, owner: Some(order.owner.clone()) };
-        let too_long =
-            || refused(order.id, "the limit of the batch system on names of reservations is too low".into());
+        let tag = Tag { id: order.backing.id, piece: number, owner: Some(order.backing.owner.clone()) };
+        let too_long = || {
+            refused(
+                order.backing.id,
+                "the limit of the batch system on names of reservations is too low".into(),
+            )
+        };
         Ok(Wanted {
             name: tag.name(&self.settings.site, self.traits.longest_name).ok_or_else(too_long)?,
             place: order.place.clone(),
@@ -474,8 +468,8 @@ impl State {
             amount: span.capacity.0,
             account: order.account.clone(),
             others: order.others.clone(),
-            attract: order.attract,
-            project: self.settings.projects.of(&order.owner),
+            terms: order.backing.terms.clone(),
+            project: self.settings.projects.of(&order.backing.owner),
             nodes: Vec::new(),
             tres: tres.clone(),
         })

@@ -9,9 +9,10 @@ use crate::environment::Within;
 use crate::error::LrmsError;
 use bookahead_party::{Sharing, Work};
 use bookahead_plan::{Interval, Seconds, Time};
-use bookahead_protocol::{Name, Tres};
+use bookahead_protocol::{Name, Request, Tres};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
+use std::sync::Arc;
 
 /// Exit status of a claiming job that got no go-ahead in time. Shells, `timeout`, sysexits and batch systems do not
 /// use it.
@@ -199,8 +200,8 @@ pub struct Wanted {
     pub account: String,
     /// Other accounts whose jobs may use it, each once. Empty without [`Traits::sharing`].
     pub others: Vec<String>,
-    /// Whether jobs of these accounts run in it that do not name it. Only with [`Traits::attracts`].
-    pub attract: bool,
+    /// The terms as they were asked for. Of a trial: none.
+    pub terms: Arc<Request>,
     /// Project to which its jobs must be charged; None for any. Ignored by batch systems without projects.
     pub project: Option<String>,
     /// Nodes from [`ReservationSystem::choose`]; empty if the batch system chooses.

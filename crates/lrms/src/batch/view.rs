@@ -402,7 +402,7 @@ impl State {
     fn is_degraded(&self, order: &Order, piece: &Piece) -> bool {
         let Some(view) = self.view(&order.place) else { return false };
         let Some(reserved) = view.reservations.get(&piece.handle) else { return false };
-        let leaves = order.replaces && on_nodes_away(&view, reserved) > 0;
+        let leaves = order.backing.replaces && on_nodes_away(&view, reserved) > 0;
         leaves || is_taken(&view, reserved, piece.span.interval)
     }
 
@@ -414,7 +414,7 @@ impl State {
 
     /// Whether a remaining piece is not effective.
     pub(super) fn is_stuck(&self, order: &Order, handle: &Handle) -> bool {
-        let pieces = self.pieces.of(order.id, &order.place.resource, self.terms_now());
+        let pieces = self.pieces.of(order.backing.id, &order.place.resource, self.terms_now());
         let mut those = pieces.iter().filter(|piece| piece.handle == *handle);
         those.any(|piece| self.is_degraded(order, piece))
     }

@@ -7,6 +7,7 @@ use crate::error::LrmsError;
 use bookahead_plan::{Interval, Seconds, Time};
 use bookahead_protocol::Tres;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long to wait for the jobs of a deleted reservation to end. Killing takes a few seconds. On a host that does
@@ -144,7 +145,7 @@ impl Trial<'_> {
             amount: 1,
             account: account.clone(),
             others: Vec::new(),
-            attract: false,
+            terms: Arc::default(),
             project: None,
             nodes: Vec::new(),
             tres: Tres::default(),
@@ -177,7 +178,7 @@ mod tests {
             amount,
             account: "ann".into(),
             others: Vec::new(),
-            attract: false,
+            terms: Arc::default(),
             project: None,
             nodes: Vec::new(),
             tres: Tres::default(),

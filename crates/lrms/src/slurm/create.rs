@@ -165,7 +165,7 @@ fn command(
     if !tres::licenses_of(&wanted.tres).is_empty() {
         words.push(tres::word(&wanted.tres));
     }
-    words.extend(wanted.attract.then(|| "Flags=MAGNETIC".to_owned()));
+    words.extend(wanted.terms.attract.then(|| "Flags=MAGNETIC".to_owned()));
     Ok(scontrol(&slurm.tools, words))
 }
 

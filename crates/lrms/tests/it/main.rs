@@ -178,9 +178,8 @@ fn backing(id: u128, spans: &[Span]) -> Backing {
         resource: cpu(),
         id,
         owner,
-        shared_with: Default::default(),
+        terms: Default::default(),
         tres: Default::default(),
-        attract: false,
         spans,
         replaces: false,
     }

@@ -2,7 +2,7 @@
 //! the call, so a commit with an unsuitable job fails as a whole. A job that starts before the batch system
 //! has moved it runs where it is; the log says so. Running jobs are never touched.
 
-use super::{JobEvent, LOOK_AGAIN, Site, Step};
+use super::{JobEvent, JobOrder, LOOK_AGAIN, Site, Step};
 use crate::batch::{Attracting, BatchError, BatchOrder, Sharing};
 use crate::step::{Level, Remark};
 use bookahead_plan::Capacity;
@@ -36,7 +36,7 @@ impl Site {
         };
         let new = matches!(call, Call::Probe { .. } | Call::Reserve { .. });
         let entry = call.id().and_then(|id| self.ledger.entry(id)).filter(|_| !new);
-        if request.attract {
+        if request.attracts() {
             self.check_attract(new, entry)?;
         }
         let same = match entry {
@@ -55,7 +55,7 @@ impl Site {
 
     fn check_attract(&self, new: bool, entry: Option<&Entry>) -> Result<(), Problem> {
         let impossible = match self.options.attracting {
-            Attracting::Allowed if new || entry.is_none_or(|entry| entry.request.attract) => return Ok(()),
+            Attracting::Allowed if new || entry.is_none_or(|entry| entry.request.attracts()) => return Ok(()),
             Attracting::Allowed => Impossible::AttractLater,
             Attracting::Forbidden => Impossible::AttractForbidden,
             Attracting::Impossible => Impossible::Attract,
@@ -78,7 +78,7 @@ impl Site {
         if record.job.user != entry.owner && !entry.guests().contains(&record.job.user) {
             return Err(Problem::new(Why::NotJobOwner(job)));
         }
-        if entry.request.attract && entry.guests().is_invited(&record.job.user) {
+        if entry.current_request().must_accept(&record.job.user) {
             return Err(Problem::new(Why::Unsupported(Impossible::InvitationOpen)));
         }
         let instead = "cancel it and submit it with the reservation";
@@ -125,11 +125,7 @@ impl Site {
     pub(super) fn order_bind(&mut self, id: JobId, step: &mut Step) {
         let open = self.jobs.get(id).filter(|record| record.binding && record.over.is_none());
         let Some(job) = open.map(|record| record.job.clone()) else { return };
-        if self.binding.contains_key(&id) {
-            return;
-        }
-        let order = self.orders.next_for_job(step.now, id);
-        self.binding.insert(id, order);
+        let Some(order) = self.begin_job_order(step.now, id, JobOrder::Bind) else { return };
         step.out.batch.push(BatchOrder::Bind { order, job: Box::new(job) });
     }
 

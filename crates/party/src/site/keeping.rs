@@ -106,7 +106,7 @@ impl Site {
             return;
         }
         let order = self.orders.next(step.now);
-        let (shared_with, tres) = (backing.shared_with.clone(), backing.tres.clone());
+        let (shared_with, tres) = (backing.terms.let_in(), backing.tres.clone());
         self.orders.ordered(id, Ordered { order, spans, shared_with, tres, replaces });
         let backing = Backing { resource, replaces, ..backing };
         step.out.batch.push(BatchOrder::Keep { order, backing });

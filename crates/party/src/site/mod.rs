@@ -137,6 +137,15 @@ impl Default for SiteOptions {
     }
 }
 
+/// Kinds of orders about a job that are given once at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum JobOrder {
+    Bind,
+    Release,
+    Requeue,
+    Warn,
+}
+
 /// A site as a party.
 #[derive(Clone)]
 pub struct Site {
@@ -158,14 +167,9 @@ pub struct Site {
     shrinking: Vec<Shrinking>,
     /// Submissions that wait for the batch system, and their timeouts.
     submitting: BTreeMap<JobId, (Moment, Vec<CallId>)>,
-    /// Jobs with a bind order in progress.
-    binding: BTreeMap<JobId, OrderId>,
-    /// Jobs with a release order in progress.
-    releasing: BTreeMap<JobId, OrderId>,
-    /// Jobs with a requeue order in progress.
-    requeuing: BTreeMap<JobId, OrderId>,
-    /// Jobs with a warn order in progress, or one without an answer since the last look.
-    warning: BTreeMap<JobId, OrderId>,
+    /// Orders about jobs that are not repeated while one is in progress. A warn order without an answer counts as in
+    /// progress until the next look.
+    job_orders: BTreeMap<(JobId, JobOrder), OrderId>,
     /// For a built-in scheduler: the spans that it keeps until a change is durable.
     unsettled: BTreeMap<ReservationId, (crate::OrderId, Vec<Span>)>,
     /// Durations of the last holds.
@@ -223,10 +227,7 @@ impl Site {
             early: Vec::new(),
             shrinking: Vec::new(),
             submitting: BTreeMap::new(),
-            binding: BTreeMap::new(),
-            releasing: BTreeMap::new(),
-            requeuing: BTreeMap::new(),
-            warning: BTreeMap::new(),
+            job_orders: BTreeMap::new(),
             unsettled: BTreeMap::new(),
             holds_took: VecDeque::new(),
             next_look: Moment(0),

@@ -3,7 +3,7 @@
 //! each look until the batch system counts as many restarts as the journal. So a job never has two runs at the same
 //! time. A warning may arrive twice, but only if the site or the batch system failed in between.
 
-use super::{JobEvent, LOOK_AGAIN, Record, Site, Step};
+use super::{JobEvent, JobOrder, LOOK_AGAIN, Record, Site, Step};
 use crate::batch::{BatchError, BatchOrder, Ended, Job, JobState, JobStatus, Look};
 use crate::step::{Level, Remark};
 use bookahead_plan::{Seconds, Time};
@@ -39,7 +39,7 @@ impl Site {
         }
         if !self.options.requeues_jobs && (rerun.restartable || rerun.warn_seconds.is_some()) {
             let why = "this site's batch system cannot put a job back into the queue or send it a signal; leave out \
-                       restartable and warn_seconds (--restartable, --warn)";
+                       restartable and warn_seconds";
             return Err(Problem::new(Why::JobRefused(why.into())));
         }
         Ok(())
@@ -58,11 +58,7 @@ impl Site {
     fn order_requeue(&mut self, id: JobId, step: &mut Step) {
         let open = self.jobs.get(id).filter(|record| record.requeuing && record.over.is_none());
         let Some((job, restarts)) = open.map(|record| (record.job.clone(), record.restarts)) else { return };
-        if self.requeuing.contains_key(&id) {
-            return;
-        }
-        let order = self.orders.next_for_job(step.now, id);
-        self.requeuing.insert(id, order);
+        let Some(order) = self.begin_job_order(step.now, id, JobOrder::Requeue) else { return };
         step.out.batch.push(BatchOrder::Requeue { order, job: Box::new(job), restarts });
     }
 
@@ -132,18 +128,18 @@ impl Site {
 
     /// When the next job must be warned.
     pub(super) fn next_warning(&self) -> Option<Moment> {
-        let open = self.jobs.to_warn().filter(|record| !self.warning.contains_key(&record.job.id));
+        let open = self.jobs.to_warn().filter(|record| !self.is_ordered(record.job.id, JobOrder::Warn));
         open.filter_map(|record| self.warn_at(record)).min()
     }
 
     /// Warns the jobs whose time ends soon.
     pub(super) fn warn_jobs(&mut self, step: &mut Step) {
-        let open = self.jobs.to_warn().filter(|record| !self.warning.contains_key(&record.job.id));
+        let open = self.jobs.to_warn().filter(|record| !self.is_ordered(record.job.id, JobOrder::Warn));
         let due = open.filter(|record| self.warn_at(record).is_some_and(|at| at <= step.now));
         for id in due.map(|record| record.job.id).collect::<Vec<_>>() {
-            let order = self.orders.next_for_job(step.now, id);
-            self.warning.insert(id, order);
-            step.out.batch.push(BatchOrder::Warn { order, job: id });
+            if let Some(order) = self.begin_job_order(step.now, id, JobOrder::Warn) {
+                step.out.batch.push(BatchOrder::Warn { order, job: id });
+            }
         }
     }
 
@@ -159,7 +155,7 @@ impl Site {
             }
             Ok(()) => {}
         }
-        self.warning.remove(&id);
+        self.job_orders.remove(&(id, JobOrder::Warn));
         if self.jobs.get(id).is_some_and(|record| record.over.is_none()) {
             self.note_job(JobEvent::Warned { id }, step);
         }

@@ -34,12 +34,11 @@ impl Site {
 
     pub(super) fn backing(&self, resource: &Name, id: ReservationId, spans: Vec<Span>) -> Backing {
         let entry = self.ledger.entry(id);
-        // A reservation that the ledger does not have is only released, which needs no owner.
+        // A reservation that the ledger does not have is only released, which needs no owner and no terms.
         let owner = entry.map_or_else(|| "".into(), |entry| entry.owner.clone());
-        let shared_with = entry.map(ledger::Entry::let_in).unwrap_or_default();
+        let terms = entry.map(|entry| entry.terms().clone()).unwrap_or_default();
         let tres = entry.map(ledger::Entry::kept_tres).unwrap_or_default();
-        let attract = entry.is_some_and(|entry| entry.request.attract);
-        Backing { resource: resource.clone(), id, owner, shared_with, attract, spans, tres, replaces: false }
+        Backing { resource: resource.clone(), id, owner, terms, spans, tres, replaces: false }
     }
 
     /// After a restart: tells a built-in scheduler everything to keep free.

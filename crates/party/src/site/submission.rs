@@ -1,7 +1,7 @@
 //! Jobs submitted to a site: checked against the ledger, journalled, then submitted to the batch system. A
 //! copy of a flooded job runs only after its broker's go.
 
-use super::{JobEvent, LOOK_AGAIN, Record, Site, SiteFlaw, Step};
+use super::{JobEvent, JobOrder, LOOK_AGAIN, Record, Site, SiteFlaw, Step};
 use crate::batch::{
     BatchError, BatchOrder, Ended, Job, JobChange, JobState, JobStatus, Look, OrderId, Rerun,
 };
@@ -168,20 +168,17 @@ impl Site {
     ) {
         self.orders.ended(step.now, order);
         self.orders.job_reported(id);
-        if self.binding.get(&id) == Some(&order) {
-            self.binding.remove(&id);
-            return self.on_bound(id, outcome, step);
-        }
-        if self.releasing.get(&id) == Some(&order) {
-            self.releasing.remove(&id);
-            return self.on_released(id, outcome, step);
-        }
-        if self.requeuing.get(&id) == Some(&order) {
-            self.requeuing.remove(&id);
-            return self.on_requeued(id, outcome, step);
-        }
-        if self.warning.get(&id) == Some(&order) {
-            return self.on_warned(id, outcome, step);
+        if let Some(kind) = self.job_order(id, order) {
+            // A warn order stays in progress if it was not answered.
+            if kind != JobOrder::Warn {
+                self.job_orders.remove(&(id, kind));
+            }
+            return match kind {
+                JobOrder::Bind => self.on_bound(id, outcome, step),
+                JobOrder::Release => self.on_released(id, outcome, step),
+                JobOrder::Requeue => self.on_requeued(id, outcome, step),
+                JobOrder::Warn => self.on_warned(id, outcome, step),
+            };
         }
         let submits = self.jobs.get(id).is_some_and(|record| !record.handed && record.over.is_none());
         match outcome {
@@ -216,11 +213,30 @@ impl Site {
     /// The order leaves the site when the events before it are durable: those have the native id of the job.
     fn order_release(&mut self, id: JobId, step: &mut Step) {
         let held = self.jobs.get(id).is_some_and(Record::is_to_be_released);
-        if held && !self.releasing.contains_key(&id) {
-            let order = self.orders.next_for_job(step.now, id);
-            self.releasing.insert(id, order);
+        if held && let Some(order) = self.begin_job_order(step.now, id, JobOrder::Release) {
             step.out.batch.push(BatchOrder::Release { order, job: id });
         }
+    }
+
+    /// Whether such an order about a job is in progress.
+    pub(super) fn is_ordered(&self, id: JobId, kind: JobOrder) -> bool {
+        self.job_orders.contains_key(&(id, kind))
+    }
+
+    /// The number of a new order about a job. None if one of its kind is in progress.
+    pub(super) fn begin_job_order(&mut self, now: Moment, id: JobId, kind: JobOrder) -> Option<OrderId> {
+        if self.is_ordered(id, kind) {
+            return None;
+        }
+        let order = self.orders.next_for_job(now, id);
+        self.job_orders.insert((id, kind), order);
+        Some(order)
+    }
+
+    /// The kind of an order in progress.
+    fn job_order(&self, id: JobId, order: OrderId) -> Option<JobOrder> {
+        let of_job = self.job_orders.range((id, JobOrder::Bind)..=(id, JobOrder::Warn));
+        of_job.into_iter().find_map(|((_, kind), known)| (*known == order).then_some(*kind))
     }
 
     /// Handles the result of a release order.
@@ -338,7 +354,7 @@ impl Site {
         let shown = |site: &Site, id: JobId| order.is_none_or(|order| site.orders.is_job_shown_by(id, order));
         let there: BTreeMap<JobId, _> = look.jobs.iter().map(|status| (status.id, status)).collect();
         self.note_orphans(look);
-        self.warning.clear();
+        self.job_orders.retain(|(_, kind), _| *kind != JobOrder::Warn);
         for status in there.values().filter(|status| !status.state.is_over()) {
             let id = status.id;
             if shown(self, id) && self.jobs.get(id).is_none_or(|record| record.over.is_some()) {

@@ -12,7 +12,7 @@ impl Site {
         let Some(entry) = self.ledger.entry(id) else { return false };
         let keep = self.orders.keeps.get(&id);
         let shared_otherwise = match keep.and_then(|keep| keep.shared_with.as_ref()) {
-            Some(known) => *known != entry.let_in(),
+            Some(known) => *known != entry.current_request().let_in(),
             None => !entry.current_request().shared_with.is_empty() || !entry.request.shared_with.is_empty(),
         };
         shared_otherwise || self.tres_kept(id) != entry.kept_tres()

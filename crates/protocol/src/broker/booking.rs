@@ -370,7 +370,7 @@ impl Booking {
             replaced: self.replaced.clone(),
             given_up: self.given_up(),
             refused: match &self.outcome {
-                Some(Outcome::Refused(problem)) => Some((&problem.why).into()),
+                Some(Outcome::Refused(problem)) => Some(problem.into()),
                 _ => None,
             },
             version: self.version,
@@ -422,6 +422,14 @@ impl Booking {
     /// Key of the call whose answer the next one replaces.
     pub(super) fn answer_to_drop(&self) -> Option<Key> {
         self.answered.first().filter(|_| self.answered.len() >= MOST_ANSWERED).map(|answered| answered.key)
+    }
+
+    /// The refusal of the peer of a part, as this broker tells it.
+    pub(super) fn of_peer(&self, part: usize, problem: Problem) -> Problem {
+        match self.children.get(part) {
+            Some(child) => problem.of_peer(&child.pick.peer),
+            None => problem,
+        }
     }
 
     /// The answer to a reserve or commit call, once it is decided.

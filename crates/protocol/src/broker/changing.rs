@@ -208,7 +208,9 @@ impl Broker {
             let problem = match answer {
                 // A peer that restarted refuses this change id for good, but may accept the next one. So it
                 // is a temporary problem.
-                Some(Answer::Problem(problem)) if problem.why != Why::NotPrepared => Problem::clone(problem),
+                Some(Answer::Problem(problem)) if problem.why != Why::NotPrepared => {
+                    booking.of_peer(part, Problem::clone(problem))
+                }
                 _ => Problem::new(Why::Silence),
             };
             return self.give_up_change(id, problem, step);

@@ -327,7 +327,14 @@ impl Broker {
     ) {
         let Some(forwarded) = self.forwarded.get_mut(&key) else { return };
         forwarded.waiting -= 1;
-        let answer = answer.cloned().unwrap_or_else(|| Problem::new(Why::Silence).into());
+        let answer = match answer.cloned() {
+            Some(Answer::Problem(problem)) => match self.bookings.get(&forwarded.id) {
+                Some(booking) => booking.of_peer(part, *problem).into(),
+                None => Answer::Problem(problem),
+            },
+            Some(answer) => answer,
+            None => Problem::new(Why::Silence).into(),
+        };
         forwarded.answers.insert(part, (sent, answer));
         if forwarded.waiting == 0
             && let Some(forwarded) = self.forwarded.remove(&key)

@@ -37,6 +37,8 @@ pub(super) struct Try {
     pub(super) attempts: u32,
     /// Surveys since the last candidate.
     pub(super) empty: u32,
+    /// The last refusal of a hold by a rule of its site.
+    pub(super) refusal: Option<Problem>,
 }
 
 impl Try {
@@ -51,6 +53,7 @@ impl Try {
             rounds: 0,
             attempts: 0,
             empty: 0,
+            refusal: None,
         }
     }
 
@@ -171,13 +174,15 @@ impl Broker {
                     let search = search.again(&request, self.rules.search);
                     return self.begin_search(step.now, search, Goal::First { survey, earliest: true });
                 }
-                let why = Problem::new(Why::NoCandidate { tried: 0, all });
-                self.no_candidate(*survey, search.into_found(), why, step);
+                let problem = match survey.booking() {
+                    Some(id) => self.no_more_candidates(id, all),
+                    None => Problem::new(Why::NoCandidate { tried: 0, all }),
+                };
+                self.no_candidate(*survey, search.into_found(), problem, step);
             }
             Goal::Offers { client, offers, .. } => step.reply(client, Answer::Offers(offers)),
             Goal::Next(id) => {
-                let why = Why::NoCandidate { tried: self.tried(id), all };
-                self.refuse(id, Problem::new(why), step);
+                self.refuse(id, self.no_more_candidates(id, all), step);
             }
         }
     }

@@ -204,7 +204,7 @@ impl Broker {
                     survey.found[part].extend_from_slice(&found);
                 }
             }
-            Some(Answer::Problem(problem)) => survey.note_problem(part, problem),
+            Some(Answer::Problem(problem)) => survey.note_problem(part, &problem.clone().of_peer(peer)),
             Some(Answer::Reservation(_)) => {}
             // Timeouts count from the start of the survey, so probes that were not sent yet have no time left
             // either.

@@ -39,7 +39,13 @@ impl Broker {
         if tried < self.rules.attempts {
             return self.begin_search(step.now, search, Goal::Next(id));
         }
-        self.refuse(id, Problem::new(Why::NoCandidate { tried, all: false }), step);
+        self.refuse(id, self.no_more_candidates(id, false), step);
+    }
+
+    /// Why no candidate is left: the rule of a site that refused one, or that each was taken.
+    pub(super) fn no_more_candidates(&self, id: ReservationId, all: bool) -> Problem {
+        let refusal = self.tries.get(&id).and_then(|tried| tried.refusal.clone());
+        refusal.unwrap_or_else(|| Problem::new(Why::NoCandidate { tried: self.tried(id), all }))
     }
 
     /// Number of candidates tried for a booking, or for replacements of its parts.
@@ -204,10 +210,15 @@ impl Broker {
                 let resource = child.pick.slot.resource.clone();
                 let start = child.pick.slot.interval.begin;
                 // The peer remembers this refusal, so that a late repetition of the call holds nothing either.
-                if let Some(Answer::Problem(problem)) = answer
-                    && problem.why.is_final()
-                {
-                    self.given_back.insert(child.pick.child);
+                if let Some(Answer::Problem(problem)) = answer {
+                    if problem.why.is_final() {
+                        self.given_back.insert(child.pick.child);
+                    }
+                    if problem.why.is_rule()
+                        && let Some(tried) = self.tries.get_mut(&id)
+                    {
+                        tried.refusal = Some(problem.clone().of_peer(&peer));
+                    }
                 }
                 // A timeout excludes the peer. A slot taken by a competitor excludes nothing: it may be free
                 // again in a moment.
@@ -231,8 +242,7 @@ impl Broker {
         self.note(if healing { Event::NotReplaced { id } } else { Event::GaveUp { id } }, step);
         self.give_back(id, step);
         let Some(left_out) = left_out else {
-            let tried = self.tried(id);
-            return self.ask_again(id, Problem::new(Why::NoCandidate { tried, all: false }), step);
+            return self.ask_again(id, self.no_more_candidates(id, false), step);
         };
         if let Some(tried) = self.tries.get_mut(&id) {
             tried.search.iter_mut().for_each(|search| search.without(&left_out));

@@ -192,7 +192,7 @@ impl Ledger {
     fn attach(&self, caller: &Caller, id: ReservationId, part: usize, job: JobId) -> Decided {
         let entry = self.usable(id, caller)?;
         only_part(part)?;
-        if entry.request.attract && entry.guests().is_invited(&caller.user) {
+        if entry.current_request().must_accept(&caller.user) {
             return Err(Problem::new(Why::Unsupported(Impossible::InvitationOpen)));
         }
         if entry.state == State::ChangeRequested {
@@ -269,7 +269,7 @@ impl Ledger {
         if self.entries.contains_key(&id) {
         } else if let Some(Denied { owner, refusal: Some((_, problem)), .. }) = self.known_denied(id, caller)
         {
-            let refused = Some((&problem.why).into());
+            let refused = Some(problem.into());
             let shown = Reservation { refused, ..rejected(id, owner.clone()) };
             return Ok(Decision::say(Answer::Reservation(shown)));
         } else if self.denied_to(id, &caller.user).is_none() {

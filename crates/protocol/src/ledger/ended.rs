@@ -109,7 +109,7 @@ impl Entry {
     fn shorten(&mut self) {
         self.shortened.get_or_insert_with(|| Digest::of(&*self.request));
         self.request = Arc::new(self.request.shortened());
-        self.changed_to = self.changed_to.take().map(|request| Box::new(request.shortened()));
+        self.changed_to = self.changed_to.take().map(|request| Arc::new(request.shortened()));
     }
 
     /// Whether it was reserved with this request.

@@ -14,7 +14,6 @@ use crate::request::Request;
 use crate::sharing::Guests;
 use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A reservation: its request, its terms and its state.
@@ -57,7 +56,7 @@ pub struct Entry {
     pub last_change: Option<(ChangeId, bool)>,
     /// The request that it was changed to. None if it was never changed as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changed_to: Option<Box<Request>>,
+    pub changed_to: Option<Arc<Request>>,
     /// Digest of the original request, once its texts were dropped because too many reservations had ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortened: Option<Digest<Request>>,
@@ -131,17 +130,17 @@ pub struct Denied {
 impl Entry {
     /// Its current request: the original one, or the one it was changed to.
     pub fn current_request(&self) -> &Request {
-        self.changed_to.as_deref().unwrap_or(&self.request)
+        self.terms()
+    }
+
+    /// The same, to be handed on.
+    pub fn terms(&self) -> &Arc<Request> {
+        self.changed_to.as_ref().unwrap_or(&self.request)
     }
 
     /// The users that it is shared with.
     pub fn guests(&self) -> Guests<'_> {
         self.current_request().guests()
-    }
-
-    /// The users, besides the owner, that the batch system lets in.
-    pub fn let_in(&self) -> BTreeSet<Name> {
-        self.guests().let_in(self.request.attract)
     }
 
     /// Start of its first span; [`Time::MIN`] without spans.

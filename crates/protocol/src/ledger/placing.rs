@@ -288,7 +288,7 @@ pub(super) fn refuse(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize]) -
     let maintenance = maintenance.filter(|_| reason == Reason::NoRoom);
     let short_of = short_of.filter(|_| reason == Reason::NoRoom);
     let why = too_soon.or(maintenance).or(short_of).unwrap_or(Why::NoSlot(reason));
-    Problem { why, blockers, busy_for, relaxations }
+    Problem { why, blockers: blockers.into(), busy_for, relaxations, site: None }
 }
 
 /// The maintenance without which a request that finds no room on a resource would have some.
@@ -495,7 +495,7 @@ fn within_limits(ledger: &mut Ledger, wish: &Wish<'_>, suitable: &[usize], why: 
     if let Why::Limit { limit: Limit::Share, .. } = why {
         // The free capacity that a user sees ends at the share, so the usual alternatives respect it.
         let told = refuse(ledger, wish, suitable);
-        return Problem { blockers: Vec::new(), why, ..told };
+        return Problem { blockers: Box::default(), why, ..told };
     }
     let mut problem = Problem::new(why);
     for (relaxation, changed) in changes_within(wish, &problem.why) {

@@ -58,7 +58,7 @@ enum Source {
 /// Why a caller is refused.
 enum Denial {
     Token(TokenFault),
-    Problem(Problem),
+    Problem(Box<Problem>),
 }
 
 impl Authenticator {
@@ -266,7 +266,7 @@ impl Authenticator {
     /// Without keys of the provider, an unverifiable token is not the caller's fault.
     fn problem(&self, denial: Denial) -> Problem {
         match (denial, self.provider()) {
-            (Denial::Problem(problem), _) => problem,
+            (Denial::Problem(problem), _) => *problem,
             (Denial::Token(TokenFault::UnknownKey), Some(provider)) if provider.keys().is_none() => {
                 let detail = "the keys of the identity provider could not be fetched, so the token cannot be verified; \
                               try again in a moment";
@@ -279,7 +279,7 @@ impl Authenticator {
 
 impl From<Problem> for Denial {
     fn from(problem: Problem) -> Denial {
-        Denial::Problem(problem)
+        Denial::Problem(Box::new(problem))
     }
 }
 

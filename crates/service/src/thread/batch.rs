@@ -124,6 +124,7 @@ mod tests {
     use bookahead_party::{Backing, Job, Work};
     use bookahead_plan::{Capacity, Interval, Seconds, Span, Time};
     use bookahead_protocol::JobId;
+    use std::sync::Arc;
     use std::sync::mpsc::channel;
 
     const NOW: Moment = Moment(10_000);
@@ -136,9 +137,8 @@ mod tests {
             resource: "cluster".into(),
             id: ID,
             owner: "ada".into(),
-            shared_with: Default::default(),
+            terms: Arc::default(),
             tres: Default::default(),
-            attract: false,
             spans,
             replaces: false,
         };

@@ -6,8 +6,9 @@ use crate::{at, backing, job, span};
 use bookahead_lrms::batch::{Accounts, Settings, Unit};
 use bookahead_lrms::{Batch, LrmsError};
 use bookahead_party::Backing;
-use bookahead_protocol::{Name, ReservationId};
+use bookahead_protocol::{Name, Request, ReservationId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 fn with(pretend: &Pretend, accounts: Accounts) -> Result<Batch, LrmsError> {
     Batch::new(Box::new(pretend.clone()), Settings { accounts, ..settings(Unit::Cores, 16) })
@@ -85,7 +86,10 @@ fn the_accounts_of_other_users_may_use_a_shared_reservation() {
     let batch = with(&pretend, owners()).unwrap();
     let shared_with = |users: &[&str]| Backing {
         owner: Name::from("bob"),
-        shared_with: users.iter().map(|user| Name::from(*user)).collect(),
+        terms: Arc::new(Request {
+            shared_with: users.iter().map(|user| Name::from(*user)).collect(),
+            ..Request::default()
+        }),
         ..backing(1, &[span(10, 20, 1)])
     };
     batch.keep(at(0), &shared_with(&["ann@uni.org", "zoe", "bob"])).unwrap();

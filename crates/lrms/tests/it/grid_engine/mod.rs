@@ -29,7 +29,7 @@ fn wanted(now: Time, ahead: i64, length: i64, amount: u32) -> Wanted {
         amount,
         account: "root".into(),
         others: Vec::new(),
-        attract: false,
+        terms: Default::default(),
         project: None,
         nodes: Vec::new(),
         tres: Default::default(),

@@ -60,7 +60,7 @@ fn wanted() -> Wanted {
         amount: 6,
         account: "ann".into(),
         others: Vec::new(),
-        attract: false,
+        terms: Default::default(),
         project: None,
         nodes: Vec::new(),
         tres: Default::default(),

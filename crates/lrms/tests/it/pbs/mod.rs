@@ -71,7 +71,7 @@ fn wanted(amount: u32) -> Wanted {
         amount,
         account: "ann".into(),
         others: Vec::new(),
-        attract: false,
+        terms: Default::default(),
         project: None,
         nodes: Vec::new(),
         tres: Default::default(),

@@ -108,7 +108,7 @@ impl Site {
             amount,
             account,
             others: Vec::new(),
-            attract: false,
+            terms: Default::default(),
             project: None,
             nodes: Vec::new(),
             tres: Default::default(),

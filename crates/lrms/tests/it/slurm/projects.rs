@@ -204,7 +204,7 @@ fn for_physics(interval: Interval) -> Wanted {
         amount: 1,
         account: ADA.into(),
         others: Vec::new(),
-        attract: false,
+        terms: Default::default(),
         project: Some("physics".into()),
         nodes: Vec::new(),
         tres: Default::default(),

@@ -63,9 +63,8 @@ impl Slow {
             resource,
             id,
             owner: "ann".into(),
-            shared_with: Default::default(),
+            terms: Default::default(),
             tres: Default::default(),
-            attract: false,
             spans,
             replaces: false,
         };

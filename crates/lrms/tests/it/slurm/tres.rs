@@ -149,10 +149,9 @@ fn keep(site: &mut Site, id: u128, from: i64, amount: u32, amounts: &[(&str, u32
         resource: super::cpu(),
         id: ReservationId(id),
         owner: "ann".into(),
-        shared_with: Default::default(),
+        terms: Default::default(),
         spans: vec![span],
         tres: tres(amounts),
-        attract: false,
         replaces: false,
     };
     (Moment::of(now), backing)

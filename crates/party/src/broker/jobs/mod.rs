@@ -524,7 +524,7 @@ fn check(job: &JobRequest) -> Result<(), Problem> {
         return bad(why);
     }
     if job.rerun.restartable && floods {
-        let why = "a flooded job has no reservation to outlast; use retry (--retry) instead of restartable";
+        let why = "a flooded job has no reservation to outlast; use retry instead of restartable";
         return bad(why.to_owned());
     }
     if job.claims && !floods {

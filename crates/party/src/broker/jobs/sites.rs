@@ -122,7 +122,7 @@ fn standing<'a>(
     if !caller.may_use(&booking.owner(), booking.guests()) {
         return Err(Why::NotOwner(id));
     }
-    if booking.request().is_some_and(|request| request.attract) && booking.guests().is_invited(&caller.user) {
+    if booking.request().is_some_and(|request| request.must_accept(&caller.user)) {
         return Err(Why::Unsupported(Impossible::InvitationOpen));
     }
     if matches!(booking.state, State::Requested | State::Held | State::Rejected) {
@@ -180,7 +180,7 @@ fn none(booking: &Booking) -> Why {
     let listed = listed(&all.iter().collect::<Vec<_>>());
     Why::JobRefused(format!(
         "no part of {} has the resource or kind, capacity and attributes that the job needs; it has {listed}: \
-         name one of them as the resource (--resource), and request no more than it has",
+         name one of them as the resource, and request no more than it has",
         booking.id
     ))
 }
@@ -189,7 +189,7 @@ fn which(id: ReservationId, several: &[&Candidate]) -> Why {
     let names: BTreeSet<&Name> = several.iter().map(|part| &part.resource).collect();
     // Parts on the same resource cannot be told apart by its name.
     let remedy = match names.len() == several.len() {
-        true => "name one as the resource (--resource)",
+        true => "name one as the resource",
         false => "where several are on one resource, submit it at the site that holds them",
     };
     Why::JobRefused(format!("the job could run in several parts of {id}: {}; {remedy}", listed(several)))

@@ -145,7 +145,7 @@ fn where_several_parts_suit_or_none_they_are_listed() {
         several.to_string(),
         format!(
             "the job could run in several parts of {BOOKED}: north/cluster with 8, south/cluster with 4; name one as the \
-             resource (--resource)"
+             resource"
         )
     );
     let too_large = JobRequest { capacity: Capacity(5), ..on("south/cluster") };

@@ -96,7 +96,7 @@ fn a_shared_reservation_is_seen_in_schedules_and_notices_and_used_by_others() {
 fn shared(orders: &[BatchOrder]) -> Vec<(OrderId, Vec<String>)> {
     let keep = |order: &BatchOrder| match order {
         BatchOrder::Keep { order, backing } => {
-            Some((*order, backing.shared_with.iter().map(ToString::to_string).collect()))
+            Some((*order, backing.terms.let_in().iter().map(ToString::to_string).collect()))
         }
         _ => None,
     };
@@ -228,7 +228,7 @@ fn a_reservation_attracts_jobs_only_where_that_is_possible_and_allowed_and_from_
     let order = look(&desk.start(0));
     desk.looked(0, order, &[]);
     let attracts = |out: &Out| match &out.batch[..] {
-        [BatchOrder::Keep { order, backing }] => (*order, backing.attract),
+        [BatchOrder::Keep { order, backing }] => (*order, backing.terms.attracts()),
         other => panic!("{other:?}"),
     };
     let (order, attract) = attracts(&desk.call(0, 1, attracting(book(1, 100, true))));

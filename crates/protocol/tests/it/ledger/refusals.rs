@@ -14,12 +14,12 @@ fn a_refusal_says_what_is_in_the_way_and_what_would_do() {
     site.book(0, "ann", 1, fixed(100, 200, 6));
     site.show(View { running: vec![running(150, 1)], foreign: vec![span(190, 195, 1)], ..View::default() });
     let answer = site.hold(0, "bob", 2, request(wanted(120, 210, 60, 4)));
-    let Problem { why, blockers, busy_for, relaxations } = problem(&answer).clone();
+    let Problem { why, blockers, busy_for, relaxations, .. } = problem(&answer).clone();
     assert_eq!(why, Why::NoSlot(Reason::NoRoom));
     let blocker =
         |kind, begin, end| Blocker { kind, interval: Interval::new(Time(begin), Time(end)), name: None };
     let running = blocker(BlockerKind::RunningJob, 0, 150);
-    assert_eq!(blockers, [running, blocker(BlockerKind::Reservation, 100, 200)]);
+    assert_eq!(*blockers, [running, blocker(BlockerKind::Reservation, 100, 200)]);
     assert_eq!(busy_for, Some(Seconds(300)));
     let expected = [
         Relaxation::Later(Seconds(50)),

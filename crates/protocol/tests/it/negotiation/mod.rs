@@ -8,6 +8,7 @@ mod ended;
 mod healing;
 mod hierarchy;
 mod hold_times;
+mod reasons;
 mod recovery;
 mod searching;
 mod sequential;

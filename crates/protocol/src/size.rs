@@ -1,7 +1,6 @@
-//! How much memory a request takes, and the short form that is kept of reservations that were never used. The numbers are
-//! estimates and must not depend on the build: bounds on what a ledger remembers follow from them.
+//! How much memory a request takes. The numbers are estimates and must not depend on the build: bounds on what a ledger remembers follow from them.
 
-use crate::request::{Part, Request, Requirement, Test, Value};
+use crate::request::{Request, Requirement, Test, Value};
 
 /// Approximate memory use of a part without its lists.
 const PART_BYTES: usize = 512;
@@ -35,18 +34,6 @@ impl Request {
             + constraints
             + webhook
             + self.description.text_bytes()
-    }
-
-    /// The same times, capacities and places, without texts for people, users, requirements and constraints.
-    pub(crate) fn shortened(&self) -> Request {
-        let parts = self.parts.iter().map(|part| Part { requirements: Vec::new(), ..part.clone() });
-        Request {
-            objective: self.objective,
-            on_loss: self.on_loss,
-            description: self.description.for_placement(),
-            attract: self.attract,
-            ..Request::new(parts.collect(), Vec::new())
-        }
     }
 }
 

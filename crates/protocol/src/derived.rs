@@ -1,5 +1,5 @@
-//! What a peer gets of a request. Each field is decided here, and only here: a field that is added to the request does not
-//! compile until its line is written.
+//! Requests that are made from others: what a peer gets, and the short form that is remembered. Each field is decided here,
+//! and only here: a field that is added to the request does not compile until its line is written.
 
 use crate::request::{OnLoss, Part, Request};
 use crate::sharing::Consents;
@@ -42,6 +42,30 @@ impl Request {
             description: self.description.for_placement(),
             consents: Consents::new(),
             ..self.for_part(part)
+        }
+    }
+
+    /// The same times, capacities and places, without texts for people, users, requirements and constraints. Kept of
+    /// reservations that were never used.
+    pub(crate) fn shortened(&self) -> Request {
+        let Request {
+            parts,
+            constraints: _,
+            objective,
+            on_loss,
+            webhook: _,
+            description,
+            shared_with: _,
+            consents: _,
+            attract,
+        } = self;
+        let parts = parts.iter().map(|part| Part { requirements: Vec::new(), ..part.clone() });
+        Request {
+            objective: *objective,
+            on_loss: *on_loss,
+            description: description.for_placement(),
+            attract: *attract,
+            ..Request::new(parts.collect(), Vec::new())
         }
     }
 }
