@@ -6,12 +6,11 @@ use crate::times::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
 use bookahead_figure::Clock;
 use bookahead_plan::{Capacity, Interval, Time};
-use bookahead_sim::Overrun;
 use bookahead_workload::swf::{Header, Reader};
 use bookahead_workload::trace::{CleaningReport, Estimates, scale_load};
-use bookahead_workload::{LoadError, LoadOptions, Overruns, Trace};
-use clap::builder::{PathBufValueParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use bookahead_workload::{LoadError, LoadOptions, Overrun, Trace};
+use clap::Args;
+use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
 
@@ -51,41 +50,26 @@ pub(crate) struct TraceArguments {
     estimates: Estimates,
 
     /// How to treat jobs that ran longer than they requested
-    #[arg(long, value_name = "RULE", value_enum, default_value_t = OverrunRule::Kill, help_heading = "Jobs")]
-    pub(crate) overrun: OverrunRule,
+    #[arg(long, value_name = "RULE", value_parser = overrun(), default_value = "kill", help_heading = "Jobs")]
+    pub(crate) overrun: Overrun,
 
     /// Fail at the first job that would be dropped or repaired, and report its line
     #[arg(long, help_heading = "Jobs")]
     strict: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OverrunRule {
-    /// Kill the job when its requested time is used up
-    Kill,
-    /// Let the job finish, unless a reservation needs its processors
-    Extend,
-    /// Leave the job out
-    Drop,
-}
-
-impl From<OverrunRule> for Overruns {
-    fn from(rule: OverrunRule) -> Overruns {
-        match rule {
-            OverrunRule::Kill => Overruns::Cut,
-            OverrunRule::Extend => Overruns::Keep,
-            OverrunRule::Drop => Overruns::Drop,
-        }
-    }
-}
-
-impl From<OverrunRule> for Overrun {
-    fn from(rule: OverrunRule) -> Overrun {
-        match rule {
-            OverrunRule::Extend => Overrun::Extend,
-            OverrunRule::Kill | OverrunRule::Drop => Overrun::Kill,
-        }
-    }
+fn overrun() -> impl TypedValueParser<Value = Overrun> {
+    let rules = [
+        ("kill", "Kill the job when its requested time is used up"),
+        ("extend", "Let the job finish, unless a reservation needs its processors"),
+        ("drop", "Leave the job out"),
+    ];
+    let named = rules.map(|(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(named).map(|name| match name.as_str() {
+        "extend" => Overrun::Extend,
+        "drop" => Overrun::Drop,
+        _ => Overrun::Kill,
+    })
 }
 
 impl TraceArguments {
@@ -112,7 +96,7 @@ impl TraceArguments {
         Ok(LoadOptions {
             processors: processors.map(Capacity),
             unit: self.unit,
-            overruns: self.overrun.into(),
+            overruns: self.overrun,
             first: self.first,
             range: self.range()?,
             strict: self.strict,
@@ -138,7 +122,7 @@ impl TraceArguments {
     /// Applies the estimates. A job that is dropped for its estimate is removed together with its record.
     fn estimate(&self, trace: &mut Trace, quiet: bool) -> Result<()> {
         // Jobs to drop are kept here and removed below, because their records must go with them.
-        let rule = if self.overrun == OverrunRule::Drop { Overruns::Keep } else { self.overrun.into() };
+        let rule = if self.overrun == Overrun::Drop { Overrun::Extend } else { self.overrun };
         let changed = self.estimates.apply(&mut trace.jobs, rule)?;
         if changed == 0 {
             return Ok(());
@@ -147,7 +131,7 @@ impl TraceArguments {
         if !quiet {
             say!("{changed} longer than estimated; --overrun decides how they are treated");
         }
-        if self.overrun == OverrunRule::Drop {
+        if self.overrun == Overrun::Drop {
             let mut jobs = trace.jobs.iter();
             trace.records.retain(|_| jobs.next().is_some_and(|job| job.run <= job.request));
             trace.jobs.retain(|job| job.run <= job.request);

@@ -12,6 +12,7 @@ pub mod rated;
 pub mod site;
 pub mod workers;
 
+pub use bookahead_workload::Overrun;
 pub use rated::{Frozen, Rated, WithNotice, freeze};
-pub use site::{EarliestFit, Fate, Granted, Job, Outcome, Overrun, Placement, Ran, Site, simulate};
+pub use site::{EarliestFit, Fate, Granted, Job, Outcome, Placement, Ran, Site, simulate};
 pub use workers::{run_all, side_by_side};

@@ -163,8 +163,8 @@ impl Frozen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::Overrun;
     use bookahead_plan::{Owner, Policy};
+    use bookahead_workload::Overrun;
 
     #[test]
     fn at_a_moment_some_run_some_wait_and_the_rest_is_unknown() {

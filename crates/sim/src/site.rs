@@ -11,6 +11,7 @@ use bookahead_plan::{
     Capacity, Cluster, Interval, JobKey, Need, Owner, Policy, Profile, Running, Scheduler, Seconds, Span,
     Time, Waiting,
 };
+use bookahead_workload::Overrun;
 use bookahead_workload::requests::Request;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,16 +21,6 @@ use std::collections::BinaryHeap;
 const FIRST_EXTENSION: Seconds = Seconds(60);
 /// Number of ended jobs between two progress reports.
 const REPORT_EVERY: usize = 4096;
-
-/// Treatment of jobs that run longer than estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Overrun {
-    /// Kill them at their estimate, as batch systems do.
-    #[default]
-    Kill,
-    /// Let them run to their end, unless a reservation needs their processors.
-    Extend,
-}
 
 /// A cluster and its rules.
 #[derive(Debug, Clone, Copy)]
@@ -314,8 +305,9 @@ impl<P: Placement, O: FnMut(usize)> Run<'_, P, O> {
             }
             let estimate = asked.estimate.max(Seconds(1));
             let overruns = run > estimate;
-            let run = if overruns && self.site.overrun == Overrun::Kill { estimate } else { run };
-            self.outcome.killed += usize::from(overruns && self.site.overrun == Overrun::Kill);
+            let killed = overruns && self.site.overrun != Overrun::Extend;
+            let run = if killed { estimate } else { run };
+            self.outcome.killed += usize::from(killed);
             // At least one second, so that the end falls into a later instant than the start.
             self.outcome.jobs[key as usize] = Fate::Ran(Ran { start: now, end: now + run.max(Seconds(1)) });
             self.expected_ends[key as usize] = now + estimate;

@@ -22,7 +22,7 @@ pub mod trace;
 
 pub use files::FileError;
 pub use reason::{Mends, Reason};
-pub use trace::{Job, LoadError, LoadOptions, Overruns, Trace};
+pub use trace::{Job, LoadError, LoadOptions, Overrun, Trace};
 
 /// Largest instant and duration in a workload, in seconds (about 35,000 years): sums of a few of them stay far
 /// below the largest `i64`.

@@ -5,7 +5,7 @@
 use crate::client::request::described::Constraint;
 use crate::client::request::values::Required;
 use bookahead_api::{Length, Objective, OnLoss};
-use bookahead_service::config::{BrokerRules, Holds, LeftOut, Limits, Resource, Reveal, Scheme};
+use bookahead_service::config::{BrokerRules, Holds, Limits, Resource, Reveal};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -86,49 +86,31 @@ pub(crate) struct Jobs {
     pub(crate) seed: Option<u64>,
 }
 
-/// Missing values have the defaults of a real broker.
+/// A broker. Its rules are in the same table as its name, and have the defaults of a real broker.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "BrokerTable")]
 pub(crate) struct Broker {
     pub(crate) name: String,
     /// Names of sites and brokers.
     pub(crate) peers: Vec<String>,
-    pub(crate) survey_time: Option<Length>,
-    pub(crate) hold_time: Option<Length>,
-    pub(crate) longest_hold: Option<Length>,
-    pub(crate) holding: Option<Scheme>,
-    pub(crate) attempts: Option<u32>,
-    pub(crate) after_refusal: Option<LeftOut>,
-    pub(crate) retry_time: Option<Length>,
-    pub(crate) probes_at_once: Option<usize>,
-    pub(crate) probe_first: Option<usize>,
-    pub(crate) enough_slots: Option<usize>,
-    pub(crate) slots: Option<u32>,
-    pub(crate) search_work: Option<u64>,
-    pub(crate) search_time: Option<Length>,
+    pub(crate) rules: BrokerRules,
 }
 
-impl Broker {
-    /// The rules, which the file has in the same table as the other fields.
-    pub(crate) fn rules(&self) -> BrokerRules {
-        let usual = BrokerRules::default();
-        BrokerRules {
-            survey_time: self.survey_time.unwrap_or(usual.survey_time),
-            hold_time: self.hold_time.unwrap_or(usual.hold_time),
-            longest_hold: self.longest_hold.unwrap_or(usual.longest_hold),
-            holding: self.holding.unwrap_or(usual.holding),
-            attempts: self.attempts.unwrap_or(usual.attempts),
-            after_refusal: self.after_refusal.unwrap_or(usual.after_refusal),
-            retry_time: self.retry_time.unwrap_or(usual.retry_time),
-            watch_every: usual.watch_every,
-            heal_after: usual.heal_after,
-            probes_at_once: self.probes_at_once.unwrap_or(usual.probes_at_once),
-            probe_first: self.probe_first,
-            enough_slots: self.enough_slots,
-            slots: self.slots.unwrap_or(usual.slots),
-            search_work: self.search_work.unwrap_or(usual.search_work),
-            search_time: self.search_time.unwrap_or(usual.search_time),
-        }
+/// Serde cannot refuse unknown fields of a flattened struct, so the rules are read from what is left of the table.
+#[derive(Deserialize)]
+struct BrokerTable {
+    name: String,
+    peers: Vec<String>,
+    #[serde(flatten)]
+    rules: toml::Table,
+}
+
+impl TryFrom<BrokerTable> for Broker {
+    type Error = toml::de::Error;
+
+    fn try_from(table: BrokerTable) -> Result<Broker, toml::de::Error> {
+        let BrokerTable { name, peers, rules } = table;
+        Ok(Broker { name, peers, rules: rules.try_into()? })
     }
 }
 

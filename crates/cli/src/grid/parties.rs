@@ -136,7 +136,7 @@ pub(crate) fn brokers(
     for broker in described {
         let whose = format!("the peers of broker {}", broker.name);
         ensure!(!broker.peers.is_empty(), "{whose}: the list is empty; add at least one");
-        broker.rules().check().with_context(|| format!("broker {}", broker.name))?;
+        broker.rules.check().with_context(|| format!("broker {}", broker.name))?;
         for peer in &broker.peers {
             names.find(peer, &[Kind::Site, Kind::Broker], &whose)?;
         }
@@ -153,7 +153,7 @@ pub(crate) fn brokers(
             .iter()
             .filter_map(|peer| Some((Name::from(peer.as_str()), offers.get(peer)?.clone())));
         // Makers of ids must be unique in the grid; clients have the numbers from FIRST_MAKER on.
-        let rules = broker.rules().rules(at as u128 + 1, REMEMBERED, REAL_TIME);
+        let rules = broker.rules.rules(at as u128 + 1, REMEMBERED, REAL_TIME);
         let built = Broker::new(&broker.name.as_str().into(), rules, peers.collect());
         offers.insert(broker.name.clone(), built.resources());
         made.insert(&broker.name, built);

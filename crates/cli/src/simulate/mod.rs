@@ -247,7 +247,7 @@ fn in_order(mut requests: Vec<Request>) -> Vec<Request> {
 fn simulate(arguments: &Arguments, inputs: &Inputs, policies: &[Policy]) -> Result<Vec<Run>> {
     let Inputs { twin, trace, jobs, requests } = inputs;
     let (twin, requests) = (twin.as_ref(), requests.as_deref().unwrap_or_default());
-    let overrun = arguments.trace.overrun.into();
+    let overrun = arguments.trace.overrun;
     let sites: Vec<Site> =
         policies.iter().map(|&policy| Site { policy, capacity: trace.machine, overrun }).collect();
     let threads = threads(arguments.threads);

@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let now =
         arguments.at.in_trace(trace.header.unix_start_time()).with_context(|| arguments.trace.name())?;
     let rules = arguments.placement.rules(arguments.scheduler)?;
-    let overrun = arguments.trace.overrun.into();
+    let overrun = arguments.trace.overrun;
     let jobs: Vec<Job> = trace.jobs.iter().map(Job::from).collect();
     let frozen = freeze(Site { policy: rules.policy, capacity: trace.machine, overrun }, &jobs, now);
     let cluster = frozen.cluster();

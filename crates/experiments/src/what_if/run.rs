@@ -5,7 +5,6 @@ use super::workload::Workload;
 use bookahead_plan::placement::{Admission, Method, Preference, Rules, SlotRules, Weights};
 use bookahead_plan::{Capacity, Cluster, Policy, Profile, Seconds, Time};
 use bookahead_sim::{EarliestFit, Fate, Job, Outcome, Overrun, Placement, Rated, Site, simulate};
-use bookahead_workload::Overruns;
 use bookahead_workload::requests::{Request, Selection, select};
 use bookahead_workload::trace::Estimates;
 
@@ -140,7 +139,7 @@ impl Schedules {
     pub(super) fn new(workload: &Workload, setting: &Setting) -> Schedules {
         let mut jobs = workload.jobs.clone();
         // Cannot fail or cut a job: exact and longer estimates cause no overruns.
-        let _ = setting.estimates.apply(&mut jobs, Overruns::Cut);
+        let _ = setting.estimates.apply(&mut jobs, Overrun::Kill);
         let selection = Selection {
             book_ahead: Seconds(setting.book_ahead * 3_600),
             window: Seconds(setting.window * 3_600),

@@ -3,7 +3,7 @@
 
 use bookahead_plan::{Capacity, Time};
 use bookahead_workload::models::{Calibrated, ModelError, Tables};
-use bookahead_workload::{Job, LoadError, LoadOptions, Overruns, Trace};
+use bookahead_workload::{Job, LoadError, LoadOptions, Overrun, Trace};
 use std::path::{Path, PathBuf};
 
 /// The trace, and an older conversion of it, which alone has the first eight jobs.
@@ -54,7 +54,7 @@ impl Workload {
     /// A valid job has a run time and processors above 0, and a run time within its request.
     fn load(folder: &Path) -> Result<Workload, WorkloadError> {
         let options =
-            LoadOptions { unit: NODE, overruns: Overruns::Drop, first: Some(JOBS), ..LoadOptions::default() };
+            LoadOptions { unit: NODE, overruns: Overrun::Drop, first: Some(JOBS), ..LoadOptions::default() };
         let head = folder.join(HEAD);
         // Optional: eight of 2,000 jobs change little, and the report says how many were restored.
         let mut jobs = if head.exists() { Trace::load(&head, &options)?.jobs } else { Vec::new() };

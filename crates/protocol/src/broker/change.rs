@@ -166,7 +166,8 @@ impl Booking {
     pub(super) fn kept_with(&self, request: &Request) -> Box<Request> {
         let webhook = self.request().and_then(|before| before.webhook.clone());
         let consents = merged(&request.shared_with, self.guests().consents, &request.consents);
-        Box::new(Request { webhook, consents, ..request.clone() })
+        let attract = request.attract || self.request().is_some_and(Request::attracts);
+        Box::new(Request { webhook, consents, attract, ..request.clone() })
     }
 
     /// The version counts changes of the description and of sharing, too.

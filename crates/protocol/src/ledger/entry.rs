@@ -138,6 +138,14 @@ impl Entry {
         self.changed_to.as_ref().unwrap_or(&self.request)
     }
 
+    /// New terms, with what was fixed when the reservation was made: whether it attracts jobs.
+    pub(super) fn with_fixed_terms(&self, mut request: Arc<Request>) -> Arc<Request> {
+        if request.attract != self.request.attract {
+            Arc::make_mut(&mut request).attract = self.request.attract;
+        }
+        request
+    }
+
     /// The users that it is shared with.
     pub fn guests(&self) -> Guests<'_> {
         self.current_request().guests()

@@ -414,13 +414,11 @@ impl Entry {
 
     /// The version counts changes of the description and of sharing, too: an owner must not overwrite a change
     /// that it has not seen.
-    fn take_request(&mut self, mut request: Box<Request>) {
+    fn take_request(&mut self, request: Box<Request>) {
         if self.is_live() {
             let says_other = request.says_other_than(self.current_request());
             self.version = self.version.saturating_add(u32::from(says_other));
-            // It was fixed when the reservation was made.
-            request.attract = self.request.attract;
-            self.changed_to = Some(Arc::from(request));
+            self.changed_to = Some(self.with_fixed_terms(Arc::from(request)));
         }
     }
 

@@ -129,7 +129,8 @@ impl Ledger {
         (ledger.latest, ledger.accepted) = (latest, accepted);
         (ledger.observed, ledger.holds) = (observed, holds);
         ledger.books.iter_mut().for_each(|book| book.advance(latest.second()));
-        for (id, entry) in entries {
+        for (id, mut entry) in entries {
+            entry.changed_to = entry.changed_to.take().map(|changed| entry.with_fixed_terms(changed));
             ledger.enter(id, entry);
         }
         // Snapshots of earlier versions may have more than is remembered. The oldest are dropped.

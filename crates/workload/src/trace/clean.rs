@@ -1,7 +1,7 @@
 //! The rules by which one record becomes a job, is corrected, skipped or dropped. Each record is judged on its
 //! own; order and counting are done by the loader.
 
-use super::job::{Job, Overruns};
+use super::job::{Job, Overrun};
 use crate::reason::{Mends, Reason};
 use crate::swf::Record;
 use crate::{LARGEST, LONGEST};
@@ -13,7 +13,7 @@ pub(super) struct Rules {
     pub(super) machine: Capacity,
     /// Processors per unit; at least one.
     pub(super) unit: u32,
-    pub(super) overruns: Overruns,
+    pub(super) overruns: Overrun,
     pub(super) range: Option<Interval>,
 }
 
@@ -77,15 +77,15 @@ impl Rules {
             return Ok(run);
         }
         match self.overruns {
-            Overruns::Cut => {
+            Overrun::Kill => {
                 mends.add(Reason::RunCutAtRequest);
                 Ok(request)
             }
-            Overruns::Keep => {
+            Overrun::Extend => {
                 mends.add(Reason::OverrunKept);
                 Ok(run)
             }
-            Overruns::Drop => Err(Reason::RunAboveRequest),
+            Overrun::Drop => Err(Reason::RunAboveRequest),
         }
     }
 }
@@ -129,7 +129,7 @@ fn requested_time(record: &Record, mends: &mut Mends) -> i64 {
 mod tests {
     use super::*;
 
-    const RULES: Rules = Rules { machine: Capacity(100), unit: 1, overruns: Overruns::Cut, range: None };
+    const RULES: Rules = Rules { machine: Capacity(100), unit: 1, overruns: Overrun::Kill, range: None };
 
     const SOUND: Record = Record {
         job: 7,
@@ -205,9 +205,9 @@ mod tests {
     fn overruns_are_cut_kept_or_dropped() {
         let record = Record { run: 100, ..SOUND };
         check_kept(RULES, record, job(90, 90, 10), &[Reason::RunCutAtRequest]);
-        let keep = Rules { overruns: Overruns::Keep, ..RULES };
+        let keep = Rules { overruns: Overrun::Extend, ..RULES };
         check_kept(keep, record, job(100, 90, 10), &[Reason::OverrunKept]);
-        let drop = Rules { overruns: Overruns::Drop, ..RULES };
+        let drop = Rules { overruns: Overrun::Drop, ..RULES };
         assert_eq!(drop.judge(&record, Mends::NONE), Verdict::Drop(Reason::RunAboveRequest));
         check_kept(drop, SOUND, job(60, 90, 10), &[]);
     }

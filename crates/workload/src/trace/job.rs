@@ -8,7 +8,6 @@ use crate::swf::{Malformed, Record};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use std::fmt;
-use std::str::FromStr;
 use thiserror::Error;
 
 /// A sound job.
@@ -54,34 +53,16 @@ impl Job {
     }
 }
 
-/// Treatment of a job that ran longer than requested.
+/// Treatment of jobs that run longer than requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Overruns {
-    /// Cut its run time at the request, as if the site had killed it.
+pub enum Overrun {
+    /// Kill them when their requested time is used up, as batch systems do.
     #[default]
-    Cut,
-    /// Keep its run time.
-    Keep,
-    /// Drop the job.
+    Kill,
+    /// Let them run to their end, unless a reservation needs their processors.
+    Extend,
+    /// Leave them out. A simulation of such a job kills it.
     Drop,
-}
-
-/// An unknown treatment of overruns.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("unknown rule for overruns '{0}'; use cut, keep or drop")]
-pub struct OverrunsError(String);
-
-impl FromStr for Overruns {
-    type Err = OverrunsError;
-
-    fn from_str(text: &str) -> Result<Overruns, OverrunsError> {
-        match text {
-            "cut" => Ok(Overruns::Cut),
-            "keep" => Ok(Overruns::Keep),
-            "drop" => Ok(Overruns::Drop),
-            _ => Err(OverrunsError(text.to_owned())),
-        }
-    }
 }
 
 /// Options for loading a log.
@@ -92,7 +73,7 @@ pub struct LoadOptions {
     /// Size of a node in processors: machine and jobs are counted in nodes of this size.
     pub unit: u32,
     /// Treatment of jobs that ran longer than requested.
-    pub overruns: Overruns,
+    pub overruns: Overrun,
     /// Stop after this many sound jobs, in the order of the file.
     pub first: Option<usize>,
     /// Load only jobs submitted in this interval.
@@ -108,7 +89,7 @@ impl Default for LoadOptions {
         LoadOptions {
             processors: None,
             unit: 1,
-            overruns: Overruns::Cut,
+            overruns: Overrun::Kill,
             first: None,
             range: None,
             strict: false,
@@ -279,19 +260,6 @@ mod tests {
     #[test]
     fn a_job_takes_forty_bytes() {
         assert_eq!(size_of::<Job>(), 40);
-    }
-}
-
-#[cfg(test)]
-mod options_tests {
-    use super::*;
-
-    #[test]
-    fn rules_for_overruns_are_named() {
-        assert_eq!("cut".parse(), Ok(Overruns::Cut));
-        assert_eq!("keep".parse(), Ok(Overruns::Keep));
-        assert_eq!("drop".parse(), Ok(Overruns::Drop));
-        assert!("kill".parse::<Overruns>().unwrap_err().to_string().contains("cut, keep or drop"));
     }
 }
 

@@ -7,7 +7,7 @@ mod job;
 mod load;
 mod scaling;
 
-pub use job::{CleaningReport, Job, LoadError, LoadOptions, Overruns, OverrunsError};
+pub use job::{CleaningReport, Job, LoadError, LoadOptions, Overrun};
 pub use load::Trace;
 pub(crate) use scaling::scale_to_load;
 pub use scaling::{Estimates, EstimatesError, ScalingError, offered_load, scale_load};

@@ -4,7 +4,7 @@
 //! Estimates are the run times that the scheduler assumes: as requested by the users, the actual ones, or a multiple of
 //! the actual ones. An estimate below the run time is an overrun, to which the rule for overruns applies.
 
-use super::job::{Job, Overruns};
+use super::job::{Job, Overrun};
 use crate::LONGEST;
 use bookahead_plan::{Capacity, Seconds, Time};
 use std::fmt;
@@ -93,8 +93,8 @@ pub enum EstimatesError {
 
 impl Estimates {
     /// Sets the requested time of all jobs and returns the number of overruns that result. A multiple of the run time
-    /// is at least a second. With [`Overruns::Drop`] jobs may be removed.
-    pub fn apply(self, jobs: &mut Vec<Job>, overruns: Overruns) -> Result<usize, EstimatesError> {
+    /// is at least a second. With [`Overrun::Drop`] jobs may be removed.
+    pub fn apply(self, jobs: &mut Vec<Job>, overruns: Overrun) -> Result<usize, EstimatesError> {
         match self {
             Estimates::Requested => Ok(0),
             Estimates::Actual => {
@@ -122,12 +122,12 @@ fn multiplied(run: Seconds, factor: f64) -> Seconds {
     Seconds(((run.0 as f64 * factor).ceil() as i64).clamp(1, LONGEST))
 }
 
-fn settle_overruns(jobs: &mut Vec<Job>, overruns: Overruns) -> usize {
+fn settle_overruns(jobs: &mut Vec<Job>, overruns: Overrun) -> usize {
     let count = jobs.iter().filter(|job| job.run > job.request).count();
     match overruns {
-        Overruns::Cut => jobs.iter_mut().for_each(|job| job.run = job.run.min(job.request)),
-        Overruns::Keep => {}
-        Overruns::Drop => jobs.retain(|job| job.run <= job.request),
+        Overrun::Kill => jobs.iter_mut().for_each(|job| job.run = job.run.min(job.request)),
+        Overrun::Extend => {}
+        Overrun::Drop => jobs.retain(|job| job.run <= job.request),
     }
     count
 }
@@ -233,7 +233,7 @@ mod estimates_tests {
     }
 
     #[track_caller]
-    fn check(estimates: Estimates, overruns: Overruns, expected: &[(i64, i64)], overrun: usize) {
+    fn check(estimates: Estimates, overruns: Overrun, expected: &[(i64, i64)], overrun: usize) {
         let mut jobs = jobs(&[(1, 100), (10, 100), (15, 100)]);
         assert_eq!(estimates.apply(&mut jobs, overruns), Ok(overrun));
         let times: Vec<_> = jobs.iter().map(|job| (job.run.0, job.request.0)).collect();
@@ -242,17 +242,17 @@ mod estimates_tests {
 
     #[test]
     fn estimates_are_requested_actual_or_a_multiple() {
-        check(Estimates::Requested, Overruns::Cut, &[(1, 100), (10, 100), (15, 100)], 0);
-        check(Estimates::Actual, Overruns::Cut, &[(1, 1), (10, 10), (15, 15)], 0);
-        check(Estimates::Factor(2.5), Overruns::Cut, &[(1, 3), (10, 25), (15, 38)], 0);
-        check(Estimates::Factor(1e300), Overruns::Cut, &[(1, LONGEST), (10, LONGEST), (15, LONGEST)], 0);
+        check(Estimates::Requested, Overrun::Kill, &[(1, 100), (10, 100), (15, 100)], 0);
+        check(Estimates::Actual, Overrun::Kill, &[(1, 1), (10, 10), (15, 15)], 0);
+        check(Estimates::Factor(2.5), Overrun::Kill, &[(1, 3), (10, 25), (15, 38)], 0);
+        check(Estimates::Factor(1e300), Overrun::Kill, &[(1, LONGEST), (10, LONGEST), (15, LONGEST)], 0);
     }
 
     #[test]
     fn estimates_below_the_run_time_are_overruns() {
-        check(Estimates::Factor(0.5), Overruns::Cut, &[(1, 1), (5, 5), (8, 8)], 2);
-        check(Estimates::Factor(0.5), Overruns::Keep, &[(1, 1), (10, 5), (15, 8)], 2);
-        check(Estimates::Factor(0.5), Overruns::Drop, &[(1, 1)], 2);
+        check(Estimates::Factor(0.5), Overrun::Kill, &[(1, 1), (5, 5), (8, 8)], 2);
+        check(Estimates::Factor(0.5), Overrun::Extend, &[(1, 1), (10, 5), (15, 8)], 2);
+        check(Estimates::Factor(0.5), Overrun::Drop, &[(1, 1)], 2);
     }
 
     #[test]
@@ -267,6 +267,6 @@ mod estimates_tests {
 
     #[test]
     fn impossible_factors_are_refused_when_applied() {
-        assert!(Estimates::Factor(f64::NAN).apply(&mut jobs(&[(1, 1)]), Overruns::Cut).is_err());
+        assert!(Estimates::Factor(f64::NAN).apply(&mut jobs(&[(1, 1)]), Overrun::Kill).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use bookahead_plan::{Capacity, Interval, Time};
 use bookahead_workload::trace::CleaningReport;
-use bookahead_workload::{LoadError, LoadOptions, Overruns, Trace, requests};
+use bookahead_workload::{LoadError, LoadOptions, Overrun, Trace, requests};
 use proptest::prelude::*;
 
 /// Lines as in logs, good and bad, with every kind of separator and number.
@@ -23,7 +23,7 @@ fn logs() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn options() -> impl Strategy<Value = LoadOptions> {
-    let overruns = prop::sample::select(vec![Overruns::Cut, Overruns::Keep, Overruns::Drop]);
+    let overruns = prop::sample::select(vec![Overrun::Kill, Overrun::Extend, Overrun::Drop]);
     let range = prop::option::of((0..2000_i64, 0..2000_i64));
     (prop::option::of(0..3000_u32), 0..20_u32, overruns, range, any::<bool>()).prop_map(
         |(processors, unit, overruns, range, keep_records)| LoadOptions {
@@ -62,7 +62,7 @@ fn check_load(bytes: &[u8], options: &LoadOptions) -> Result<(), TestCaseError> 
             for job in &trace.jobs {
                 prop_assert!(job.run.0 > 0 && job.request.0 > 0 && job.submit.0 >= 0);
                 prop_assert!((1..=trace.machine.0).contains(&job.processors.0));
-                prop_assert!(options.overruns == Overruns::Keep || job.run <= job.request);
+                prop_assert!(options.overruns == Overrun::Extend || job.run <= job.request);
             }
             let recorded = if options.keep_records { trace.jobs.len() } else { 0 };
             prop_assert_eq!(trace.records.len(), recorded);
