@@ -9,8 +9,10 @@
 //!   or expire in between, it may have been a long downtime or a wrong clock: the clock is in doubt. Time continues
 //!   from that entry, because at least that time has been reached. The doubt ends when another machine confirms the
 //!   clock, when it is set right, or after [`LONGEST_DOUBT`].
-//! - *Behind the journal* the clock is certainly wrong, or was. The doubt ends when it has passed the journal, or when
-//!   another machine confirms it.
+//! - *Behind the journal* the clock is certainly wrong, or was. Time continues from the newest entry, for
+//!   [`LONGEST_DOUBT`], and then stands still: with an earlier time, what happens now would count as long over once
+//!   the clock is right, and with a later one promises would end early if the journal's time was wrong. The doubt ends
+//!   when the clock has passed that time, or when another machine confirms it.
 //!
 //! While the clock is in doubt, the party promises nothing new ([`crate::Party::doubt_clock`]).
 
@@ -113,16 +115,16 @@ impl ClockState {
 impl Doubt {
     /// Least time that it can be: the service has run this long since the newest entry.
     fn least(&self, boot: Millis) -> Moment {
-        self.journal.newest + Millis((boot.0 - self.since.0).max(0))
+        self.journal.newest + Millis((boot.0 - self.since.0).clamp(0, LONGEST_DOUBT.0))
     }
 
     /// What is still doubtful about a clock.
     fn of(&self, Reading { wall, boot }: Reading) -> Option<ClockState> {
-        let JournalTime { newest, due } = self.journal;
-        let (behind, ahead) = (newest - wall, wall - self.least(boot));
-        let missed = due.is_some_and(|due| due <= wall);
+        let ahead = wall - self.least(boot);
+        let behind = Millis(ahead.0.saturating_neg());
+        let missed = self.journal.due.is_some_and(|due| due <= wall);
         match () {
-            () if behind > Millis::ZERO => Some(ClockState::Behind(behind)),
+            () if behind > BOUND => Some(ClockState::Behind(behind)),
             () if ahead > FAR && missed => Some(ClockState::Ahead(ahead)),
             () => None,
         }
@@ -153,8 +155,7 @@ impl TimeOfDay {
         let Some(doubt) = self.doubt else { return self.follow(wall, expected) };
         match doubt.of(reading) {
             None => self.end_doubt(wall, ClockNews::Passed),
-            Some(ClockState::Behind(_)) => self.believed = self.follow(wall, expected),
-            Some(_) if boot.0 - doubt.since.0 >= LONGEST_DOUBT.0 => {
+            Some(ClockState::Ahead(_)) if boot.0 - doubt.since.0 >= LONGEST_DOUBT.0 => {
                 self.unconfirmed = true;
                 self.end_doubt(wall, ClockNews::Unconfirmed);
             }
@@ -195,17 +196,13 @@ impl TimeOfDay {
         // A clock that jumped before is not followed; the time that continued is compared.
         let wall = self.read(reading);
         let doubt = Doubt { journal, since: reading.boot };
-        match doubt.of(Reading { wall, ..reading }).filter(|_| !self.trusted) {
-            Some(ClockState::Behind(by)) if by > BOUND => {
-                self.doubt = Some(doubt);
-                self.news.push(ClockNews::Behind(by));
-            }
-            Some(ClockState::Ahead(by)) => {
-                (self.doubt, self.believed, self.jump) = (Some(doubt), journal.newest, None);
-                self.news.push(ClockNews::Ahead(by));
-            }
-            _ => {}
-        }
+        let news = match doubt.of(Reading { wall, ..reading }).filter(|_| !self.trusted) {
+            Some(ClockState::Behind(by)) => ClockNews::Behind(by),
+            Some(ClockState::Ahead(by)) => ClockNews::Ahead(by),
+            _ => return,
+        };
+        (self.doubt, self.believed, self.jump) = (Some(doubt), journal.newest, None);
+        self.news.push(news);
     }
 
     /// Compares the clock with that of the database that keeps the journal. If they differ, the database decides, so
@@ -370,15 +367,22 @@ mod tests {
         // For as long as it takes: no time makes a wrong clock right.
         for hour in 0..20 {
             let reading = at(1_000_000 - DAY + hour * 3_600_000, 10_000 + hour * 3_600_000);
-            assert_eq!(time.read(reading), reading.wall);
+            // Never before the journal, and at most ten minutes after it.
+            let on = if hour == 0 { 0 } else { 600_000 };
+            assert_eq!(time.read(reading), Moment(1_000_000 + on));
             assert!(matches!(time.state(reading), ClockState::Behind(_)));
         }
-        let passed = at(1_000_000, 10_000 + DAY);
+        let there = at(1_000_000, 10_000 + DAY);
+        assert_eq!(
+            (time.read(there), time.state(there)),
+            (Moment(1_600_000), ClockState::Behind(Millis(600_000)))
+        );
+        let passed = at(1_600_000, 610_000 + DAY);
         assert_eq!((time.read(passed), time.state(passed)), (passed.wall, ClockState::Followed));
 
         // Set by hand, although it jumps.
         let mut time = started(-DAY, JOURNAL.due);
-        time.read(at(1_500_000 - DAY, 20_000));
+        assert_eq!(time.read(at(1_500_000 - DAY, 20_000)), Moment(1_010_000), "time goes on");
         let set = at(1_250_000, 30_000);
         assert_eq!((time.read(set), time.state(set)), (set.wall, ClockState::Followed));
 

@@ -66,8 +66,8 @@ pub(crate) fn problem(state: ClockState) -> Option<String> {
             length(by)
         ),
         ClockState::Behind(by) => format!(
-            "the system clock is {} behind the newest entry of the journal; until it is past that entry, or another machine \
-             confirms it, nothing ends and nothing new is promised; {REMEDY}",
+            "the system clock is {} behind the journal; time continues from its newest entry for ten minutes and then stands \
+             still, and nothing new is promised, until the clock has passed that time or another machine confirms it; {REMEDY}",
             length(by)
         ),
     })

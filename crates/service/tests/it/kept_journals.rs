@@ -127,12 +127,13 @@ struct Story<P: Party> {
     events: Vec<P::Event>,
     now: i64,
     calls: u64,
+    asked: Vec<Envelope>,
 }
 
 impl<P: Party> Story<P> {
     fn new(mut party: P) -> Story<P> {
         let events = party.start(Moment::of(Time(1_000))).unwrap().events;
-        Story { party, events, now: 1_000, calls: 0 }
+        Story { party, events, now: 1_000, calls: 0, asked: Vec::new() }
     }
 
     fn step(&mut self, input: Input) -> Output<P::Event> {
@@ -144,6 +145,7 @@ impl<P: Party> Story<P> {
     fn call(&mut self, call: Call) -> Output<P::Event> {
         self.calls += 1;
         let envelope = Envelope { key: Key(u128::from(self.calls)), caller: caller(), call };
+        self.asked.push(envelope.clone());
         self.step(Input::Call { call: CallId(self.calls), envelope, origin: Origin::default() })
     }
 
@@ -185,7 +187,7 @@ impl<P: Party> Story<P> {
 }
 
 /// A scenario that produces every kind of event of a site.
-fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
+fn site_story() -> Story<Site> {
     let mut story = Story::new(site(Some(Millis::seconds(60))));
     let out = story.step(Input::WantLook);
     story.report(&out, &Ok(()));
@@ -235,11 +237,11 @@ fn site_story() -> (Vec<<Site as Party>::Event>, Site) {
     let out = story.call(Call::Extend { id: ReservationId(1), version: None, end: Time(2_250) });
     story.report(&out, &Ok(()));
     story.call(reserve(8, 4_000, 2, false));
-    (story.events, story.party)
+    story
 }
 
 /// A broker with one peer, which is simulated by a site.
-fn broker_story() -> (Vec<<Broker as Party>::Event>, Broker) {
+fn broker_story() -> Story<Broker> {
     let mut north = Story::new(site(None));
     let mut story = Story::new(broker());
     let offered = OfferedResource { resource: resource(), through: Vec::new() };
@@ -274,7 +276,7 @@ fn broker_story() -> (Vec<<Broker as Party>::Event>, Broker) {
     }
     let out = story.submit(20, job(Some(2), false));
     drive(&mut story, out);
-    (story.events, story.party)
+    story
 }
 
 /// Everything that a party shows.
@@ -290,7 +292,8 @@ fn shown<P: Party>(party: &P, now: i64) -> Value {
     json!({ "reservations": all, "jobs": party.jobs(&viewer), "counts": counts })
 }
 
-fn write<P: Party>(name: &str, owner: &str, (events, party): (Vec<P::Event>, P), half: P, now: i64) {
+fn write<P: Party>(name: &str, owner: &str, story: Story<P>, half: P, now: i64) {
+    let Story { events, party, .. } = story;
     let path = fixture(&format!("{name}.journal"));
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let _ = fs::remove_file(&path);
@@ -306,8 +309,9 @@ fn write<P: Party>(name: &str, owner: &str, (events, party): (Vec<P::Event>, P),
     fs::write(fixture(&format!("{name}.json")), text).unwrap();
 }
 
+/// A party as a kept journal has it.
 #[track_caller]
-fn assert_read<P: Party>(name: &str, owner: &str, mut party: P, now: i64) {
+fn restored<P: Party>(name: &str, owner: &str, mut party: P) -> P {
     let (_folder, path) = folder();
     fs::copy(fixture(&format!("{name}.journal")), &path).unwrap();
     let (journal, replay) = Journal::<P::Event>::open(&path, &Kind::new(P::KIND, owner, P::SCHEMA)).unwrap();
@@ -316,10 +320,16 @@ fn assert_read<P: Party>(name: &str, owner: &str, mut party: P, now: i64) {
     assert_eq!(snapshot.schema, SCHEMA);
     party.restore(snapshot.state().unwrap()).unwrap();
     replay.events.iter().for_each(|record| party.apply(&record.event));
+    journal.close().unwrap();
+    party
+}
+
+#[track_caller]
+fn assert_read<P: Party>(name: &str, owner: &str, party: P, now: i64) {
+    let party = restored(name, owner, party);
     let expected: Value =
         serde_json::from_str(&fs::read_to_string(fixture(&format!("{name}.json"))).unwrap()).unwrap();
     assert_eq!(shown(&party, now), expected);
-    journal.close().unwrap();
 }
 
 #[test]
@@ -336,4 +346,43 @@ fn a_journal_of_a_broker_that_an_earlier_build_wrote_is_read() {
         write("broker-2", "grid", broker_story(), broker(), 1_000);
     }
     assert_read("broker-2", "grid", broker(), 1_000);
+}
+
+/// The answers to the calls of a story when they are repeated with their keys, and then those to its reservations with
+/// other keys: a call whose answer was lost may come again after an upgrade.
+fn repeated<P: Party>(party: P, asked: &[Envelope]) -> Vec<(&'static str, ReservationId, String)> {
+    let mut story = Story { party, events: Vec::new(), now: 2_060, calls: 1_000, asked: Vec::new() };
+    story.party.start(Moment::of(Time(story.now))).unwrap();
+    let out = story.step(Input::WantLook);
+    story.report(&out, &Ok(()));
+    let reserves = asked.iter().filter(|envelope| matches!(envelope.call, Call::Reserve { .. }));
+    let others = reserves.map(|envelope| Envelope { key: Key(envelope.key.0 + 10_000), ..envelope.clone() });
+    let all = asked.iter().cloned().chain(others);
+    all.filter_map(|envelope| {
+        story.calls += 1;
+        let (word, id) = (envelope.call.word(), envelope.call.id()?);
+        let call = CallId(story.calls);
+        let out = story.step(Input::Call { call, envelope, origin: Origin::default() });
+        let answer = out.replies.into_iter().find_map(|(_, reply)| match reply {
+            bookahead_party::Reply::Answer(answer) => Some(answer.word().to_owned()),
+            _ => None,
+        });
+        Some((word, id, answer.unwrap_or_else(|| "none yet".into())))
+    })
+    .collect()
+}
+
+#[test]
+fn calls_that_are_repeated_after_an_upgrade_get_the_answers_that_they_had() {
+    let story = site_story();
+    let site = restored("site-2", "north", site(Some(Millis::seconds(60))));
+    let again = repeated(site, &story.asked);
+    assert_eq!(again, repeated(story.party, &story.asked));
+    let is_taken = |answer: &str| ["key-taken", "id-taken"].contains(&answer);
+    assert!(again.iter().all(|(.., answer)| !is_taken(answer)), "{again:?}");
+    let story = broker_story();
+    let broker = restored("broker-2", "grid", broker());
+    let again = repeated(broker, &story.asked);
+    assert_eq!(again, repeated(story.party, &story.asked));
+    assert!(again.iter().all(|(.., answer)| !is_taken(answer)), "{again:?}");
 }
