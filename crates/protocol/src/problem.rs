@@ -7,7 +7,7 @@ use crate::ids::{JobId, Key, Name, ReservationId};
 use crate::life_cycle::{IllegalMove, State};
 use crate::missing::Missing;
 use crate::request::Malformed;
-use crate::tres::{MOST_TRES, Tres};
+use crate::tres::Tres;
 use bookahead_plan::placement::{Reason, Relaxation};
 use bookahead_plan::{Capacity, Interval, Seconds, Time};
 use serde::{Deserialize, Serialize};
@@ -43,20 +43,6 @@ fn jobs_inside(jobs: &[JobId], more: u32) -> String {
         "jobs run or wait in it that have no room in what is kept: {names}{others}; cancel them or let them end first, \
          or release with end_jobs"
     )
-}
-
-impl Problem {
-    /// Approximate heap memory use. Bounds on recorded answers count these bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        let told = match &self.why {
-            Why::NotGranted(text) => text.len(),
-            Why::JobsInside { jobs, .. } => size_of_val(jobs.as_slice()),
-            Why::NoSuchResource { missing: Some(_), .. } => size_of::<Missing>(),
-            Why::ShortOf { .. } => 2 * MOST_TRES * size_of::<(Name, Capacity)>(),
-            _ => 0,
-        };
-        told + self.blockers.len() * size_of::<Blocker>() + self.relaxations.len() * size_of::<Relaxation>()
-    }
 }
 
 /// A job or reservation that takes the requested capacity, without naming its owner.

@@ -1,6 +1,12 @@
-//! How much memory a request takes. The numbers are estimates and must not depend on the build: bounds on what a ledger remembers follow from them.
+//! How much memory requests and refusals take. The numbers are estimates: bounds on what is remembered follow from them.
 
+use crate::ids::Name;
+use crate::missing::Missing;
+use crate::problem::{Blocker, Problem, Why};
 use crate::request::{Request, Requirement, Test, Value};
+use crate::tres::MOST_TRES;
+use bookahead_plan::Capacity;
+use bookahead_plan::placement::Relaxation;
 
 /// Approximate memory use of a part without its lists.
 const PART_BYTES: usize = 512;
@@ -50,5 +56,19 @@ impl Requirement {
             Test::Present | Test::AtLeast(_) | Test::AtMost(_) => 0,
         };
         WORD_BYTES + self.attribute.as_str().len() + values
+    }
+}
+
+impl Problem {
+    /// Approximate heap memory use. Bounds on recorded answers count these bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let told = match &self.why {
+            Why::NotGranted(text) => text.len(),
+            Why::JobsInside { jobs, .. } => size_of_val(jobs.as_slice()),
+            Why::NoSuchResource { missing: Some(_), .. } => size_of::<Missing>(),
+            Why::ShortOf { .. } => 2 * MOST_TRES * size_of::<(Name, Capacity)>(),
+            _ => 0,
+        };
+        told + self.blockers.len() * size_of::<Blocker>() + self.relaxations.len() * size_of::<Relaxation>()
     }
 }

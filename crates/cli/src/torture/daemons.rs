@@ -60,8 +60,8 @@ impl Daemon {
     fn new(folder: &Path, role: Role, name: &str, config: &str, postgres: Option<&str>) -> Result<Daemon> {
         let (folder, listen) = (folder.to_owned(), "127.0.0.1:0".to_owned());
         let postgres = postgres.map(ToOwned::to_owned);
-        // A lease that is short: after a kill the next process waits for its end.
-        let state = |url: &String| format!("state = \"{url}\"\nlease = \"500ms\"\n");
+        // After a kill the next process waits for the end of the lease. A shorter one is lost by a machine that is busy.
+        let state = |url: &String| format!("state = \"{url}\"\nlease = \"2s\"\n");
         let config = postgres.as_ref().map(state).unwrap_or_default() + config;
         let (name, faketime) = (name.to_owned(), None);
         let daemon = Daemon { name, role, kills: 0, folder, postgres, faketime, listen, child: None };

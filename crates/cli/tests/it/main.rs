@@ -32,6 +32,7 @@ mod schedules;
 mod service;
 #[cfg(unix)]
 mod services;
+mod sharing;
 mod site_rules;
 mod sockets;
 mod state_folder;

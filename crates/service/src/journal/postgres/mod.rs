@@ -280,7 +280,7 @@ impl Held {
             let asked = lease::now();
             let outcome = match self.timeout() {
                 Some(timeout) => self.session.query(timeout, statement, &all),
-                None => return Err(self.lost(&format!("it could not be renewed in time ({why})"))),
+                None => return Err(self.not_renewed(&why)),
             };
             match outcome {
                 Ok(rows) if !rows.is_empty() => {
@@ -347,6 +347,11 @@ impl Held {
         self.lease.renewed(asked);
     }
 
+    fn not_renewed(&self, why: &str) -> JournalError {
+        let why = if why.is_empty() { "this process was stopped or slow for that long" } else { why };
+        self.lost(&format!("it could not be renewed in time ({why})"))
+    }
+
     fn lost(&self, why: &str) -> JournalError {
         self.lease.end();
         JournalError::LeaseLost { path: self.path.clone(), why: why.to_owned() }
@@ -363,7 +368,7 @@ impl Held {
             std::thread::sleep(pause.min(self.lease.left()));
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        Err(self.lost(&format!("it could not be renewed in time ({why})")))
+        Err(self.not_renewed(&why))
     }
 
     /// Renews the lease if that is due. Long reads call it between pages.
