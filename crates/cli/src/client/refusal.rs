@@ -82,11 +82,12 @@ fn detail(problem: &Problem, dates: Option<&Dates>) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A message of the server in the words of the command line: `parts[0]` is part 1, `constraints[0]` is constraint 1, and
-/// the only part is not named.
+/// A message of the server in the words of the command line: `parts[0]` is part 1, `constraints[0]` is constraint 1, the
+/// only part is not named, and a resource is named with an option.
 pub(crate) fn counted(detail: &str, parts: Option<usize>) -> String {
     let detail = if parts == Some(1) { detail.strip_prefix("parts[0]: ").unwrap_or(detail) } else { detail };
     from_one(&from_one(detail, "part"), "constraint")
+        .replace("as the resource", "as the resource (--resource)")
 }
 
 /// Replaces `parts[0]` by `part 1`.
