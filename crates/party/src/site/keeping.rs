@@ -310,12 +310,14 @@ impl Site {
         // Order matters: losses on nodes that are away are attributed first, so that capacity that failed in
         // total does not degrade reservations whose nodes are up.
         let judged = self.note_away(&look, step);
+        let first = step.out.batch.len();
         self.agree(order, &look, step);
         for resource in judged {
             let seen = &look.resources[&resource];
             let kept = seen.backings.keys().copied().filter(|id| self.is_kept(*id, step.now)).collect();
             self.note_lost(&resource, seen.lost, Some(&kept), step);
         }
+        self.keep_no_less(first, step);
         self.reconcile_jobs(Some(order), &look, step);
         self.note_jobs_gone(order, &look, step);
         self.orders.forget_shown(order);
@@ -413,6 +415,23 @@ impl Site {
                 self.note_missing(id, 0, step);
             }
             self.order_spans(id, wanted, same && moves && !in_doubt, step);
+        }
+    }
+
+    /// Raises the orders of this step, from the first on, to what is promised by now: a loss may have ended a pending
+    /// release after it was ordered. Less would give up nodes that are away.
+    fn keep_no_less(&mut self, first: usize, step: &mut Step) {
+        for order in &mut step.out.batch[first..] {
+            let BatchOrder::Keep { order, backing } = order else { continue };
+            let wanted = self.wanted(backing.id);
+            if shortfall(&wanted, &backing.spans, step.now.second()) == 0 {
+                continue;
+            }
+            let keep = self.orders.keeps.get_mut(&backing.id).and_then(|keep| keep.ordered.as_mut());
+            if let Some(ordered) = keep.filter(|ordered| ordered.order == *order) {
+                ordered.spans.clone_from(&wanted);
+                backing.spans = wanted;
+            }
         }
     }
 
