@@ -120,6 +120,13 @@ const REACHED: [&str; 28] = [
     "bookings_that_cannot_be_healed",
 ];
 
+/// Schedules that once violated an invariant: a loss ended a pending release that was ordered in the same look.
+#[test]
+fn schedules_that_found_defects_hold() {
+    let outcomes = run_schedules(&[68_193, 127_575, 173_960, 184_231], None);
+    assert_eq!(outcomes.iter().map(|outcome| outcome.violations.len()).sum::<usize>(), 0, "{outcomes:?}");
+}
+
 #[test]
 fn a_seed_replays_exactly() {
     for seed in [3, 17, 4_711] {
