@@ -418,23 +418,6 @@ impl Site {
         }
     }
 
-    /// Raises the orders of this step, from the first on, to what is promised by now: a loss may have ended a pending
-    /// release after it was ordered. Less would give up nodes that are away.
-    fn keep_no_less(&mut self, first: usize, step: &mut Step) {
-        for order in &mut step.out.batch[first..] {
-            let BatchOrder::Keep { order, backing } = order else { continue };
-            let wanted = self.wanted(backing.id);
-            if shortfall(&wanted, &backing.spans, step.now.second()) == 0 {
-                continue;
-            }
-            let keep = self.orders.keeps.get_mut(&backing.id).and_then(|keep| keep.ordered.as_mut());
-            if let Some(ordered) = keep.filter(|ordered| ordered.order == *order) {
-                ordered.spans.clone_from(&wanted);
-                backing.spans = wanted;
-            }
-        }
-    }
-
     fn give_back_orphan(&mut self, id: ReservationId, look: &Look, step: &mut Step) {
         let on = look.resources.iter().find(|(_, on): &(&Name, &Arc<Seen>)| on.backings.contains_key(&id));
         let mut remark = Remark::new(

@@ -1,8 +1,10 @@
 //! Terms of a reservation that do not show in its spans: the users that share it, and the amounts of GPUs, memory,
-//! licences and other things beside its capacity. The batch system is told when they change.
+//! licences and other things beside its capacity. The batch system is told when they change, and never less than what is
+//! promised by then.
 
 use super::{Site, Step};
-use bookahead_protocol::ledger::Entry;
+use crate::batch::BatchOrder;
+use bookahead_protocol::ledger::{Entry, shortfall};
 use bookahead_protocol::{ReservationId, Tres};
 
 impl Site {
@@ -33,6 +35,23 @@ impl Site {
     pub(super) fn order_changed(&mut self, ids: Vec<ReservationId>, step: &mut Step) {
         if self.asks() {
             ids.into_iter().for_each(|id| self.order_keep(id, step));
+        }
+    }
+
+    /// Raises the orders of this step, from the first on, to what is promised by now: a loss may have ended a pending
+    /// release after it was ordered. Less would give up nodes that are away.
+    pub(super) fn keep_no_less(&mut self, first: usize, step: &mut Step) {
+        for order in &mut step.out.batch[first..] {
+            let BatchOrder::Keep { order, backing } = order else { continue };
+            let wanted = self.wanted(backing.id);
+            if shortfall(&wanted, &backing.spans, step.now.second()) == 0 {
+                continue;
+            }
+            let keep = self.orders.keeps.get_mut(&backing.id).and_then(|keep| keep.ordered.as_mut());
+            if let Some(ordered) = keep.filter(|ordered| ordered.order == *order) {
+                ordered.spans.clone_from(&wanted);
+                backing.spans = wanted;
+            }
         }
     }
 }
