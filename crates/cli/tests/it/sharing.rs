@@ -34,7 +34,8 @@ fn an_invitation_is_marked_accepted_declined_and_blocked() {
     };
     let (first, second) = (reserve("course"), reserve("spam"));
     let listed = |user: &str| asking.ends(0, &["list", "--user", user]).out;
-    assert_eq!(listed("bob").matches("committed, invitation").count(), 2);
+    // It may have begun by now.
+    assert_eq!(listed("bob").matches(", invitation").count(), 2);
     assert!(asking.ends(0, &["show", &first, "--user", "ada"]).out.contains("bob (invited), eve (invited)"));
     assert!(!asking.ends(0, &["accept", &first, "--user", "bob"]).out.contains("invitation"));
     let declined = asking.ends(0, &["decline", &second, "--block", "--user", "bob"]);
