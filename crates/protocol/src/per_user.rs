@@ -10,7 +10,7 @@ use crate::ids::Name;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A user with at most this part of all bytes has little. With more than so many users, nobody has much.
+/// Users with at most this fraction of the bytes count as equal: together 1,024 of them just fill the memory.
 const LITTLE: usize = 1_024;
 
 /// Most bytes of the values of each user, and of all.

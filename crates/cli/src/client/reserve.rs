@@ -80,8 +80,8 @@ pub(crate) fn with_commands(
     }
 }
 
-/// The words of a `probe` or `reserve` command for a changed request. A refusal is about fixed terms: the ranges are those
-/// that were asked for.
+/// The words of a `probe` or `reserve` command for a changed request. A refusal has fixed terms, so the ranges come from the
+/// original request.
 fn asking(verb: &str, asked: &Request, changed: &Request, session: &Session) -> Option<Vec<String>> {
     let mut changed = changed.clone();
     for (part, asked) in changed.parts.iter_mut().zip(&asked.parts) {

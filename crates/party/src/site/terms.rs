@@ -1,6 +1,5 @@
 //! Terms of a reservation that do not show in its spans: the users that share it, and the amounts of GPUs, memory,
-//! licences and other things beside its capacity. The batch system is told when they change, and never less than what is
-//! promised by then.
+//! licences and other things beside its capacity. The batch system gets an order when they change.
 
 use super::{Site, Step};
 use crate::batch::BatchOrder;
@@ -38,8 +37,8 @@ impl Site {
         }
     }
 
-    /// Raises the orders of this step, from the first on, to what is promised by now: a loss may have ended a pending
-    /// release after it was ordered. Less would give up nodes that are away.
+    /// Raises the orders of this step, from index `first` on, to the promised spans: a loss may have ended a pending
+    /// release after its order was computed. A smaller order would give up nodes that are away.
     pub(super) fn keep_no_less(&mut self, first: usize, step: &mut Step) {
         for order in &mut step.out.batch[first..] {
             let BatchOrder::Keep { order, backing } = order else { continue };
